@@ -19,7 +19,7 @@ from rrext.limits import DEFAULTS
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
-    from rrext.pipefile.loaded import LoadedPipeline
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
 
@@ -152,7 +152,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> LoadedPipeline:
-    from rrext.pipefile.loading import check_pipeline, load_pipeline
+    from rrext.pipefile.pipeline_loader import check_pipeline, load_pipeline
 
     if strict_env:
         return load_pipeline(text, catalog, environment, positions=True)
@@ -160,7 +160,7 @@ def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, stri
 
 
 def _print_json(path: str, loaded: LoadedPipeline) -> None:
-    from rrext.pipefile.text.located import located
+    from rrext.pipefile.text.problem_json import located
 
     problems = [located(problem, loaded.source_map) for problem in loaded.problems]
     line = msgspec.json.encode({"file": path, "valid": loaded.spec is not None, "problems": problems})
@@ -169,7 +169,7 @@ def _print_json(path: str, loaded: LoadedPipeline) -> None:
 
 def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
-    from rrext.pipefile.text.located import related_places
+    from rrext.pipefile.text.problem_json import related_places
 
     where, coloured = loaded.source_map, is_coloured(file)
     for problem in loaded.problems:

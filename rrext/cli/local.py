@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, as_task
-from rrext.cli.redacted import RedactedStream
+from rrext.cli.redacted_stream import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.columns import printable

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rrext.cli.file_sender import FileSender
 from rrext.cli.local import LocalPipeline
 from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, root_from, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.cli.sending import Sending
 from rrext.client.upload_files import find_files
 from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
 
 if TYPE_CHECKING:
-    from rrext.cli.syncing import Sync
+    from rrext.cli.folder_sync import FolderSync
 
 EXAMPLE = """examples:
   rrext send pipeline.pipe report.txt
@@ -106,7 +106,7 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
     sync = None
     try:
         if isinstance(pipeline, LocalPipeline) and args.sync:
-            from rrext.cli.syncing import open_sync
+            from rrext.cli.folder_sync import open_sync
 
             sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args))
     except RrextError as error:
@@ -124,10 +124,10 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
             sync.close()
 
 
-async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: Sync | None) -> int:
+async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync | None) -> int:
     find = find_files if sync is None else sync.find
     sources = await pipeline.in_thread(lambda: find(args.paths))
-    sending = Sending(pipeline, results, sources, mime_type=args.mime, sync=sync)
+    sending = FileSender(pipeline, results, sources, mime_type=args.mime, sync=sync)
     try:
         await sending.run(args.jobs)
         if sync is not None:

@@ -26,7 +26,7 @@ from rrext.cli.options import (
     seconds,
     whole_number,
 )
-from rrext.cli.redacted import RedactedStream
+from rrext.cli.redacted_stream import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.loop import ServingLoop

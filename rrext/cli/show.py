@@ -16,7 +16,7 @@ from rrext.limits import PICTURE_DEFAULTS
 
 if TYPE_CHECKING:
     from rrext.picture.picture import Picture
-    from rrext.pipefile.loaded import LoadedPipeline
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
 
 EXAMPLE = """example:
   rrext show pipeline.pipe
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the file; 2 if it cannot be run, 1 without a picture."""
     from rrext.picture.picture import picture_of
-    from rrext.pipefile.loading import check_pipeline
+    from rrext.pipefile.pipeline_loader import check_pipeline
 
     try:
         environment, catalog = environment_from(args), catalog_from(args)

@@ -12,7 +12,7 @@ from rrext.cli.options import add_pipeline_options, add_source, add_wait_option,
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.cli.toolfeed import ToolFeed, write_value
+from rrext.cli.tool_feed import ToolFeed, write_value
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS

@@ -11,10 +11,10 @@ from typing import Any, ParamSpec
 from rrext.client import client as client_module
 from rrext.client import pipe as pipe_module
 from rrext.client.blocking_tools import Database, Vectors
+from rrext.client.blocking_wrapper import Blocking, in_caller_thread, on_loop
 from rrext.client.events import EventStream, ServerEvent
 from rrext.client.pending_call import Body
 from rrext.client.portal import Portal
-from rrext.client.wrapping import Blocking, here, on_loop
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -37,13 +37,13 @@ def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
 class Pipe(Blocking[AsyncPipe]):
     """A pipe as `rrext.Client.pipe` makes it: `with client.pipe() as pipe: pipe.write(data)`, then `pipe.result`."""
 
-    write = here(AsyncPipe.write)
-    tool = here(AsyncPipe.tool)
-    close = here(AsyncPipe.close)
+    write = in_caller_thread(AsyncPipe.write)
+    tool = in_caller_thread(AsyncPipe.tool)
+    close = in_caller_thread(AsyncPipe.close)
 
     def open(self, *, timeout: float | None = None) -> Pipe:
         """Open the pipe; waits while all pipes of the pipeline are in use."""
-        self.portal.here(self.wrapped.open, timeout=timeout)
+        self.portal.in_caller_thread(self.wrapped.open, timeout=timeout)
         return self
 
     @property
@@ -60,7 +60,7 @@ class Pipe(Blocking[AsyncPipe]):
         return self.open()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.portal.here(self.wrapped.__aexit__, kind, error, trace)
+        self.portal.in_caller_thread(self.wrapped.__aexit__, kind, error, trace)
 
 
 class Client:
@@ -84,20 +84,20 @@ class Client:
     over = staticmethod(_made_by(AsyncClient.over))
 
     use = on_loop(AsyncClient.use)
-    terminate = here(AsyncClient.terminate)
+    terminate = in_caller_thread(AsyncClient.terminate)
     validate = on_loop(AsyncClient.validate)
-    services = here(AsyncClient.services)
-    tasks = here(AsyncClient.tasks)
-    status = here(AsyncClient.status)
-    send = here(AsyncClient.send)
+    services = in_caller_thread(AsyncClient.services)
+    tasks = in_caller_thread(AsyncClient.tasks)
+    status = in_caller_thread(AsyncClient.status)
+    send = in_caller_thread(AsyncClient.send)
     send_files = on_loop(AsyncClient.send_files)
-    chat = here(AsyncClient.chat)
-    tool = here(AsyncClient.tool)
-    tools = here(AsyncClient.tools)
-    ping = here(AsyncClient.ping)
-    cancel = here(AsyncClient.cancel)
-    shutdown = here(AsyncClient.shutdown)
-    request = here(AsyncClient.request)
+    chat = in_caller_thread(AsyncClient.chat)
+    tool = in_caller_thread(AsyncClient.tool)
+    tools = in_caller_thread(AsyncClient.tools)
+    ping = in_caller_thread(AsyncClient.ping)
+    cancel = in_caller_thread(AsyncClient.cancel)
+    shutdown = in_caller_thread(AsyncClient.shutdown)
+    request = in_caller_thread(AsyncClient.request)
     close = on_loop(AsyncClient.close)
 
     def pipe(

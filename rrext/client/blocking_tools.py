@@ -8,7 +8,7 @@ from typing import Any
 
 from rrext.client import database as database_module
 from rrext.client import vectors as vectors_module
-from rrext.client.wrapping import Blocking, here
+from rrext.client.blocking_wrapper import Blocking, in_caller_thread
 
 AsyncDatabase = database_module.Database
 AsyncTransaction = database_module.Transaction
@@ -18,7 +18,7 @@ AsyncVectors = vectors_module.Vectors
 class Transaction(Blocking[AsyncTransaction]):
     """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
-    query = here(AsyncTransaction.query)
+    query = in_caller_thread(AsyncTransaction.query)
 
     @property
     def session_id(self) -> str:
@@ -29,14 +29,14 @@ class Transaction(Blocking[AsyncTransaction]):
 class Database(Blocking[AsyncDatabase]):
     """`rrext.client.database.Database` with the same names, blocking."""
 
-    query = here(AsyncDatabase.query)
-    read = here(AsyncDatabase.read)
-    stream = here(AsyncDatabase.stream)
-    begin_transaction = here(AsyncDatabase.begin_transaction)
-    commit = here(AsyncDatabase.commit)
-    rollback = here(AsyncDatabase.rollback)
-    dialect = here(AsyncDatabase.dialect)
-    schema = here(AsyncDatabase.schema)
+    query = in_caller_thread(AsyncDatabase.query)
+    read = in_caller_thread(AsyncDatabase.read)
+    stream = in_caller_thread(AsyncDatabase.stream)
+    begin_transaction = in_caller_thread(AsyncDatabase.begin_transaction)
+    commit = in_caller_thread(AsyncDatabase.commit)
+    rollback = in_caller_thread(AsyncDatabase.rollback)
+    dialect = in_caller_thread(AsyncDatabase.dialect)
+    schema = in_caller_thread(AsyncDatabase.schema)
 
     @contextmanager
     def transaction(self, *, node_id: str = "", token: str | None = None) -> Iterator[Transaction]:
@@ -49,9 +49,9 @@ class Database(Blocking[AsyncDatabase]):
 class Vectors(Blocking[AsyncVectors]):
     """`rrext.client.vectors.Vectors` with the same names, blocking."""
 
-    search = here(AsyncVectors.search)
-    upsert = here(AsyncVectors.upsert)
-    delete = here(AsyncVectors.delete)
-    list = here(AsyncVectors.list)
-    get = here(AsyncVectors.get)
-    stats = here(AsyncVectors.stats)
+    search = in_caller_thread(AsyncVectors.search)
+    upsert = in_caller_thread(AsyncVectors.upsert)
+    delete = in_caller_thread(AsyncVectors.delete)
+    list = in_caller_thread(AsyncVectors.list)
+    get = in_caller_thread(AsyncVectors.get)
+    stats = in_caller_thread(AsyncVectors.stats)

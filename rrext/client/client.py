@@ -17,10 +17,10 @@ from rrext.client.connection_errors import client_closed
 from rrext.client.database import Database
 from rrext.client.events import EventStream
 from rrext.client.launch import Launch, serve_command, server_env
-from rrext.client.origin import Address, Origin, open_channel
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
+from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
@@ -42,9 +42,9 @@ class Client:
     in the server too. Times are in seconds.
     """
 
-    def __init__(self, origin: Origin, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, address: ServerAddress, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None) -> None:
         """Use `spawn`, `connect` or `over`."""
-        self._origin = origin
+        self._address = address
         self._dialect: Dialect = dialect
         self._context = context
         self._session: ClientSession | None = None
@@ -106,7 +106,7 @@ class Client:
 
         Entering the block raises `NotConnected` when nobody listens there.
         """
-        return cls(Address.of(address), dialect=dialect, context=context)
+        return cls(SocketAddress.of(address), dialect=dialect, context=context)
 
     @classmethod
     def over(
@@ -120,7 +120,7 @@ class Client:
     async def __aenter__(self) -> Client:
         if self._session is not None:
             raise UsageError("A client is used once: make another.")
-        session = self._session = ClientSession(await open_channel(self._origin), self._dialect)
+        session = self._session = ClientSession(await open_channel(self._address), self._dialect)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         introduction: Body = {"clientName": "rrext.Client", "clientVersion": __version__, "rawTail": True}
@@ -384,4 +384,4 @@ class Client:
         return await endpoint.call(command, given, tail, deadline=deadline, updates=updates)
 
     def __repr__(self) -> str:
-        return f"<Client {self._origin if self._session is None else self._session!r}>"
+        return f"<Client {self._address if self._session is None else self._session!r}>"

@@ -25,8 +25,8 @@ Step: TypeAlias = Callable[[], None]
 class Portal:
     """Runs coroutines for a blocking caller, and their callbacks on the caller's thread.
 
-    A request needs no loop: its coroutine runs in the caller's thread (`here`), where its waits block. A coroutine that has
-    tasks of its own, or reads files, runs as a task of the loop (`run`).
+    A request needs no loop: its coroutine runs in the caller's thread (`in_caller_thread`), where its waits block. A coroutine
+    that has tasks of its own, or reads files, runs as a task of the loop (`run`).
     """
 
     def __init__(self, backend: str) -> None:
@@ -49,7 +49,7 @@ class Portal:
         """The manager, entered and left on the loop's thread, in one task."""
         return self._opened.wrap_async_context_manager(manager)
 
-    def here(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
+    def in_caller_thread(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a coroutine function in this thread and return its result. It waits for nothing but answers and its turn."""
         for name, value in kwargs.items():
             if callable(value):
@@ -63,7 +63,7 @@ class Portal:
         raise UsageError("The blocking client cannot be used on its own event loop's thread, where on_stderr is called.")
 
     def _with_loop(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """A callback for `here`; an `async` one is awaited on the loop."""
+        """A callback for `in_caller_thread`; an `async` one is awaited on the loop."""
 
         def call(*values: Any) -> object:
             answer = callback(*values)

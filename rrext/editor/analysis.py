@@ -12,8 +12,8 @@ from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loaded import LoadedPipeline
-from rrext.pipefile.loading import check_pipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.pipeline_loader import check_pipeline
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem

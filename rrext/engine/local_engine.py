@@ -37,7 +37,7 @@ from rrext.engine.interface.operations import (
 )
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.status import status_of, summary_of
-from rrext.engine.tasks.loader import components_of
+from rrext.engine.tasks.component_factory import components_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
 from rrext.engine.tasks.task import Task
@@ -45,7 +45,7 @@ from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError,
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline, validate
+from rrext.pipefile.pipeline_loader import load_pipeline, validate
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:

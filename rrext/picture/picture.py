@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
-from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.spec import ControlEdge, DataEdge

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rrext.limits import Limits
-from rrext.pipefile.component_reading import ComponentReading
+from rrext.pipefile.component_reader import ComponentReading
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_source

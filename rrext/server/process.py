@@ -20,7 +20,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.limits import END_WATCH_MARGIN, SHARED_CLOSE_TIMEOUT, THREADS_END_TIMEOUT, THREADS_POLL_INTERVAL, Limits
 from rrext.server.end_watch import EndWatch
-from rrext.server.ending import DRAINED, GONE, Grace, Peer, RestartingTask
+from rrext.server.peer_end import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
 from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import ClaimedStdio

@@ -18,8 +18,8 @@ from rrext.engine.interface.operations import Close, ListTools, Open, Operation,
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_TURN, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
+from rrext.server.call_feed import SessionFeed
 from rrext.server.commands import operation_for
-from rrext.server.feed import SessionFeed
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS

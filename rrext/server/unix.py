@@ -12,7 +12,7 @@ from typing import Final
 
 from rrext.engine.interface.call import Caller
 from rrext.limits import ACCEPT_RETRY_INTERVAL, REQUESTS_PER_TURN
-from rrext.server.ending import Peer, RestartingTask
+from rrext.server.peer_end import Peer, RestartingTask
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
 from rrext.transports.descriptors import SocketSink

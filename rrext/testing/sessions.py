@@ -13,8 +13,8 @@ import anyio
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.limits import MEMORY_PIPE_SIZE
-from rrext.server.ending import Peer
 from rrext.server.outbox import Sink
+from rrext.server.peer_end import Peer
 from rrext.server.reader import Reader
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.fds import FdChannel

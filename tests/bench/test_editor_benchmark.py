@@ -14,7 +14,7 @@ from run_editor import CASES, HEADER
 from rrext.editor.text import Text
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import check_pipeline
+from rrext.pipefile.pipeline_loader import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loaded import LoadedPipeline
-from rrext.pipefile.loading import check_pipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.pipeline_loader import check_pipeline
 
 SIGNS = '"{}[],:\\/'
 """What makes text of another shape when it comes or goes."""

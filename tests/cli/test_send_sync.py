@@ -15,8 +15,8 @@ import anyio
 import pytest
 from commands import EXAMPLES, NODES, Done, InProcess, call, component, pipeline, spawned
 
-from rrext.cli.syncing import Sync
-from rrext.cli.syncstate import SentFile, SyncState, SyncStateError
+from rrext.cli.folder_sync import FolderSync
+from rrext.cli.sync_state import SentFile, SyncState, SyncStateError
 from rrext.client.upload_files import UploadFile, find_files
 from rrext.testing import open_pipeline
 
@@ -239,7 +239,7 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     root = os.fsencode(tmp_path)
     for name in (b"a", b"shut", b"shut/b", b"shut-not/c", b"shut/d/e", b"d", b"e", b"f"):
         state.keep(root + b"/" + name, SentFile("id"))
-    find = Sync(Threads(), state, ["store"], "")  # pyright: ignore[reportArgumentType]
+    find = FolderSync(Threads(), state, ["store"], "")  # pyright: ignore[reportArgumentType]
     sources = [UploadFile(name, name, real=str(tmp_path / name)) for name in ("d", "e", "f")]
     sources.append(UploadFile("shut", "shut", real=str(tmp_path / "shut"), problem="Permission denied"))
     gone = await find.gone(str(tmp_path), sources, None)

@@ -15,7 +15,7 @@ from rrext.editor.edits import applied
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.outline import names as names_module
 from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.written import WrittenPipeline, text_of
+from rrext.editor.written_pipeline import WrittenPipeline, text_of
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import AnalysisSettings
 from rrext.faces.lsp.manual import Manual
-from rrext.pipefile.text.located import related_places
+from rrext.pipefile.text.problem_json import related_places
 from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
 
 MARKS = {"«": "»", "‹": "›"}

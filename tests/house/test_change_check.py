@@ -20,8 +20,8 @@ TESTS = {
 PACKAGE = {
     "rrext/wire/framing.py": "",
     "rrext/wire/header.py": "",
-    "rrext/server/session.py": "from rrext.server.feed import Feed",
-    "rrext/server/feed.py": "",
+    "rrext/server/session.py": "from rrext.server.call_feed import Feed",
+    "rrext/server/call_feed.py": "",
 }
 
 
@@ -42,7 +42,7 @@ def check() -> Any:
         ("tests/a/makers.py", ["tests/a/test_frames.py"]),
         ("rrext/wire/framing.py", ["tests/a/test_frames.py"]),
         ("rrext/server/session.py", ["tests/a/test_server.py"]),
-        ("rrext/server/feed.py", ["tests/a/test_server.py"]),
+        ("rrext/server/call_feed.py", ["tests/a/test_server.py"]),
         ("rrext/wire/header.py", []),
         ("README.md", ["tests/readme"]),
         (".gitignore", []),

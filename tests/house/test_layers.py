@@ -141,7 +141,7 @@ def test_every_module_stands_in_a_room_of_the_table() -> None:
         ("rrext.engine.flow.pool", "import_module('rrext.server.session')", "rrext.server.session"),
         ("rrext.client.client", "from rrext.nodes.base.node import Node", "rrext.nodes.base.node"),
         ("rrext.nodes.basic.prompt", "from rrext.engine.flow.pool import Pool", "rrext.engine.flow.pool"),
-        ("rrext.pipefile.loading", "from rrext.nodes.sandbox.node import PythonNode", "rrext.nodes.sandbox.node"),
+        ("rrext.pipefile.pipeline_loader", "from rrext.nodes.sandbox.node import PythonNode", "rrext.nodes.sandbox.node"),
         ("rrext.server.session", "import pygls.server", "pygls.server"),
         ("rrext.transports.stdio", "import json", "json"),
     ],

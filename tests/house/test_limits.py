@@ -34,7 +34,7 @@ OF_FORMATS = {
         *("boxes.py", "canvas.py", "colours.py", "geometry.py", "layout.py", "mermaid.py", "nets.py", "placement.py"),
         *("routes.py", "svg.py"),
     },
-    "cli": {"syncstate.py"},  # the version of a format
+    "cli": {"sync_state.py"},  # the version of a format
     "editor": {"completions/walk.py"},  # a state of a parser
     "engine": {"flow/node_link.py", "status.py"},  # states
     "faces": {"lsp/protocol.py"},  # a code of JSON-RPC

@@ -15,7 +15,7 @@ from rrext.errors import Unavailable
 from rrext.nodes.sandbox.node import PythonNode
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 
 from running import running  # isort: skip
 

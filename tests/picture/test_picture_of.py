@@ -19,8 +19,8 @@ from rrext.picture.svg import as_svg
 from rrext.picture.text import as_text
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loaded import LoadedPipeline
-from rrext.pipefile.loading import check_pipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.pipeline_loader import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"

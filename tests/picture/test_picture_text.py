@@ -18,7 +18,7 @@ from picture_tracing import Drawing
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark, picture_of
 from rrext.picture.text import as_text
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import check_pipeline
+from rrext.pipefile.pipeline_loader import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -10,8 +10,8 @@ import msgspec
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loaded import LoadedPipeline
-from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.text.problems import Problem
 from rrext.tools.decorator import tool_function
 

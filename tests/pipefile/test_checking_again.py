@@ -17,12 +17,12 @@ from sample_nodes import ALL, catalog, component, echo, pipeline
 
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
-from rrext.pipefile import loading
+from rrext.pipefile import pipeline_loader
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loaded import LoadedPipeline
-from rrext.pipefile.loading import check_pipeline, load_pipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.pipeline_loader import check_pipeline, load_pipeline
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.source import ParsedText
 
@@ -134,7 +134,7 @@ def test_names_that_are_near_depend_on_the_whole_text_as_before(
     monkeypatch: pytest.MonkeyPatch, texts: list[str], budget: int
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(loading, "NearNames", functools.partial(NearNames, budget))
+        patched.setattr(pipeline_loader, "NearNames", functools.partial(NearNames, budget))
         assert_like_the_first_time(texts)
 
 

@@ -13,7 +13,7 @@ from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.environment import NEVER, Environment, substitute
-from rrext.pipefile.loading import validate
+from rrext.pipefile.pipeline_loader import validate
 
 SECRET = 'pa"ss\\word\n'
 

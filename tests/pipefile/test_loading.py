@@ -11,7 +11,7 @@ import pytest
 from sample_nodes import Hammer, catalog, component, echo, load, pipeline
 
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline, validate
+from rrext.pipefile.pipeline_loader import load_pipeline, validate
 
 COMMENTED = """
 // A pipeline with a comment
@@ -121,7 +121,7 @@ def test_a_pipeline_of_bare_nodes_loads_without_heavy_libraries() -> None:
 import sys
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.nodes.base.node import Node
 
 class Begin(Node):

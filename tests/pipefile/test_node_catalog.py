@@ -16,7 +16,7 @@ from rrext.pipefile.catalog import plugins
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError, load_nodes
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 
 NODE = """
 from rrext.nodes.base.node import Node

@@ -13,7 +13,7 @@ from sample_nodes import catalog, component, echo, found, load, only, pipeline
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.text import problems
 from rrext.pipefile.text.problems import CODES
 

@@ -13,7 +13,7 @@ from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.limits import DEFAULTS
-from rrext.server.ending import DRAINED, Peer
+from rrext.server.peer_end import DRAINED, Peer
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
 

@@ -15,7 +15,7 @@ from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sql.formats import Format
 from rrext.cli.sql.statements import Statement
-from rrext.cli.toolfeed import ToolFeed
+from rrext.cli.tool_feed import ToolFeed
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.about import page_about
 from rrext.editor.completions.calls import call_offers
 from rrext.editor.completions.configs import config_keys, config_values, takes_texts
 from rrext.editor.completions.context import CompletionContext, CursorComponent
+from rrext.editor.completions.documentation import page_about
 from rrext.editor.completions.edges import edge_keys, edge_snippets, edge_values
 from rrext.editor.completions.files import pipeline_snippets
 from rrext.editor.completions.gap import Gap, gap_at

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.editor.completions.context import CompletionContext, CursorComponent
-from rrext.editor.completions.fitting import (
+from rrext.editor.completions.candidate_edges import (
     EdgeTarget,
     PossibleEdge,
     invoked_types,
@@ -14,6 +13,7 @@ from rrext.editor.completions.fitting import (
     possible_edges,
     source_candidates,
 )
+from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.summaries import KINDS, text_at
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from rrext.editor.completions.candidate_edges import PossibleEdge
 from rrext.editor.completions.context import CompletionContext
-from rrext.editor.completions.fitting import PossibleEdge
 from rrext.editor.completions.nodes import component_template, free_id
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.template import Stop, Template, block, deeper, inside_quotes, joined

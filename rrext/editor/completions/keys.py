@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
+from rrext.editor.completions.candidate_edges import EdgeTarget, best
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.edges import NAME_KEYS, edge_template
-from rrext.editor.completions.fitting import EdgeTarget, best
 from rrext.editor.completions.nodes import free_id
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings

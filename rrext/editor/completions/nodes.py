@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rrext.editor.completions.candidate_edges import EdgeTarget, PossibleEdge, best, nearest_of_each
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.edges import NAME_KEYS, edge_template
-from rrext.editor.completions.fitting import EdgeTarget, PossibleEdge, best, nearest_of_each
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, Wrapping, block, inside_quotes, literal

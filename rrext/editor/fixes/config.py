@@ -15,7 +15,7 @@ from rrext.editor.limits import MAX_VALUE_FIXES
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
-from rrext.editor.written import text_of
+from rrext.editor.written_pipeline import text_of
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown

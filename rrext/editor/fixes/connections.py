@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.editor.completions.fitting import names_between
+from rrext.editor.completions.candidate_edges import names_between
 from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import behind, catalog_nodes, is_first, may_bind

@@ -9,7 +9,7 @@ from rrext.editor.edits import Edit, applied
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.layout import Edits, TextLayout
 from rrext.editor.style import quoted
-from rrext.editor.written import WrittenComponent, WrittenPipeline
+from rrext.editor.written_pipeline import WrittenComponent, WrittenPipeline
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import below, parts_of, pointer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.editor.completions.fitting import names_between
+from rrext.editor.completions.candidate_edges import names_between
 from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.limits import MAX_FIXES

@@ -11,7 +11,7 @@ from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.fixes.replacements import replacements
-from rrext.editor.written import WrittenEdge
+from rrext.editor.written_pipeline import WrittenEdge
 from rrext.nodes.base.ports import offered_lanes, served_types
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of, pointer

@@ -14,7 +14,7 @@ from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
 from rrext.editor.fixes.replacements import replacements
 from rrext.editor.layout import Edits
 from rrext.editor.style import begin_of, quoted
-from rrext.editor.written import member
+from rrext.editor.written_pipeline import member
 from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown

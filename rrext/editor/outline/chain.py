@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
+from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.pipefile.graph import reached
 
 

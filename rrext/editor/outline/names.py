@@ -15,7 +15,7 @@ from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, read_call
 from rrext.editor.edits import Edit
 from rrext.editor.limits import MAX_CALL_LINES
-from rrext.editor.written import WrittenPipeline, member
+from rrext.editor.written_pipeline import WrittenPipeline, member
 from rrext.pipefile.text.problems import Problems, Span, shown
 from rrext.pipefile.text.tree import Located
 

@@ -16,7 +16,7 @@ from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.outline.chain import ChainStep, chain_of
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import is_secret, masked
-from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline, member
+from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, member
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located

@@ -9,7 +9,7 @@ from rrext.editor.checked_calls import tool_owners
 from rrext.editor.pages.component import add_short
 from rrext.editor.pages.node import add_tool
 from rrext.editor.pages.page import Code, Page
-from rrext.editor.written import WrittenComponent, WrittenPipeline
+from rrext.editor.written_pipeline import WrittenComponent, WrittenPipeline
 from rrext.errors import RrextError
 from rrext.pipefile.text.problems import Problems, Span
 

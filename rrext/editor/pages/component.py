@@ -7,12 +7,12 @@ from typing import Any
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_PAGE_EDGES
+from rrext.editor.pages.effective_settings import Resolved, config_of, resolved_of, settings_of
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page
-from rrext.editor.pages.resolved import Resolved, config_of, resolved_of, settings_of
 from rrext.editor.secrets import masked
-from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
+from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of

@@ -15,7 +15,7 @@ from rrext.editor.pages.page import Code, Page
 from rrext.editor.pages.setting import profile_page, setting_page
 from rrext.editor.pages.variables import variable_at, variable_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
-from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline, text_of
+from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, text_of
 from rrext.pipefile.text.problems import Span
 
 

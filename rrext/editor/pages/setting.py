@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page
-from rrext.editor.pages.resolved import Resolved, resolved_of, settings_of
 from rrext.editor.pages.vocabulary import CONFIG_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, type_text
 from rrext.editor.schemas.lookup import Schema, schema_at
 from rrext.editor.secrets import is_secret, masked
-from rrext.editor.written import WrittenComponent
+from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import COMMON

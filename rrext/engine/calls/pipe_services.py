@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.nested import Nesting
+from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.run import Run
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host

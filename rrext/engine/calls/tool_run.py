@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.nested import Nesting
+from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place

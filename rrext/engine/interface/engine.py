@@ -39,7 +39,7 @@ class Engine:
         """
         import asyncio  # a command that queries another process has no loop
 
-        from rrext.engine.interface.awaited import AwaitedAnswer
+        from rrext.engine.interface.awaited_answer import AwaitedAnswer
 
         answer = AwaitedAnswer(asyncio.get_running_loop())
         call = Call(operation, answer, caller, data=data, feed=feed)

@@ -12,7 +12,7 @@ from rrext.editor.pages.page import readable
 from rrext.editor.text import Text
 from rrext.faces.lsp.manual import Manual
 from rrext.limits import DEFAULTS
-from rrext.pipefile.text.located import related_places
+from rrext.pipefile.text.problem_json import related_places
 from rrext.pipefile.text.problems import Problem, Severity, Span
 from rrext.pipefile.text.source import SourceMap
 

@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.text import Text, Unit
 from rrext.errors import Cancelled
-from rrext.faces.lsp.sync import TextChange
+from rrext.faces.lsp.document_params import TextChange
 
 log: Final = logging.getLogger("rrext.lsp")
 

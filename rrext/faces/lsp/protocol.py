@@ -17,7 +17,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from rrext.errors import TooManyRequests
 from rrext.faces.lsp.failures import as_failure, failure_of, invalid_params
 from rrext.faces.lsp.initialize_params import read_initialize
-from rrext.faces.lsp.outgoing import encoded, encoded_own
+from rrext.faces.lsp.message_encoding import encoded, encoded_own
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from rrext.faces.lsp.incoming import Incoming
 from rrext.faces.lsp.limits import ANSWERS_FLUSH_TIMEOUT, END_MARGIN, RUNS_END_TIMEOUT
+from rrext.faces.lsp.message_reader import MessageReader
 from rrext.faces.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
 from rrext.server.end_watch import EndWatch
-from rrext.server.ending import Grace, at_most
 from rrext.server.outbox import Outbox
+from rrext.server.peer_end import Grace, at_most
 from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
@@ -60,7 +60,7 @@ class LspServing:
         self.server.protocol.sink = self._send
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
-        self._incoming = Incoming(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
+        self._reader = MessageReader(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
         self._end_watch = EndWatch(
             loop,
             stdio.read_fd,
@@ -78,7 +78,7 @@ class LspServing:
     async def run(self) -> int:
         """Serve until the end; returns the exit code."""
         self._end_watch.start()
-        self._incoming.start()
+        self._reader.start()
         return await self._code
 
     def _send(self, body: bytes) -> None:
@@ -101,13 +101,13 @@ class LspServing:
             log.error("stdin has bytes that are no frames: %s", failure)
             self._end_within(0, "unreadable", code=EXIT_UNREADABLE)
             return
-        if not self._incoming.has_read:
+        if not self._reader.has_read:
             log.warning("stdin ended before a client said anything: editors start this command")
         self._end_within(self._limits.eof_grace, "the end of stdin")
 
     def _on_hung_up(self) -> None:
         """Begin to end: the client is gone, and no more input is read while answers wait for it."""
-        if self._incoming.is_held:
+        if self._reader.is_held:
             self._end_within(self._limits.eof_grace, "the client hung up")
 
     def _end_within(self, seconds: float, why: str, *, code: int | None = None) -> None:

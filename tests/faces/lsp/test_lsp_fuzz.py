@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.faces.lsp.incoming import Incoming
+from rrext.faces.lsp.message_reader import MessageReader
 from rrext.limits import DEFAULTS
 from rrext.server.outbox import Outbox
 from rrext.wire.framing import ContentLength
@@ -143,7 +143,7 @@ class Wire:
         self.ended: asyncio.Future[str | None] = loop.create_future()
         outbox: Any = Outbox(self, 1 << 20, loop)  # type: ignore[arg-type]
         framer: ContentLength[Any] = ContentLength(DEFAULTS)
-        self.incoming = Incoming(self.read_fd, framer, loop, editor.server, outbox, DEFAULTS, self._end)
+        self.incoming = MessageReader(self.read_fd, framer, loop, editor.server, outbox, DEFAULTS, self._end)
 
     def _end(self, failure: str | None) -> None:
         if not self.ended.done():

@@ -16,10 +16,10 @@ from rrext.editor.completions.completion import TRIGGERS, Completer, Completion
 from rrext.editor.completions.offer import CompletionItem, Kind
 from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text
+from rrext.faces.lsp.document_params import Identifier, SyncPosition, read
 from rrext.faces.lsp.features.hover import as_markup
 from rrext.faces.lsp.limits import MAX_OFFER_WIDTH
 from rrext.faces.lsp.positions import as_position
-from rrext.faces.lsp.sync import Identifier, SyncPosition, read
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

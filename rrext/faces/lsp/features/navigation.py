@@ -10,8 +10,8 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.class_location import ClassLocation, class_location_of
 from rrext.editor.cursor_target import CursorTarget, target_at
-from rrext.editor.origins import Origin, origin_of
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range, offset_of
@@ -110,7 +110,7 @@ class _Navigation:
     async def _code_of_node(self, analysis: Analysis, text: Text, spot: CursorTarget) -> Definition:
         if spot.role != "provider" or spot.draft is None or spot.draft.node is None or not analysis.settings.trusted:
             return None
-        found = await asyncio.to_thread(origin_of, spot.draft.node)
+        found = await asyncio.to_thread(class_location_of, spot.draft.node)
         if found is None:
             return None
         name = _name_range(found, text)
@@ -122,8 +122,8 @@ class _Navigation:
         return types.Location(uri, name)
 
 
-def _name_range(origin: Origin, text: Text) -> types.Range:
+def _name_range(location: ClassLocation, text: Text) -> types.Range:
     """The name of a class in its file, in the client's unit."""
-    line = Text(origin.text, text.unit)
-    (_, start), (_, end) = line.position(origin.name[0]), line.position(origin.name[1])
-    return types.Range(types.Position(origin.line, start), types.Position(origin.line, end))
+    line = Text(location.text, text.unit)
+    (_, start), (_, end) = line.position(location.name[0]), line.position(location.name[1])
+    return types.Range(types.Position(location.line, start), types.Position(location.line, end))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
+from rrext.editor.outline.folds import Fold, FoldKind, by_lines, folds_of, limited
 from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
 from rrext.faces.lsp.limits import MAX_FOLDS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.call_writing import tool_words, written_line
 from rrext.editor.known_nodes import input_schema
+from rrext.editor.new_call_line import tool_words, written_line
 from rrext.editor.outline.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range

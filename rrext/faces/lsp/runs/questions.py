@@ -10,8 +10,8 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.editor.call_writing import tool_words, written_line
 from rrext.editor.edits import Edit
+from rrext.editor.new_call_line import tool_words, written_line
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_edits
 from rrext.faces.lsp.runs.errors import InputNeeded, InputWanted

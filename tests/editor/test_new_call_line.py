@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.call_writing import example_input, tool_words, written_line
 from rrext.editor.edits import applied
+from rrext.editor.new_call_line import example_input, tool_words, written_line
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.tools.validation import SchemaValidator

@@ -11,7 +11,7 @@ from lsprotocol import types
 from rrext.editor.analysis import Analysis
 from rrext.editor.text import Text
 from rrext.faces.lsp.diagnostics import DiagnosticSupport, as_diagnostics, diagnostic_support
-from rrext.faces.lsp.outgoing import encoded_own
+from rrext.faces.lsp.message_encoding import encoded_own
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.documents import Document, State

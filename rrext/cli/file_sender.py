@@ -25,7 +25,7 @@ from rrext.nodes.base.lanes import choose_lane
 from rrext.wire.codec import encode
 
 if TYPE_CHECKING:
-    from rrext.cli.syncing import Gone, Sync
+    from rrext.cli.folder_sync import FolderSync, Gone
 
 CHANGES: Final = ("new", "changed")
 OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
@@ -45,7 +45,7 @@ class _Closed(msgspec.Struct):
     stored: dict[str, int] = {}
 
 
-class Sending:
+class FileSender:
     """One run of `rrext send`. `run` returns when every file has its line, in order of completion."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Sending:
         sources: list[UploadFile],
         *,
         mime_type: str | None,
-        sync: Sync | None = None,
+        sync: FolderSync | None = None,
     ) -> None:
         """With `sync`, files that the stores have are not sent and have no line."""
         self._pipeline = pipeline
@@ -83,7 +83,7 @@ class Sending:
             self._progress.end()
 
     async def delete_gone(self, folders: Sequence[str], most: int | None) -> None:
-        """Delete removed files from the stores; `most` as in `Sync.gone`. Raises `OSError`."""
+        """Delete removed files from the stores; `most` as in `FolderSync.gone`. Raises `OSError`."""
         assert self._sync is not None
         for folder in folders:
             try:

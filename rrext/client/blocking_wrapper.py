@@ -24,12 +24,12 @@ class Wrapping(Protocol[W]):
         ...
 
 
-def here(method: Callable[Concatenate[W, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
+def in_caller_thread(method: Callable[Concatenate[W, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
     """The blocking form of an async method that waits for answers alone: it runs in the caller's thread."""
 
     @functools.wraps(method)
     def call(self: Wrapping[W], *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.here(method, self.wrapped, *args, **kwargs)
+        return self.portal.in_caller_thread(method, self.wrapped, *args, **kwargs)
 
     return call
 

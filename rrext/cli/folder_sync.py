@@ -13,7 +13,7 @@ import msgspec
 
 from rrext.cli.limits import MAX_CALL_OBJECTS, MAX_UNASKED_REMOVALS, SETTLED_NANOSECONDS
 from rrext.cli.local import LocalPipeline
-from rrext.cli.syncstate import SentFile, SyncState
+from rrext.cli.sync_state import SentFile, SyncState
 from rrext.client.upload_files import UploadFile, find_files, url_of
 from rrext.editor.secrets import masked
 from rrext.engine.interface.operations import Tool
@@ -79,7 +79,7 @@ class _StoreAnswer(msgspec.Struct):
     result: msgspec.Raw
 
 
-class Sync:
+class FolderSync:
     """Compares files with their last sent state, and with the state of the stores."""
 
     def __init__(self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str) -> None:
@@ -211,7 +211,7 @@ class Sync:
         self._state.close()
 
 
-def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> Sync:
+def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> FolderSync:
     """The sync of a pipeline file. Raises `InvalidArguments` without a suitable store, and `SyncStateError`."""
     task = pipeline.task
     about: dict[str, Any] = {}
@@ -232,7 +232,7 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
             hint="Leave --sync out: then all files are sent, and nothing is deleted.",
         )
     state = SyncState(f"{file}.sync", _named([[store, *about[store][:2], root] for store in stores]))
-    return Sync(pipeline, state, stores, _named([mime_type, about]))
+    return FolderSync(pipeline, state, stores, _named([mime_type, about]))
 
 
 def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:

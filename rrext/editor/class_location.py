@@ -12,7 +12,7 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.text.problems import Span
 
 
-class Origin(msgspec.Struct, frozen=True):
+class ClassLocation(msgspec.Struct, frozen=True):
     """A class in a Python file: `line` counts from 0, `name` is the span of its name in that line."""
 
     path: Path
@@ -21,7 +21,7 @@ class Origin(msgspec.Struct, frozen=True):
     name: Span
 
 
-def origin_of(node: type[Node]) -> Origin | None:
+def class_location_of(node: type[Node]) -> ClassLocation | None:
     """The location of a class; None if no file defines it. Reads the file."""
     try:
         file = inspect.getsourcefile(node)
@@ -33,5 +33,5 @@ def origin_of(node: type[Node]) -> Origin | None:
     for index, text in enumerate(lines):
         found = re.match(rf"\s*class\s+({re.escape(node.__name__)})\b", text)
         if found is not None:
-            return Origin(Path(file).resolve(), start - 1 + index, text, found.span(1))
+            return ClassLocation(Path(file).resolve(), start - 1 + index, text, found.span(1))
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rrext.engine.tasks.component import Component
-from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 
 

@@ -1,4 +1,4 @@
-"""Where a client's server is: one to be started, one that listens at an address, or one at the end of a stream."""
+"""The address of a client's server: a command to start it, the path of its socket, or an open stream to it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rrext.transports.fds import SocketChannel
 from rrext.transports.unix import connect, socket_path
 
 
-class Address(msgspec.Struct, frozen=True):
+class SocketAddress(msgspec.Struct, frozen=True):
     """The path of a server's Unix socket."""
 
     path: str
 
     @classmethod
-    def of(cls, text: str) -> Address:
+    def of(cls, text: str) -> SocketAddress:
         """The address that `unix:PATH` names. Raises `UsageError`."""
         return cls(socket_path(text))
 
@@ -35,11 +35,11 @@ class Address(msgspec.Struct, frozen=True):
         raise NotConnected(f"the server at {self.path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
 
 
-Origin: TypeAlias = Launch | Address | ByteStream | Channel
+ServerAddress: TypeAlias = Launch | SocketAddress | ByteStream | Channel
 
 
-async def open_channel(origin: Origin) -> Channel:
-    """The way to the server. Raises `UsageError` if it cannot be started, `NotConnected` if it cannot be reached."""
-    if isinstance(origin, Launch):
-        return origin.start()
-    return await origin.connect() if isinstance(origin, Address) else as_channel(origin)
+async def open_channel(address: ServerAddress) -> Channel:
+    """A channel to the server. Raises `UsageError` if it cannot be started, `NotConnected` if it cannot be reached."""
+    if isinstance(address, Launch):
+        return address.start()
+    return await address.connect() if isinstance(address, SocketAddress) else as_channel(address)

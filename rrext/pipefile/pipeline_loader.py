@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.component_reading import ComponentReader, ComponentReading
+from rrext.pipefile.component_reader import ComponentReader, ComponentReading
 from rrext.pipefile.environment import NEVER, PREFIX, Environment
-from rrext.pipefile.loaded import CheckCache, LoadedPipeline
+from rrext.pipefile.loaded_pipeline import CheckCache, LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.written import WrittenComponent
+from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.settings import Settings
@@ -18,7 +18,7 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problems
 
-Origin: TypeAlias = Literal["file", "profile", "default"]
+ValueOrigin: TypeAlias = Literal["file", "profile", "default"]
 
 
 class Resolved:
@@ -45,7 +45,7 @@ class Resolved:
         self._defaults: Mapping[str, Any] = node.profiles.get(profile or "", {})
         self._schema: Mapping[str, Any] = {} if settings is None else settings.schema["properties"]
 
-    def value_at(self, parts: Sequence[str]) -> tuple[Any, Origin] | None:
+    def value_at(self, parts: Sequence[str]) -> tuple[Any, ValueOrigin] | None:
         """The value at a path below the section, and its origin; None if there is none."""
         found = _at(self.values, parts)
         if found is None:

@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import readable
-from rrext.editor.written import WrittenPipeline
+from rrext.editor.written_pipeline import WrittenPipeline
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rrext.editor.origins import origin_of
+from rrext.editor.class_location import class_location_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.files.filesystem import FilesystemNode
 from rrext.pipefile.catalog.plugins import load_nodes
 
 
 def test_a_class_is_found_in_its_file() -> None:
-    found = origin_of(FilesystemNode)
+    found = class_location_of(FilesystemNode)
     assert found is not None
     line = found.path.read_text(encoding="utf-8").splitlines()[found.line]
     assert line == found.text.rstrip("\n") == "class FilesystemNode(Node):"
@@ -24,12 +24,12 @@ def test_a_decorated_class_of_a_file_is_found_too(tmp_path: Path) -> None:
     code = start + "@same\n# class Mine\nclass  Mine(Node):\n    provider = 'mine'\n"
     file.write_text(code, encoding="utf-8")
     (node,) = load_nodes(str(file))
-    found = origin_of(node)
+    found = class_location_of(node)
     assert found is not None
     assert (found.path, found.line, found.name) == (file.resolve(), 7, (7, 11))
     file.unlink()
-    assert origin_of(node) is None
+    assert class_location_of(node) is None
 
 
 def test_a_class_without_a_file_is_found_nowhere() -> None:
-    assert origin_of(type("Made", (Node,), {})) is None
+    assert class_location_of(type("Made", (Node,), {})) is None

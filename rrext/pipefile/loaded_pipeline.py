@@ -15,7 +15,7 @@ from rrext.pipefile.validation import PipelineOutline
 if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.pipefile.catalog.catalog import Catalog
-    from rrext.pipefile.component_reading import ComponentReading
+    from rrext.pipefile.component_reader import ComponentReading
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.near_names import NearNames
     from rrext.pipefile.text.problems import Severity
@@ -91,7 +91,7 @@ class LoadedPipeline:
 
     def problems_as_json(self) -> list[dict[str, Any]]:
         """Convert the problems to JSON, with lines and columns if the pipeline was a text."""
-        from rrext.pipefile.text.located import located
+        from rrext.pipefile.text.problem_json import located
 
         where = self.source_map if self.problems else None
         return [located(problem, where) for problem in self.problems]

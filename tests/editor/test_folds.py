@@ -10,7 +10,7 @@ from editor.readers import broken, look
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.outline.folding import Fold, by_lines, comments_of, folds_of, limited
+from rrext.editor.outline.folds import Fold, by_lines, comments_of, folds_of, limited
 from rrext.pipefile.text import tokens
 
 TEXT = """// What it is for,

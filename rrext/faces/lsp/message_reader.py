@@ -14,7 +14,7 @@ import msgspec
 from pygls.exceptions import JsonRpcParseError
 
 from rrext.errors import RrextError
-from rrext.faces.lsp.sync import document_in
+from rrext.faces.lsp.document_params import document_in
 from rrext.limits import Limits
 from rrext.server.outbox import Outbox
 from rrext.transports.descriptors import read_into
@@ -38,7 +38,7 @@ class _Refused(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Incoming(threading.Thread):
+class MessageReader(threading.Thread):
     """Passes messages to the server in batches; it reads the next batch once the last is handled and the outbox has room.
 
     Edits that arrive together are passed on together, so that only their final state is analysed. `on_end` runs on the loop at
