@@ -21,7 +21,7 @@ from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 from rrext import Client
 from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import serve_command, server_env
-from rrext.client.server_address import Address
+from rrext.client.server_address import SocketAddress
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
@@ -165,7 +165,7 @@ class UnixHouse(House):
 
     @asynccontextmanager
     async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
-        async with _reading(await Address.of(self.address).connect(), self.way, reading) as line:
+        async with _reading(await SocketAddress.of(self.address).connect(), self.way, reading) as line:
             yield line
 
 
