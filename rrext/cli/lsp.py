@@ -67,6 +67,9 @@ def run(args: argparse.Namespace) -> int:
     asyncio.set_event_loop(loop)
 
     async def serve() -> int:
+        from rrext.faces.lsp.deferred_types import load_protocol_types
+
+        load_protocol_types()  # before any other module of the protocol
         from rrext.faces.lsp.features.table import language_server
         from rrext.faces.lsp.options import Options
         from rrext.faces.lsp.stdio import LspServing
