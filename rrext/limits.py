@@ -203,12 +203,12 @@ REQUEST_COST: Final = 4096
 """Bytes that a request costs while it is in flight, whatever its size."""
 MAX_OUTBOX_PIECES: Final = 512
 """Pieces of the outbox in one `writev`; below every system's IOV_MAX."""
-WAKES_PER_TURN: Final = 16
-"""Of those that wait for room in the outbox, so many begin in one turn of the loop: each may fill it again."""
+WAKES_PER_ITERATION: Final = 16
+"""Of those that wait for room in the outbox, so many begin in one iteration of the loop: each may fill it again."""
 CALM_TICKS: Final = 50
 """Ticks without a call before the watch of the reading thread sleeps."""
-REQUESTS_PER_TURN: Final = 16
-"""Requests of one client that begin in a turn of the loop: a flood delays others by a fraction of a millisecond."""
+REQUESTS_PER_ITERATION: Final = 16
+"""Requests of one client that begin in an iteration of the loop: a flood delays others by a fraction of a millisecond."""
 ACCEPT_RETRY_INTERVAL: Final = 1.0
 """Seconds until the next attempt to accept a client when the system gives no more descriptors."""
 
@@ -217,7 +217,7 @@ QUICK_SHARE_AMONG_OTHERS: Final = 0.25
 QUICK_SHARE_ALONE: Final = 0.9
 """Of `Limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
 nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
-CHUNKS_PER_TURN: Final = 32
+CHUNKS_PER_ITERATION: Final = 32
 """Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
 MIN_QUICK_TIMEOUT: Final = 0.05
 """Seconds. Calls with a shorter deadline do not run on the reading thread, whose overstay is noticed milliseconds late."""
@@ -286,7 +286,7 @@ WRITER_POLL_MILLISECONDS: Final = 1000
 MEMORY_PIPE_SIZE: Final = 65536
 """Bytes in flight before a sender waits: the size of a pipe of the kernel."""
 CHILD_PIPE_SIZE: Final = 1024 * 1024
-"""The requested pipe size on Linux: with 64 KiB, a write of 1 MiB takes sixteen turns between the processes."""
+"""The requested pipe size on Linux: with 64 KiB, a write of 1 MiB passes sixteen times between the processes."""
 CHILD_POLL_INTERVAL: Final = 0.02
 """Seconds between two checks of a child on systems without pidfd."""
 SOCKET_LOCK_TIMEOUT: Final = 1.0

@@ -72,8 +72,8 @@ class FileSender:
 
     async def run(self, jobs: int) -> None:
         """Send all files, `jobs` at a time. Raises `OSError` when stdout is closed."""
-        turns = iter(enumerate(self._sources))
-        tasks = [asyncio.ensure_future(self._work(turns)) for _ in range(min(jobs, len(self._sources)))]
+        numbered = iter(enumerate(self._sources))
+        tasks = [asyncio.ensure_future(self._work(numbered)) for _ in range(min(jobs, len(self._sources)))]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -134,8 +134,8 @@ class FileSender:
             return f"; {sum(self._chunks.values())} chunks stored"
         return "".join(f"; {count} chunks stored in {store}" for store, count in self._chunks.items())
 
-    async def _work(self, turns: Iterator[tuple[int, UploadFile]]) -> None:
-        for index, source in turns:
+    async def _work(self, numbered: Iterator[tuple[int, UploadFile]]) -> None:
+        for index, source in numbered:
             if source.skipped is not None:
                 self._counts["skipped"] += 1
                 self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")

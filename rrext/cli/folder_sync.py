@@ -89,7 +89,7 @@ class FolderSync:
         self._stores = stores
         self._process = process
         self._ahead: list[UploadFile] = []
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._in_stores: dict[str, dict[str, StoredVersion]] = {}
         """The state of the stores for the next files, by object id and store; `_ahead` are the files after them."""
 
@@ -184,7 +184,7 @@ class FolderSync:
 
     async def _stored(self, object_id: str) -> dict[str, StoredVersion]:
         """Store → its version of an object; the query includes the objects of the next files."""
-        async with self._turn:
+        async with self._lock:
             while object_id not in self._in_stores:
                 some = self._ahead[:MAX_CALL_OBJECTS]
                 ids = await self._pipeline.in_thread(lambda some=some: [_object_id(source) for source in some])

@@ -74,9 +74,9 @@ class ClientSession:
         inflight = int(number("maxInflight", DEFAULTS.max_inflight))
         kept = inflight // OPEN_PIPE_RESERVE
         self.slots = Slots(max(1, inflight - kept))
-        """Turns of `open` and of tool calls that borrow a pipe."""
+        """Slots of `open` and of tool calls that borrow a pipe."""
         self.pipe_slots = Slots(max(1, kept))
-        """Turns of tool calls on open pipes."""
+        """Slots of tool calls on open pipes."""
         self.max_write = max(1, int(number("maxFrame", DEFAULTS.max_frame)) - CLIENT_DEFAULTS.envelope)
         """How many bytes one `write` may carry."""
         self._drain = number("drain", DEFAULTS.drain)

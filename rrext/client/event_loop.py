@@ -70,17 +70,17 @@ class EventLoop:
     def begin_reading(self) -> None:
         """From now on, until `end_reading`, a wake runs its task at once; on the loop's thread.
 
-        asyncio runs a task one turn of its loop after it was woken, which is a tenth of the time of a call (one core,
+        asyncio runs a task one iteration of its loop after it was woken, which is a tenth of the time of a call (one core,
         November 2026). In a callback of the loop, as a channel over descriptors reads, no task runs, so one may do so.
         """
         self._may_step = self._asyncio is not None and current_task(self._asyncio) is None
 
     def end_reading(self) -> None:
-        """Tasks that are woken run in the loop's next turn again."""
+        """Tasks that are woken run in the loop's next iteration again."""
         self._may_step = False
 
     def end(self, future: asyncio.Future[None]) -> None:
-        """The task that waits for the future goes on: now if no task runs, else in the loop's next turn."""
+        """The task that waits for the future goes on: now if no task runs, else in the loop's next iteration."""
         if future.done():  # cancelled
             return
         waiting: Any = getattr(future, "_callbacks", None) if self._may_step else None
@@ -88,7 +88,7 @@ class EventLoop:
             future.set_result(None)
             return
         ((callback, context),) = waiting
-        future.remove_done_callback(callback)  # else the result has the loop call it, in its next turn
+        future.remove_done_callback(callback)  # else the result has the loop call it, in its next iteration
         future.set_result(None)
         self._may_step = False
         context.run(callback, future)

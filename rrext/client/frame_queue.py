@@ -15,7 +15,7 @@ from rrext.transports.fds import Buffer
 
 
 class QueuedFrame:
-    """One frame that waits for its turn."""
+    """One frame that waits for its place in the stream."""
 
     __slots__ = ("pieces",)
 

@@ -27,14 +27,14 @@ class Pipe:
     pipeline had produced as `.result`.
     """
 
-    __slots__ = ("_arguments", "_closed", "_connect", "_session", "_turn", "pipe_id", "result")
+    __slots__ = ("_arguments", "_closed", "_connect", "_session", "_slot", "pipe_id", "result")
 
     def __init__(self, connect: Callable[[], ClientSession], arguments: Body) -> None:
         """Made by `Client.pipe`; `arguments` are those of `open`."""
         self._connect = connect
         self._arguments = arguments
         self._session: ClientSession | None = None
-        self._turn = Slots(1)
+        self._slot = Slots(1)
         self._closed = False
         self.pipe_id: int | None = None
         """The server's number of this pipe, once it is open."""
@@ -59,13 +59,13 @@ class Pipe:
         """
         content = memoryview(data.encode() if isinstance(data, str) else data).cast("B")
         session, pipe_id = self._opened()
-        await self._take_turn(session)
+        await self._take_slot(session)
         try:
             self._opened()
             for piece in _pieces(content, session.max_write):
                 await self._process(session, {"subcommand": "write", "pipe_id": pipe_id}, timeout, piece)
         finally:
-            self._turn.give()
+            self._slot.give()
 
     async def tool(
         self,
@@ -95,16 +95,16 @@ class Pipe:
         if session is None or pipe_id is None:
             return {}
         try:
-            await self._take_turn(session)
+            await self._take_slot(session)
             try:
                 if self._closed:
                     return self.result or {}
                 self._closed = True
                 self.result = await self._process(session, {"subcommand": "close", "pipe_id": pipe_id}, timeout, final=True)
             finally:
-                self._turn.give()
+                self._slot.give()
         except BaseException:
-            if not self._closed:  # cancelled before it was its turn
+            if not self._closed:  # cancelled before it had the slot
                 self._post_close(pipe_id)
             raise
         error = self.result.get("error")
@@ -166,9 +166,9 @@ class Pipe:
             arguments["timeout"] = timeout
         return arguments
 
-    async def _take_turn(self, session: ClientSession) -> None:
-        if not self._turn.take_now():
-            await self._turn.take(session.endpoint.waiter())
+    async def _take_slot(self, session: ClientSession) -> None:
+        if not self._slot.take_now():
+            await self._slot.take(session.endpoint.waiter())
 
     def _opened(self) -> tuple[ClientSession, int]:
         if self._session is None or self.pipe_id is None:

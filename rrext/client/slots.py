@@ -1,4 +1,4 @@
-"""Turns for requests that the server would refuse beyond a number in flight."""
+"""A limit of requests in flight: further requests wait here, because the server would refuse them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from threading import Lock
 from rrext.client.event_loop import Waiter
 
 
-class _Turn:
-    """A place in the line."""
+class _WaitingCaller:
+    """A caller in the line."""
 
-    __slots__ = ("has_come", "waiter")
+    __slots__ = ("has_slot", "waiter")
 
     def __init__(self, waiter: Waiter) -> None:
         self.waiter = waiter
-        self.has_come = False
+        self.has_slot = False
 
 
 class Slots:
@@ -29,7 +29,7 @@ class Slots:
         """As many entries as places are free: a list needs no lock to take one away, or to put one back."""
         self._lock = Lock()
         """Held to change the line of waiting callers, and to give them slots."""
-        self._waiting: deque[_Turn] = deque()
+        self._waiting: deque[_WaitingCaller] = deque()
 
     def take_now(self) -> bool:
         """Take a slot if one is free and no caller waits."""
@@ -43,49 +43,49 @@ class Slots:
 
     async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
         """Wait for a slot, first come, first served. `check` is called after each wait; its exception ends the waiting."""
-        turn = self._join(waiter)
+        caller = self._join(waiter)
         try:
-            while not turn.has_come:
+            while not caller.has_slot:
                 await waiter.wait()
                 check()
         except BaseException:
-            self._quit(turn)
+            self._quit(caller)
             raise
 
-    def _join(self, waiter: Waiter) -> _Turn:
-        turn = _Turn(waiter)
+    def _join(self, waiter: Waiter) -> _WaitingCaller:
+        caller = _WaitingCaller(waiter)
         with self._lock:
-            self._waiting.append(turn)
+            self._waiting.append(caller)
         self._serve()  # a place may have been given before it stood in line
-        return turn
+        return caller
 
-    def _quit(self, turn: _Turn) -> None:
+    def _quit(self, caller: _WaitingCaller) -> None:
         with self._lock:
-            if not turn.has_come:
-                self._waiting.remove(turn)
+            if not caller.has_slot:
+                self._waiting.remove(caller)
                 return
         self.give()
 
     def give(self) -> None:
-        """Give a place back; the next in line has it at once."""
+        """Give a place back; the next caller in line gets it at once."""
         self._free.append(None)
         if self._waiting:
             self._serve()
 
     def _serve(self) -> None:
         """Give free places to the line."""
-        served: list[_Turn] = []
+        served: list[_WaitingCaller] = []
         with self._lock:
             while self._waiting and self._free:
                 try:
                     self._free.pop()
                 except IndexError:  # `take_now` of another thread, which saw no line, took it
                     break
-                turn = self._waiting.popleft()
-                turn.has_come = True
-                served.append(turn)
-        for turn in served:
-            turn.waiter.wake()
+                caller = self._waiting.popleft()
+                caller.has_slot = True
+                served.append(caller)
+        for caller in served:
+            caller.waiter.wake()
 
     def __repr__(self) -> str:
         return f"<Slots {len(self._free)} free, {len(self._waiting)} wait>"

@@ -76,16 +76,16 @@ class Upload:
         self._files_total = len(sources)
         self._bytes_total = sum(source.size for source in sources)
         results: dict[int, FileResult] = {}
-        turns = iter(enumerate(sources))
+        numbered = iter(enumerate(sources))
         async with self._tasks as tasks:
             for _ in range(min(self._jobs, len(sources))):
-                tasks.start_soon(self._work, turns, results)
+                tasks.start_soon(self._work, numbered, results)
         if self._failure is not None:
             raise self._failure
         return [results[index] for index in range(len(sources))]
 
-    async def _work(self, turns: Iterator[tuple[int, UploadFile]], results: dict[int, FileResult]) -> None:
-        for index, source in turns:
+    async def _work(self, numbered: Iterator[tuple[int, UploadFile]], results: dict[int, FileResult]) -> None:
+        for index, source in numbered:
             results[index] = outcome = await self._send(source)
             self._files_done += 1
             await self._report(source, 0, outcome)

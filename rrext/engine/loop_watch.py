@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Route, Task
 
 
-TURN: Final = "_run_once"
+ITERATION: Final = "_run_once"
 WAITING: Final = "select"
-"""Functions of asyncio and of selectors: one turn of the loop, and its wait for events."""
+"""Functions of asyncio and of selectors: one iteration of the loop, and its wait for events."""
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -39,12 +39,12 @@ class LoopWatch:
 
     def look(self) -> None:
         """Take one sample; on any thread but the loop's."""
-        frames = _turn_of(sys._current_frames().get(self._thread))
+        frames = _iteration_of(sys._current_frames().get(self._thread))
         if not frames or not self._frames or frames[-1] is not self._frames[-1]:
             self._begin(frames)
         elif not self._told and monotonic() - self._since >= BLOCKED_LOOP_TIME:
             self._told = self._tell(frames)
-            if not self._told:  # many short steps in one turn
+            if not self._told:  # many short steps in one iteration
                 self._begin(frames)
 
     def _begin(self, frames: list[FrameType]) -> None:
@@ -71,12 +71,12 @@ class LoopWatch:
                     yield task, route
 
 
-def _turn_of(frame: FrameType | None) -> list[FrameType]:
-    """The frames of the current turn of the loop, the innermost first; none while the loop waits."""
+def _iteration_of(frame: FrameType | None) -> list[FrameType]:
+    """The frames of the current iteration of the loop, the innermost first; none while the loop waits."""
     frames: list[FrameType] = []
     while frame is not None:
         frames.append(frame)
-        if frame.f_code.co_name == TURN:
+        if frame.f_code.co_name == ITERATION:
             return [] if frames[0].f_code.co_name == WAITING else frames
         frame = frame.f_back
     return []

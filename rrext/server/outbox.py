@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rrext.limits import MAX_OUTBOX_PIECES, WAKES_PER_TURN
+from rrext.limits import MAX_OUTBOX_PIECES, WAKES_PER_ITERATION
 
 
 class Sink(Protocol):
@@ -108,7 +108,7 @@ class Outbox:
                 self._tell()
 
     async def room(self) -> None:
-        """Wait on the loop, in turn, until the outbox is not full, or broken."""
+        """Wait on the loop, in arrival order, until the outbox is not full, or broken."""
         await self._wait(self._rooms, lambda: not self.is_full)
 
     async def drained(self) -> None:
@@ -189,7 +189,7 @@ class Outbox:
 
     def _told(self) -> None:
         _wake(self._watchers, len(self._watchers))
-        _wake(self._rooms, WAKES_PER_TURN)
+        _wake(self._rooms, WAKES_PER_ITERATION)
         if self._rooms:
             self.want_room()
         self._on_room()

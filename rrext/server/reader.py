@@ -5,7 +5,8 @@ quick sync calls the loop hands reading to a worker. That thread reads, runs eac
 without a hop. It hands other requests back to the loop, together with reading. Meanwhile a watch ticks on the loop: if a
 tool runs longer than `limits.quick`, the loop takes reading back and serves the other requests.
 
-To stop a turn, `_turn` is removed under the lock. The thread of the turn then finishes its running tool and reads no more.
+To stop the reading of a thread, `_reading` is removed under the lock. The thread then finishes its running tool and reads no
+more.
 Reading is taken away only inside a tool (`Session.runs_inline`), never while the thread decides about a request, so that no
 request is lost.
 """
@@ -31,7 +32,7 @@ ALL: Final = 1 << 30
 log: Final = logging.getLogger("rrext.reader")
 
 
-class _ReadTurn:
+class _ThreadReading:
     """One thread's time as the reader.
 
     `calls` counts up with every call, so that the watch notices a call that stays. `todo` are the events that were read and
@@ -52,8 +53,23 @@ class Reader:
     """Reads a descriptor for a session until the end of the input, then calls `on_end` on the loop."""
 
     __slots__ = (
-        "_fd", "_file_batch", "_framer", "_last_turn", "_lock", "_loop", "_most", "_on_end", "_on_left", "_rest", "_session",
-        "_share", "_tick", "_turn", "_workers", "ended", "paused",
+        "_fd",
+        "_file_batch",
+        "_framer",
+        "_last_reading",
+        "_lock",
+        "_loop",
+        "_most",
+        "_on_end",
+        "_on_left",
+        "_reading",
+        "_rest",
+        "_session",
+        "_share",
+        "_tick",
+        "_workers",
+        "ended",
+        "paused",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +83,7 @@ class Reader:
         *,
         share: int = ALL,
     ) -> None:
-        """`share` is the number of events handled in one turn of the loop, so that other work gets turns."""
+        """`share` is the number of events handled in one iteration of the loop, so that other work runs between."""
         self._session = session
         self._framer = framer
         self._fd = fd
@@ -78,8 +94,8 @@ class Reader:
         self._tick = session.limits.quick
         self._most = session.limits.max_inflight_bytes
         self._lock = threading.Lock()
-        self._turn: _ReadTurn | None = None
-        self._last_turn: _ReadTurn | None = None
+        self._reading: _ThreadReading | None = None
+        self._last_reading: _ThreadReading | None = None
         self._on_left: Callable[[], object] | None = None
         self._rest: list[Any] = []
         self._file_batch: threading.Event | None = None
@@ -98,8 +114,8 @@ class Reader:
         """Stop reading. A thread that waits in a read is left there, and its input is dropped."""
         self.ended = True
         with self._lock:
-            turn, self._turn = self._turn, None
-        if turn is None and not self.paused:
+            reading, self._reading = self._reading, None
+        if reading is None and not self.paused:
             self._loop.remove_reader(self._fd)
 
     @property
@@ -107,13 +123,13 @@ class Reader:
         """Whether input has arrived that was not read or not handled. Always true for a regular file."""
         if self.ended or self._file_batch is not None:
             return False
-        turn = self._turn
-        return bool(self._rest or (turn is not None and turn.todo)) or waits_to_be_read(self._fd)
+        reading = self._reading
+        return bool(self._rest or (reading is not None and reading.todo)) or waits_to_be_read(self._fd)
 
     def when_left(self, action: Callable[[], object]) -> None:
         """Run `action`, which may close the descriptor, when no thread reads from it. After `stop`, on the loop."""
         self._on_left = action
-        if self._last_turn is None or self._last_turn.has_left:
+        if self._last_reading is None or self._last_reading.has_left:
             self._leave()
 
     def _leave(self) -> None:
@@ -135,8 +151,8 @@ class Reader:
             self._loop.add_reader(self._fd, self._readable)
 
     def _pause(self) -> None:
-        """Pause reading until answers make room; an answer that came just before is noticed in the next turn."""
-        log.debug("reading pauses: too much waits for its turn")
+        """Pause reading until answers make room; an answer that came just before is noticed in the next iteration."""
+        log.debug("reading pauses: too much waits for an answer")
         self.paused = self._session.reports_answers = True
         self._loop.call_soon(self.unpause)
 
@@ -177,7 +193,7 @@ class Reader:
             self._hand_over()
 
     def _go_on(self) -> None:
-        """Handle the rest of the read events, after other work had its turn."""
+        """Handle the rest of the read events, after other work of the loop."""
         events, self._rest = self._rest, []
         if not self.ended:
             self._loop.add_reader(self._fd, self._readable)
@@ -198,14 +214,14 @@ class Reader:
     # -- a thread reads
 
     def _hand_over(self) -> None:
-        turn = self._turn = self._last_turn = _ReadTurn()
-        if self._workers.run_now(lambda: self._lead(turn)):
-            self._watch(turn)
+        reading = self._reading = self._last_reading = _ThreadReading()
+        if self._workers.run_now(lambda: self._lead(reading)):
+            self._watch(reading)
         else:  # no thread is free, and none can be started
-            turn.has_left = True
-            self._take_back(turn)
+            reading.has_left = True
+            self._take_back(reading)
 
-    def _lead(self, turn: _ReadTurn) -> None:
+    def _lead(self, reading: _ThreadReading) -> None:
         session = self._session
         framer = self._framer
         try:
@@ -215,100 +231,100 @@ class Reader:
                 except BlockingIOError:  # a socket that is stdout too
                     wait_readable(self._fd)
                     continue
-                if self._turn is not turn:
+                if self._reading is not reading:
                     return
                 if count == 0:
                     self._loop.call_soon_threadsafe(self._finish)
                     return
-                turn.todo.extend(framer.buffer_updated(count))
-                if not self._work_off(turn):
+                reading.todo.extend(framer.buffer_updated(count))
+                if not self._work_off(reading):
                     return
         except BaseException as error:
             if not isinstance(error, OSError):  # the loop gets the same read error, and handles it
                 log.exception("the reading thread failed: the loop reads on")
             session.end_inline()
-            self._loop.call_soon_threadsafe(self._take_back, turn)
+            self._loop.call_soon_threadsafe(self._take_back, reading)
         finally:
-            turn.has_left = True
+            reading.has_left = True
             if self.ended:
                 self._loop.call_soon_threadsafe(self._leave)
 
-    def _work_off(self, turn: _ReadTurn) -> bool:
+    def _work_off(self, reading: _ThreadReading) -> bool:
         """Handle the read events; False if reading was taken away, or goes back to the loop with the remaining events."""
-        session, todo = self._session, turn.todo
+        session, todo = self._session, reading.todo
         handle = session.handle_inline
         while todo:
             session.inline_call = None  # the last call may still run on a worker: the watch must not take this request for it
-            turn.calls += 1
-            turn.in_call = True
-            if not turn.watched:
-                turn.watched = True
-                self._loop.call_soon_threadsafe(self._watch, turn)
+            reading.calls += 1
+            reading.in_call = True
+            if not reading.watched:
+                reading.watched = True
+                self._loop.call_soon_threadsafe(self._watch, reading)
             left = handle(todo[0], len(todo) == 1)
             with self._lock:
-                if self._turn is turn:
-                    turn.in_call = False
-            if turn.in_call:  # the loop reads: the answer must not wait in the outbox for the end of a batch
+                if self._reading is reading:
+                    reading.in_call = False
+            if reading.in_call:  # the loop reads: the answer must not wait in the outbox for the end of a batch
                 session.outbox.flush()
                 return False
             if left is not None:
                 todo[0] = left
                 session.end_inline()
-                self._loop.call_soon_threadsafe(self._take_back, turn)
+                self._loop.call_soon_threadsafe(self._take_back, reading)
                 return False
             todo.popleft()
         session.end_inline()
         return True
 
-    def _watch(self, turn: _ReadTurn) -> None:
+    def _watch(self, reading: _ThreadReading) -> None:
         """Take reading back from a thread whose tool stays too long; sleep without calls. On the loop, at every tick."""
-        if self._turn is not turn:
+        if self._reading is not reading:
             return
-        if turn.calls != turn.seen:
-            turn.seen = turn.calls
-            turn.still = 0
-        elif turn.in_call:
+        if reading.calls != reading.seen:
+            reading.seen = reading.calls
+            reading.still = 0
+        elif reading.in_call:
             if self._session.runs_inline:
-                self._steal(turn)
+                self._steal(reading)
                 return
         else:
-            turn.still += 1
-            if turn.still > CALM_TICKS and self._may_sleep(turn):
+            reading.still += 1
+            if reading.still > CALM_TICKS and self._may_sleep(reading):
                 return
-        turn.watched = True
-        self._loop.call_later(self._tick, self._watch, turn)
+        reading.watched = True
+        self._loop.call_later(self._tick, self._watch, reading)
 
-    def _may_sleep(self, turn: _ReadTurn) -> bool:
+    def _may_sleep(self, reading: _ThreadReading) -> bool:
         """Put the watch to sleep until the thread's next call; False if that call has just begun."""
-        turn.still = 0
-        turn.watched = False
-        return turn.calls == turn.seen
+        reading.still = 0
+        reading.watched = False
+        return reading.calls == reading.seen
 
-    def _steal(self, turn: _ReadTurn) -> None:
+    def _steal(self, reading: _ThreadReading) -> None:
         with self._lock:
-            if not (turn.in_call and self._session.runs_inline):
-                self._loop.call_later(self._tick, self._watch, turn)
+            if not (reading.in_call and self._session.runs_inline):
+                self._loop.call_later(self._tick, self._watch, reading)
                 return
-            self._turn = None
-            turn.todo.popleft()
+            self._reading = None
+            reading.todo.popleft()
         try:
             self._session.overstayed()
         finally:
-            self._resume(turn)
+            self._resume(reading)
 
-    def _take_back(self, turn: _ReadTurn) -> None:
+    def _take_back(self, reading: _ThreadReading) -> None:
         with self._lock:
-            if self._turn is not turn:
+            if self._reading is not reading:
                 return
-            self._turn = None
-        self._resume(turn)
+            self._reading = None
+        self._resume(reading)
 
-    def _resume(self, turn: _ReadTurn) -> None:
+    def _resume(self, reading: _ThreadReading) -> None:
         if self.ended:
             return
         self._loop.add_reader(self._fd, self._readable)
-        if turn.todo:
-            self._handle(list(turn.todo))
+        if reading.todo:
+            self._handle(list(reading.todo))
 
     # -- a regular file
 
@@ -340,5 +356,5 @@ class Reader:
             self._file_batch.set()
 
     def __repr__(self) -> str:
-        who = "ended" if self.ended else "paused" if self.paused else "a thread" if self._turn else "the loop"
+        who = "ended" if self.ended else "paused" if self.paused else "a thread" if self._reading else "the loop"
         return f"<Reader fd={self._fd} read by {who}>"

@@ -16,7 +16,7 @@ from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
 from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
-from rrext.limits import WAKES_PER_TURN, Limits
+from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.call_feed import SessionFeed
 from rrext.server.commands import operation_for
@@ -303,7 +303,7 @@ class Session:
         self._answer(pieces)
 
     def _answer(self, pieces: Sequence[bytes]) -> None:
-        """Collect the answers of a batch, or of one turn of the loop, for one write."""
+        """Collect the answers of a batch, or of one iteration of the loop, for one write."""
         thread = get_ident()
         outbox = self.outbox
         if thread == self._batch_thread:
@@ -328,7 +328,7 @@ class Session:
         self.outbox.want_room()
 
     def _room(self) -> None:
-        """The outbox has room: send delayed progress, then start a few held requests per turn of the loop.
+        """The outbox has room: send delayed progress, then start a few held requests per iteration of the loop.
 
         The answers of these requests count before the next ones begin.
         """
@@ -338,7 +338,7 @@ class Session:
         inflight = self._inflight
         if not self.outbox.is_full:
             inflight.answered_over = 0
-        for _ in range(WAKES_PER_TURN):
+        for _ in range(WAKES_PER_ITERATION):
             if inflight.held and not self.outbox.is_full:
                 self._begin_held(inflight.next_held())
         if inflight.held:

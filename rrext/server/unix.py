@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from rrext.engine.interface.call import Caller
-from rrext.limits import ACCEPT_RETRY_INTERVAL, REQUESTS_PER_TURN
+from rrext.limits import ACCEPT_RETRY_INTERVAL, REQUESTS_PER_ITERATION
 from rrext.server.peer_end import Peer, RestartingTask
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
@@ -121,7 +121,7 @@ class UnixClients:
         def at_end() -> None:
             peer.lost("the client is gone") if _hung_up(end) else peer.input_ended()
 
-        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end, share=REQUESTS_PER_TURN)
+        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end, share=REQUESTS_PER_ITERATION)
         peer.reading = reader
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())

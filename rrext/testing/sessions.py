@@ -43,7 +43,7 @@ class StreamReading:
 
     @property
     def has_more(self) -> bool:
-        """False: input is handled in the same turn of the loop."""
+        """False: input is handled in the same iteration of the loop."""
         return False
 
     async def run(self, peer: Peer) -> None:

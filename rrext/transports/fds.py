@@ -144,7 +144,7 @@ class SocketChannel(FdChannel):
 class _AsyncioPump:
     """Reads in the event loop's own callback, which stays registered: half the latency of waiting anew each time."""
 
-    __slots__ = ("_fd", "_receiver", "_turn")
+    __slots__ = ("_fd", "_reading_ended", "_receiver")
 
     def __init__(self, fd: int, receiver: Receiver) -> None:
         self._fd = fd
@@ -154,10 +154,10 @@ class _AsyncioPump:
         loop = asyncio.get_running_loop()
         pause: anyio.Event | None
         while True:
-            self._turn: asyncio.Future[anyio.Event | None] = loop.create_future()
+            self._reading_ended: asyncio.Future[anyio.Event | None] = loop.create_future()
             loop.add_reader(self._fd, self._ready)
             try:
-                pause = await self._turn
+                pause = await self._reading_ended
             finally:
                 loop.remove_reader(self._fd)
             if pause is None:
@@ -165,7 +165,7 @@ class _AsyncioPump:
             await pause.wait()
 
     def _ready(self) -> None:
-        if self._turn.done():
+        if self._reading_ended.done():
             return
         try:
             n = os.readv(self._fd, [self._receiver.get_buffer()])
@@ -173,10 +173,10 @@ class _AsyncioPump:
         except BlockingIOError:
             return
         except Exception as error:  # the task that runs the pump raises it
-            self._turn.set_exception(error)
+            self._reading_ended.set_exception(error)
             return
         if not n or pause is not None:
-            self._turn.set_result(pause)
+            self._reading_ended.set_result(pause)
 
 
 def _without(pieces: Sequence[Buffer], n: int) -> list[Buffer]:

@@ -63,7 +63,7 @@ async def test_a_task_runs_within_the_callback_that_read_its_answer() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_task_that_is_woken_by_another_task_runs_in_the_next_turn() -> None:
+async def test_a_task_that_is_woken_by_another_task_runs_in_the_next_iteration() -> None:
     loop, told = EventLoop(), list[str]()
     waiter = loop.waiter()
     task = await begun(waiter, told, "woken")
@@ -75,7 +75,7 @@ async def test_a_task_that_is_woken_by_another_task_runs_in_the_next_turn() -> N
     assert told == ["read", "woken"]
 
 
-async def test_a_task_that_is_woken_by_one_that_runs_at_once_runs_in_the_next_turn() -> None:
+async def test_a_task_that_is_woken_by_one_that_runs_at_once_runs_in_the_next_iteration() -> None:
     loop, told = EventLoop(), list[str]()
     first, second = loop.waiter(), loop.waiter()
 

@@ -669,7 +669,7 @@ async def test_a_raw_write_that_could_wait_is_left_to_the_loop(why: str) -> None
     async with world(Sink, threads=1) as w:
         pipe = await quick_pipe(w)
         real = w.engine._pipes.at(pipe)
-        turn = real.turns.enter(exclusive=False) if why == "waits" else None
+        turn = real.lock.enter(exclusive=False) if why == "waits" else None
         place = w.task.sync_places.take() if why == "no place" else None
         if why == "failed":
             real.fail(ToolError("x"))
@@ -697,7 +697,7 @@ async def test_a_pipe_that_fails_while_a_raw_write_enters_its_gate_is_not_writte
     async with world(Sink) as w:
         pipe = await quick_pipe(w)
         real = w.engine._pipes.at(pipe)
-        enter = real.turns.enter
+        enter = real.lock.enter
 
         class Meanwhile:
             def __getattr__(self, name: str) -> Any:
@@ -707,9 +707,9 @@ async def test_a_pipe_that_fails_while_a_raw_write_enters_its_gate_is_not_writte
                 real.fail(Cancelled("a write was cancelled"))
                 return enter(exclusive)
 
-        gate, real.turns = real.turns, Meanwhile()
+        gate, real.lock = real.lock, Meanwhile()
         assert inline(w, pipe, b"abc") is None
-        real.turns = gate
+        real.lock = gate
         await w.close(pipe).answer()
         await w.at_rest()
 

@@ -173,7 +173,7 @@ async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
             pipe = await w.open()
             found = w.engine._pipes.at(pipe)
             assert found is not None
-            held.append(found.turns.enter(exclusive=True).release)
+            held.append(found.lock.enter(exclusive=True).release)
         if why == "no place":
             held.append(w.task.places.take().release)
         if why == "no sync place":

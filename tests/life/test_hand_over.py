@@ -64,9 +64,9 @@ class WatchedReader(Reader):
 
     ticks = 0
 
-    def _watch(self, turn: Any) -> None:
+    def _watch(self, reading: Any) -> None:
         self.ticks += 1
-        super()._watch(turn)
+        super()._watch(reading)
 
 
 class Stage:
@@ -197,9 +197,9 @@ async def test_the_answer_of_a_tool_that_lost_reading_does_not_stay_in_the_outbo
 async def test_a_watch_that_sleeps_is_woken_by_the_next_call(stage: Stage) -> None:
     await stage.lead()
     await stage.ticks(CALM_TICKS)
-    turn = stage.reader._turn
-    assert turn is not None
-    await stage.until(lambda: not turn.watched)
+    reading = stage.reader._reading
+    assert reading is not None
+    await stage.until(lambda: not reading.watched)
     stage.stop_at(3, runs=True, taken=True)
     stage.send(3, 4)
     await stage.until(lambda: stage.session.by_loop == [1, 4])
@@ -207,11 +207,11 @@ async def test_a_watch_that_sleeps_is_woken_by_the_next_call(stage: Stage) -> No
 
 async def test_a_call_that_begins_while_the_watch_falls_asleep_is_watched(stage: Stage) -> None:
     await stage.lead()
-    turn = stage.reader._turn
-    assert turn is not None
-    turn.watched, turn.seen = True, turn.calls
-    turn.calls += 1  # the thread begins a call, and sees that it is watched
-    assert not stage.reader._may_sleep(turn)
+    reading = stage.reader._reading
+    assert reading is not None
+    reading.watched, reading.seen = True, reading.calls
+    reading.calls += 1  # the thread begins a call, and sees that it is watched
+    assert not stage.reader._may_sleep(reading)
 
 
 async def test_a_session_that_cannot_say_who_overstayed_does_not_stop_reading(stage: Stage) -> None:

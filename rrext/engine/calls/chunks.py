@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ResultTooLarge
-from rrext.limits import CHUNKS_PER_TURN, Limits
+from rrext.limits import CHUNKS_PER_ITERATION, Limits
 
 if TYPE_CHECKING:
     from rrext.tools.context import CancelToken
@@ -67,7 +67,7 @@ class Chunks:
             chunks.close()
 
     async def drain_on_loop(self, chunks: Generator[Any, Any, Any]) -> bytes:
-        """Run a sync generator to its end on the loop's thread, with a turn of the loop between any two chunks."""
+        """Run a sync generator to its end on the loop's thread, with an iteration of the loop between any two chunks."""
         try:
             while True:
                 try:
@@ -85,7 +85,7 @@ class Chunks:
         try:
             async for chunk in chunks:
                 self._take(chunk)
-                if not self._count % CHUNKS_PER_TURN:
+                if not self._count % CHUNKS_PER_ITERATION:
                     await asyncio.sleep(0)
                 await self._room()
         finally:

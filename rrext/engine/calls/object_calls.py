@@ -79,7 +79,7 @@ class ObjectCalls:
         else:
             self._pipes.remove(pipe)
             pipe.end_reason = reason or pipe.end_reason
-        turn = pipe.turns.enter(exclusive=True)
+        turn = pipe.lock.enter(exclusive=True)
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:

@@ -20,20 +20,21 @@ T = TypeVar("T")
 
 
 class ThreadJob(Generic[T]):
-    """Runs `work` at most once, settles `outcome`, and gives back its place, turn and lease.
+    """Runs `work` at most once, settles `outcome`, and gives back its places and its lease.
 
-    `place` is one of `places`, the limit of running sync calls; `turn` is one of `turns`, for the node's own thread.
+    `place` is one of `places`, the limit of running sync calls. `own_place` is one of `own_places`, the limit of a node's own
+    thread.
     """
 
     __slots__ = (
         "_host",
         "_is_over",
         "_lease",
+        "_own_place",
+        "_own_places",
         "_place",
         "_places",
         "_thread",
-        "_turn",
-        "_turns",
         "_unclaimed",
         "_work",
         "outcome",
@@ -46,16 +47,16 @@ class ThreadJob(Generic[T]):
         lease: Lease | None,
         places: Places,
         place: Place | HeldPlace,
-        turns: Places | None,
-        turn: Place | HeldPlace | None,
+        own_places: Places | None,
+        own_place: Place | HeldPlace | None,
     ) -> None:
         self._host = host
         self._work = work
         self._lease = lease
         self._places = places
         self._place = place
-        self._turns = turns
-        self._turn = turn
+        self._own_places = own_places
+        self._own_place = own_place
         self._unclaimed = [True]  # popped once: by the thread that runs the job, or by its withdrawal
         self._thread = 0
         self._is_over = False
@@ -79,12 +80,12 @@ class ThreadJob(Generic[T]):
         error = None  # its traceback references this frame: such cycles would wait for the garbage collector
 
     def let_go(self) -> None:
-        """Give back the place, the turn and the lease when the job ended or was withdrawn."""
+        """Give back the places and the lease when the job ended or was withdrawn."""
         self._is_over = True
         self._forget()
         self._place.release()
-        if self._turn is not None:
-            self._turn.release()
+        if self._own_place is not None:
+            self._own_place.release()
         if self._lease is not None:
             self._lease.drop()
 
@@ -97,13 +98,13 @@ class ThreadJob(Generic[T]):
             lease.leave(host, call, label)
             lease.spoil()
             host.left_behind(self._places).add(self, label, thread=self._thread)
-            if self._turns is not None:
-                host.left_behind(self._turns).add(self, label)
+            if self._own_places is not None:
+                host.left_behind(self._own_places).add(self, label)
             if self._is_over:  # the thread may have called `_forget` before this record existed
                 self._forget()
 
     def _forget(self) -> None:
-        for places in (self._places, self._turns):
+        for places in (self._places, self._own_places):
             if places is not None and places.left_behind is not None:
                 places.left_behind.remove(self)
 
@@ -124,17 +125,17 @@ async def in_thread(
     call: Call | None = None,
     label: str = "",
     run: Callable[[Job], None] | None = None,
-    turns: Places | None = None,
-    turn: Place | HeldPlace | None = None,
+    own_places: Places | None = None,
+    own_place: Place | HeldPlace | None = None,
 ) -> T:
     """Run `work` on a thread within the limit `places`, in the line of the call's connection, and return its result.
 
-    `run` hands the job to a thread; the default is a worker of the pool. `turn`, one of `turns`, is released at the end of
-    the work. A cancel before the work begins withdraws it. After that the thread goes on, keeps its place until it
+    `run` hands the job to a thread; the default is a worker of the pool. `own_place`, one of `own_places`, is released at the
+    end of the work. A cancel before the work begins withdraws it. After that the thread goes on, keeps its place until it
     returns, is left behind as `label`, and its lease is spoiled.
     """
-    place = await _held(host, places, call, turn)
-    job = ThreadJob(host, work, lease, places, place, turns, turn)
+    place = await _held(host, places, call, own_place)
+    job = ThreadJob(host, work, lease, places, place, own_places, own_place)
     try:
         (run or host.workers.run)(job)
     except BaseException:  # no thread can be started
@@ -147,15 +148,15 @@ async def in_thread(
         raise
 
 
-async def _held(host: Host, places: Places, call: Call | None, turn: Place | HeldPlace | None) -> Place | HeldPlace:
-    """Wait for a place. A cancel meanwhile releases the place and `turn`."""
+async def _held(host: Host, places: Places, call: Call | None, own_place: Place | HeldPlace | None) -> Place | HeldPlace:
+    """Wait for a place. A cancel meanwhile releases the place and `own_place`."""
     place = places.take("" if call is None else call.caller.connection_id, call)
     try:
         await host.granted(place)
     except BaseException:
         place.release()
-        if turn is not None:
-            turn.release()
+        if own_place is not None:
+            own_place.release()
         raise
     return place
 

@@ -227,15 +227,23 @@ class ToolRun(CallRun):
         own = self.route.component.own_thread
         if not self.is_outermost:
             return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
-        turns = self.route.component.turns
-        turn = turns.take(call.caller.connection_id, call)
+        own_places = self.route.component.thread_places
+        own_place = own_places.take(call.caller.connection_id, call)
         try:
-            await self.host.granted(turn)
+            await self.host.granted(own_place)
         except BaseException:
-            turn.release()
+            own_place.release()
             raise
         return await in_thread(
-            self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run, turns=turns, turn=turn
+            self.host,
+            work,
+            places=places,
+            lease=self.lease,
+            call=call,
+            label=label,
+            run=own.run,
+            own_places=own_places,
+            own_place=own_place,
         )
 
     # result and error

@@ -1,6 +1,6 @@
-"""Runs the first steps of async tools without waiting for another turn of the loop.
+"""Runs the first steps of async tools without waiting for another iteration of the loop.
 
-An asyncio task begins one turn after it was made, and most async tools of a tool server finish in their first step. So
+An asyncio task begins one iteration after it was made, and most async tools of a tool server finish in their first step. So
 one task, the fiber, waits for work. After a batch of requests was read, the fiber is woken inside the callback that read
 them, and awaits one tool after the other. A tool that suspends keeps the fiber as its own task, with cancel, timeouts,
 task groups and its own context, and another fiber is made. The remaining calls of the batch get tasks of their own.
@@ -66,7 +66,7 @@ class EagerRunner:
         if fiber is not None and fiber.is_waiting and asyncio.current_task(self._loop) is None:
             fiber.step()
         if fiber is None or fiber.is_spent:
-            self._fiber = _Fiber(self._loop, jobs)  # usable from the next turn on
+            self._fiber = _Fiber(self._loop, jobs)  # usable from the next iteration on
         while jobs:
             jobs.popleft().start()
 
@@ -130,7 +130,7 @@ def _is_as_it_was(task: asyncio.Task[None], context: Context) -> bool:
 
 
 class _Bell:
-    """A future-like object whose waiter runs inside `ring`, not one turn of the loop later.
+    """A future-like object whose waiter runs inside `ring`, not one iteration of the loop later.
 
     It implements asyncio's protocol for foreign futures: the blocking mark, the loop, a done callback, a result.
     """

@@ -100,9 +100,9 @@ class Host:
 
     async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
         """Pass a wake function to `ask` and wait until it is called, in any thread; return at once if `ask` returns False."""
-        turn: asyncio.Future[None] = self.loop.create_future()
-        if ask(lambda: self.post(_wake, turn)):
-            await turn
+        woken: asyncio.Future[None] = self.loop.create_future()
+        if ask(lambda: self.post(_wake, woken)):
+            await woken
 
     def left_behind(self, places: Places) -> LeftBehind:
         """The record of answered calls that still hold some of `places`. On the loop's thread."""
@@ -163,6 +163,6 @@ class Host:
                 log.warning("%s does not end", task.get_name())
 
 
-def _wake(turn: asyncio.Future[None]) -> None:
-    if not turn.done():
-        turn.set_result(None)
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

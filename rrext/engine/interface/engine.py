@@ -65,7 +65,7 @@ class Engine:
         raise NotImplementedError
 
     def begin_batch(self) -> None:
-        """Begin a batch: several calls are started before the loop's next turn, until `end_batch`."""
+        """Begin a batch: several calls are started before the loop's next iteration, until `end_batch`."""
 
     def end_batch(self) -> None:
         """End the batch, and run those of its calls that can run at once."""

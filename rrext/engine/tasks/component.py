@@ -38,9 +38,27 @@ class Component:
     """
 
     __slots__ = (
-        "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
-        "bindings", "blocked", "config", "confined", "directory", "failure", "id", "node_class", "ready", "shared",
-        "tool_description", "turns",
+        "_checked",
+        "_is_closed",
+        "_keeper",
+        "_leave",
+        "_makes_state",
+        "_setup",
+        "_thread",
+        "_thread_lock",
+        "_waiting",
+        "bindings",
+        "blocked",
+        "config",
+        "confined",
+        "directory",
+        "failure",
+        "id",
+        "node_class",
+        "ready",
+        "shared",
+        "thread_places",
+        "tool_description",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +91,7 @@ class Component:
         self._setup: SetupContext | None = None
         self._thread: OwnThread | None = None
         self._thread_lock = threading.Lock()
-        self.turns = Places(1, f'thread of the node "{component_id}"')
+        self.thread_places = Places(1, f'thread of the node "{component_id}"')
         self.ready = self._checked and not hasattr(node_class, "setup")
 
     def new_object(self, publisher: Publisher) -> Node:

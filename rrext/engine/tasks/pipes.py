@@ -49,7 +49,7 @@ class OpenPipe:
         self.entry = entry
         self.intake = intake
         self.place = place
-        self.turns = FairLock()
+        self.lock = FairLock()
         self.failed: RrextError | None = None
         self.closed = False
         self.closes = 0
@@ -175,7 +175,7 @@ class Pipes:
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Join the pipe's line, and note the time of this use."""
         pipe.last_used = now
-        return pipe.turns.enter(exclusive)
+        return pipe.lock.enter(exclusive)
 
     def remove(self, pipe: OpenPipe) -> None:
         """Remove a pipe from the map."""
@@ -190,7 +190,7 @@ class Pipes:
 
     def idle_since(self, deadline: float) -> list[OpenPipe]:
         """The pipes that were not used after `deadline` and are not in use."""
-        return [p for p in self._open.values() if p.last_used <= deadline and p.turns.is_idle and not p.leftovers]
+        return [p for p in self._open.values() if p.last_used <= deadline and p.lock.is_idle and not p.leftovers]
 
     def of_connection(self, connection_id: str) -> list[OpenPipe]:
         """The pipes that a connection opened."""
