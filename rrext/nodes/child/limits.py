@@ -8,7 +8,7 @@ from typing import Final
 RECEIVED_AT_ONCE: Final = 262_144
 """Bytes of one read from a call's socket."""
 
-# engine.py
+# process.py
 ENDING_TIMEOUT: Final = 5.0
 """Seconds that a process gets to end after it closed its socket, before it is killed."""
 SETTLING_TIMEOUT: Final = 2.0

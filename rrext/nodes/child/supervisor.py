@@ -2,17 +2,17 @@
 
 Use by a node:
 
-    supervisor = Supervisor(start, what="the database", is_kept=bool(path))    # start() -> ChildEngine
+    supervisor = Supervisor(start, what="the database", is_kept=bool(path))    # start() -> ChildProcess
 
-- Each request that may hang has a `patience` (see `engine.EngineRequest`). When its call is cancelled or its time is up,
+- Each request that may hang has a `patience` (see `engine.ChildRequest`). When its call is cancelled or its time is up,
   cancel the `ToolContext` that `ask` was given: `ask` raises at once, and the process is killed if the request does not
   stop within its patience. Send the message that ends the transaction with `tell`; the process does it in its turn.
 - A call that only reads is `supervisor.repeated(attempt, ctx, reads=True, timeout=statement_timeout)`. `attempt(left)` gets
-  the process from `supervisor.engine()`, does everything from the beginning, and takes at most `left` seconds (0: no limit).
-  An attempt that raises `EngineLost` by no fault of its own is repeated on the next process. For a stream, an attempt ends
+  the process from `supervisor.process()`, does everything from the beginning, and takes at most `left` seconds (0: no limit).
+  An attempt that raises `ProcessLost` by no fault of its own is repeated on the next process. For a stream, an attempt ends
   with the first chunk: chunks that a caller has seen cannot be taken back.
 - A call that may write is the same with `reads=False`: it is repeated only if no statement of the caller had run. Otherwise
-  `EngineLost` comes through; its `is_unknown` says that the process was lost during a commit.
+  `ProcessLost` comes through; its `is_unknown` says that the process was lost during a commit.
 - The committed data of a database in memory is lost with its process. Call `wrote()` after each commit: then calls raise
   `database_lost` instead of answering from an empty database, until a call that may write has raised it.
 """
@@ -26,8 +26,8 @@ from time import monotonic
 from typing import TypeVar
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.child.engine import ChildEngine, EngineLost
 from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, RUNS_ALONE_FOR, WAIT_TURN
+from rrext.nodes.child.process import ChildProcess, ProcessLost
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -36,19 +36,19 @@ T = TypeVar("T")
 class Supervisor:
     """One engine, in one process after the other. Thread-safe. `is_kept`: committed data outlives the process."""
 
-    def __init__(self, start: Callable[[], ChildEngine], *, what: str, closed: str, is_kept: bool) -> None:
+    def __init__(self, start: Callable[[], ChildProcess], *, what: str, closed: str, is_kept: bool) -> None:
         self._start = start
         self._what = what
         self._closed = closed
         self._is_kept = is_kept
         self._lock = threading.Lock()
-        self._engine: ChildEngine | None = None
+        self._engine: ChildProcess | None = None
         self._is_closed = False
         self._has_data = False  # committed data, in memory only
         self._is_lost = False  # the data was lost, and no call that may write has raised that yet
         self._suspects = Suspects()
 
-    def engine(self) -> ChildEngine:
+    def process(self) -> ChildProcess:
         """The running process; starts one if there is none. Raises `Unavailable` if the start fails."""
         with self._lock:
             if self._is_closed:
@@ -65,11 +65,11 @@ class Supervisor:
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         """Run `attempt` and return its result; repeat it if the process ended by no fault of the attempt.
 
-        Raises the errors of `attempt`: `EngineLost` if the attempt caused it, or writes; `ToolError` (`database_lost`).
+        Raises the errors of `attempt`: `ProcessLost` if the attempt caused it, or writes; `ToolError` (`database_lost`).
         """
         since = monotonic()
         self._suspects.let_pass(ctx)
-        lost: EngineLost | None = None
+        lost: ProcessLost | None = None
         for number in range(ATTEMPTS):
             self._admit(reads=reads)
             is_suspect = lost is not None and lost.suspects > 0
@@ -77,7 +77,7 @@ class Supervisor:
                 left = timeout and max(LEAST_TIME, timeout - (monotonic() - since if lost else 0.0))
                 try:
                     return attempt(left)
-                except EngineLost as error:
+                except ProcessLost as error:
                     lost = error
                     if number == ATTEMPTS - 1 or not self._may_repeat(error, reads=reads):
                         raise
@@ -113,7 +113,7 @@ class Supervisor:
             else "Call again to begin with an empty one. A database with a path keeps what is committed.",
         )
 
-    def _may_repeat(self, lost: EngineLost, *, reads: bool) -> bool:
+    def _may_repeat(self, lost: ProcessLost, *, reads: bool) -> bool:
         """Whether the call may be repeated. A call that ran alone ended the process itself."""
         return lost.suspects != 1 and (reads or lost.is_harmless)
 

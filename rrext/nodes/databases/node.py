@@ -16,7 +16,7 @@ from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.databases.sessions import Sessions
-from rrext.nodes.llm.bound import LLM_SLOT, ModelBound
+from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound
 from rrext.nodes.llm.limits import DATA_ROWS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

@@ -50,7 +50,7 @@ FRONT_MATTER: Final = 4096
 PDF_BEGIN: Final = 1024
 """Where a PDF's mark may stand at the latest; the format's own reader allows so much before it."""
 
-# nesting.py
+# html_repair.py
 DEEPEST: Final = 48
 """Elements in each other that are kept; the tags of deeper ones go, their text stays."""
 
@@ -72,7 +72,7 @@ ENDING_TIMEOUT: Final = 5.0
 SENT_AT_ONCE: Final = 1024 * 1024
 """Bytes that one call of `send` or `recv` moves between two checks of the deadline."""
 
-# reading.py
+# conversion.py
 LONGEST_CELL: Final = 16 * 1024 * 1024
 """Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
 

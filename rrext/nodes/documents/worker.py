@@ -21,9 +21,9 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.child.blocks import block, receive
+from rrext.nodes.documents.conversion import read
 from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
-from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
 
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]

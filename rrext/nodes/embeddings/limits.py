@@ -10,7 +10,7 @@ OPENAI_MAX_CHARACTERS: Final = 300_000
 ON_LOOP: Final = 64 * 1024
 """Bytes of an answer that is parsed on the event loop; larger ones would block it, and go to a thread."""
 
-# bound.py
+# bound_embedder.py
 BOUND_MAX_TEXTS: Final = 64
 """Texts in one call of the bound node: their vectors, as JSON, stay far below the limit of a result."""
 BOUND_MAX_CHARACTERS: Final = 1_000_000

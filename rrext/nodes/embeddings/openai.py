@@ -15,7 +15,7 @@ import msgspec
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.embeddings.bound import batches
+from rrext.nodes.embeddings.bound_embedder import batches
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors

@@ -72,7 +72,7 @@ class GraphCursor(Protocol):
     def close(self) -> None: ...
 
 
-class GraphTransaction(ABC):
+class BackendTransaction(ABC):
     """One transaction, used by one thread at a time; only `cancel` may come from another one."""
 
     @abstractmethod
@@ -110,7 +110,7 @@ class GraphBackend(ABC):
     def prepare(self, ctx: ToolContext) -> None:
         """Prepare the slow steps of the first call that no statement limit should include. Blocks; a cancelled call raises.
 
-        Raises the errors of `GraphTransaction.start`.
+        Raises the errors of `BackendTransaction.start`.
         """
         return
 
@@ -120,7 +120,7 @@ class GraphBackend(ABC):
         return attempt(timeout)
 
     @abstractmethod
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> BackendTransaction:
         """Make a transaction that has not begun; with `read_only`, the database itself refuses writes, if it can.
 
         `timeout` is the limit of a statement in seconds; `check` raises when the call is cancelled.

@@ -18,7 +18,7 @@ from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.gate import ReadingCypher, read_only
 from rrext.nodes.graph.limits import BATCH
 from rrext.nodes.graph.plans import plan_lines
-from rrext.nodes.graph.work import GraphWork
+from rrext.nodes.graph.transaction import GraphTransaction
 from rrext.tools.context import ToolContext
 
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
@@ -63,7 +63,7 @@ class CypherCall:
     @contextmanager
     def _reading(self, statement: ReadingCypher, params: Mapping[str, Any], timeout: float) -> Iterator[GraphCursor]:
         with (
-            self._graph.work(self._ctx, read_only=True, timeout=timeout) as work,
+            self._graph.transaction(self._ctx, read_only=True, timeout=timeout) as work,
             work.statement(statement.text, params, self._ctx) as cursor,
         ):
             yield cursor
@@ -73,7 +73,7 @@ class CypherCall:
         statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
-            with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
+            with self._graph.transaction(self._ctx, read_only=True, timeout=timeout) as work:
                 if statement.is_plan:  # the statement is an EXPLAIN itself
                     with work.statement(statement.text, params, self._ctx) as cursor:
                         return {"plan": _plan(cursor, cursor.fetch(1))}
@@ -118,14 +118,14 @@ class CypherCall:
                     raise
 
         def attempt(timeout: float) -> dict[str, Any]:
-            with self._graph.work(self._ctx, read_only=False, timeout=timeout) as own:
+            with self._graph.transaction(self._ctx, read_only=False, timeout=timeout) as own:
                 answer = self._executed(own, sent, params, max_rows)
                 own.commit(self._ctx)
             return answer
 
         return self._graph.writing(self._ctx, attempt)
 
-    def _executed(self, work: GraphWork, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
+    def _executed(self, work: GraphTransaction, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
         with work.statement(cypher, params, self._ctx, counts=True) as cursor:
             rows = _collected(cursor, max_rows + 1)
             if len(rows) > max_rows:

@@ -12,7 +12,7 @@ from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
 from rrext.nodes.graph.limits import SCHEMA_ROWS
-from rrext.nodes.graph.work import GraphWork
+from rrext.nodes.graph.transaction import GraphTransaction
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -39,12 +39,12 @@ class Graph:
         self._watch = TimerThread()
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
-    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> GraphWork:
+    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> GraphTransaction:
         """Begin a transaction; the caller closes it. A statement may take `timeout` seconds; 0: no limit."""
         self.backend.prepare(ctx)
         transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
         limit = self._limits.statement
-        work = GraphWork(self.backend, transaction, self._watch, timeout, limit=limit, writes=not read_only)
+        work = GraphTransaction(self.backend, transaction, self._watch, timeout, limit=limit, writes=not read_only)
         try:
             work.start(ctx)
         except BaseException:
@@ -52,12 +52,12 @@ class Graph:
             raise
         return work
 
-    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> GraphWork:
+    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> GraphTransaction:
         """Begin the transaction of a session."""
         return self.writing(ctx, lambda timeout: self.begin(ctx, read_only=read_only, timeout=timeout))
 
     @contextmanager
-    def work(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Iterator[GraphWork]:
+    def transaction(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Iterator[GraphTransaction]:
         """A transaction of one call: rolled back at the end of the block unless it was committed."""
         work = self.begin(ctx, read_only=read_only, timeout=timeout)
         try:
@@ -85,7 +85,10 @@ class Graph:
     def _reader(self, ctx: ToolContext) -> Callable[[str], list[list[Any]]]:
         def run(cypher: str) -> list[list[Any]]:
             def attempt(timeout: float) -> list[list[Any]]:
-                with self.work(ctx, read_only=True, timeout=timeout) as work, work.statement(cypher, {}, ctx) as cursor:
+                with (
+                    self.transaction(ctx, read_only=True, timeout=timeout) as transaction,
+                    transaction.statement(cypher, {}, ctx) as cursor,
+                ):
                     return cursor.fetch(SCHEMA_ROWS)
 
             return self.reading(ctx, attempt)

@@ -38,7 +38,7 @@ BOLT_FETCH: Final = 1000
 MESSAGE_MAX: Final = 500
 """Characters of the server's sentence that are passed on."""
 
-# ladybug/file.py
+# ladybug/open_database.py
 IDLE_CONNECTIONS: Final = 8
 """Connections that are kept for the next calls; making one is cheap."""
 PLANNED_STATEMENTS: Final = 16

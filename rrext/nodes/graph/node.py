@@ -16,7 +16,7 @@ from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, CypherCall
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.questions import Asker
-from rrext.nodes.graph.shown import shown_schema
+from rrext.nodes.graph.schema_text import shown_schema
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

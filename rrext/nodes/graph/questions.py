@@ -12,8 +12,8 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.databases.statements import model_answer
 from rrext.nodes.graph.calls import CypherCall
 from rrext.nodes.graph.database import Graph
-from rrext.nodes.graph.shown import schema_text
-from rrext.nodes.llm.bound import ask_model, check_question
+from rrext.nodes.graph.schema_text import schema_text
+from rrext.nodes.llm.bound_model import ask_model, check_question
 from rrext.tools.context import ToolContext
 
 FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# bound.py
+# bound_model.py
 MAX_QUESTION: Final = 16_000
 """Characters of a question; longer texts are documents, not questions."""
 DATA_ROWS: Final = 250

@@ -35,7 +35,7 @@ class SandboxLimits(NamedTuple):
 NICENESS: Final = 5
 """The priority of a guest: when processors are busy, the server comes first."""
 
-# sandlock_engine.py
+# sandlock_sandbox.py
 WARDEN_START: Final = 30.0
 """Seconds for the warden to be ready; it takes a tenth of one."""
 OVERTIME: Final = 60.0

@@ -56,7 +56,7 @@ class PythonNode(Node):
     @classmethod
     def unavailable(cls) -> str | None:
         """The reason why this machine cannot isolate programs, if any."""
-        from rrext.nodes.sandbox.sandlock_engine import missing_piece
+        from rrext.nodes.sandbox.sandlock_sandbox import missing_piece
 
         return missing_piece()
 
@@ -64,7 +64,7 @@ class PythonNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any) -> AsyncIterator[PythonSandbox]:
         """Make one sandbox for all objects; it starts at the first program."""
-        from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+        from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
         sandbox = SandlockSandbox()
         try:

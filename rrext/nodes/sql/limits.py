@@ -87,7 +87,7 @@ LARGEST_HEAP: Final = 512 * 1024 * 1024
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
 
-# duckdb/engine.py
+# duckdb/instance.py
 FILE_LEAVING: Final = 1.0
 """Seconds to wait for a file that another process has locked: a killed server's process is about to end."""
 OPEN_AGAIN: Final = 0.05

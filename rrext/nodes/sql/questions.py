@@ -13,7 +13,7 @@ from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.base.node import Node
 from rrext.nodes.databases.statements import model_answer
-from rrext.nodes.llm.bound import ask_model, check_question
+from rrext.nodes.llm.bound_model import ask_model, check_question
 from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.schema_text import schema_text

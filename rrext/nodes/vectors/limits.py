@@ -25,7 +25,7 @@ MAX_WORD: Final = 500
 MAX_IDS: Final = 10_000
 """Object ids in one call: longer lists belong into a parent path."""
 
-# incoming.py
+# drafts.py
 MAX_CONTENT: Final = 200_000
 """Characters of one chunk. A hit is read as a whole, so longer texts should be split."""
 MAX_NAME: Final = 2000
@@ -35,7 +35,7 @@ MAX_CHUNK_ID: Final = 2**53
 MAX_SIZE: Final = 16_000
 """Numbers in a vector: what the backends can keep."""
 
-# embedded.py
+# embedding.py
 EMBED_BATCH: Final = 256
 """Texts that are embedded between two checks whether the call has been cancelled."""
 
@@ -76,7 +76,7 @@ COMPARED_HEAD: Final = 64 * 1024
 ENGINE_BATCH: Final = 64
 """Points that are written or deleted in one call of the engine: about 5 ms, during which its process does nothing else."""
 
-# edge/opened.py
+# edge/open_shard.py
 FLUSH_EVERY: Final = 16 * 1024 * 1024
 """The maximum bytes of the engine's log before a flush to its files. All of them are read again after a crash."""
 WRITTEN_TIMES: Final = 3
@@ -98,7 +98,7 @@ MAKE_TRIES: Final = 5
 READERS: Final = 2
 """Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
 
-# postgres/frequent.py
+# postgres/frequent_words.py
 FREQUENT_SHARE: Final = 0.05
 """The share of all chunks from which a word is one of these."""
 FREQUENT_FROM: Final = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from rrext.nodes.vectors.incoming import ChunkDraft
+from rrext.nodes.vectors.drafts import ChunkDraft
 from rrext.nodes.vectors.limits import KEPT_CHUNKS
 from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore
 from rrext.tools.context import ToolContext

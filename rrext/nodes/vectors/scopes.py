@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.vectors.incoming import require_name
+from rrext.nodes.vectors.drafts import require_name
 from rrext.nodes.vectors.limits import MAX_IDS
 from rrext.nodes.vectors.store import Scope
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.nodes.documents import formats
-from rrext.nodes.documents.nesting import flattened
-from rrext.nodes.documents.reading import read
+from rrext.nodes.documents.conversion import read
+from rrext.nodes.documents.html_repair import flattened
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
 from rrext.nodes.documents.tables import cut_tables, table_of
 

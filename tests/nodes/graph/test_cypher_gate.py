@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import read_only
-from rrext.nodes.graph.ladybug.writing import check_embedded
+from rrext.nodes.graph.ladybug.statement_check import check_embedded
 from rrext.nodes.graph.lexer import TOKEN, tokens
 from rrext.nodes.graph.limits import STATEMENT_MAX
 

@@ -39,7 +39,7 @@ async def test_a_query_that_ends_the_engine_fails_alone_and_what_was_committed_i
 
 
 def process_of(backend: ProcessBackend) -> int:
-    return backend.supervisor.engine().id
+    return backend.supervisor.process().id
 
 
 def nobody_minds() -> None:
@@ -90,7 +90,7 @@ def test_the_process_knows_no_secret_and_ends_with_its_backend(monkeypatch: pyte
     backend.close()
     assert not Path(f"/proc/{number}").exists()
     with pytest.raises(RrextError, match="is closed"):
-        backend.supervisor.engine()
+        backend.supervisor.process()
 
 
 def test_a_process_that_cannot_close_its_database_does_not_outlive_its_server() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, InvalidArguments
-from rrext.nodes.embeddings.bound import batches
+from rrext.nodes.embeddings.bound_embedder import batches
 from rrext.nodes.embeddings.hashing import HashingEmbedder, hashed
 from rrext.tools.context import ToolContext
 

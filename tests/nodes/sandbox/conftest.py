@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from guests import Guests
 
-from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 
 @pytest.fixture(scope="session")

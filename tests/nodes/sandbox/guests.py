@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.protocol import PythonRun
-from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 GONE_WITHIN = 10.0
 

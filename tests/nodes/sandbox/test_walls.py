@@ -21,7 +21,7 @@ SPEAK = """
 import json, sys
 from rrext.errors import Unavailable
 from rrext.nodes.sandbox.limits import SandboxLimits
-from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 sandbox = SandlockSandbox()
 answers = []
 for code in sys.argv[1:]:
@@ -115,7 +115,7 @@ def test_a_kernel_that_refuses_a_wall_makes_the_tool_unavailable(call: int) -> N
 
 
 WITHOUT = """
-import rrext.nodes.sandbox.sandlock_engine as engine
+import rrext.nodes.sandbox.sandlock_sandbox as engine
 head, tail = engine._BOOT.split("; from", 1)
 engine._BOOT = head + "\\n" + {change!r} + "\\nfrom" + tail
 """

@@ -14,8 +14,8 @@ import pytest
 from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.duckdb.engine import DuckdbEngine
-from rrext.nodes.sql.duckdb.messages import Begin, EngineSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance
+from rrext.nodes.sql.duckdb.messages import Begin, DuckdbSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
 from rrext.nodes.sql.duckdb.process import DuckdbConnection, DuckdbProcess
 from rrext.nodes.sql.duckdb.session import DuckdbSession
@@ -61,7 +61,7 @@ async def test_a_statement_whose_rows_cannot_be_answered_is_not_kept(cell: str) 
 
 def seat_of(path: Path) -> DuckdbSession:
     return DuckdbSession(
-        DuckdbEngine(EngineSettings(str(path), path.name, create=True, writes=True, memory_limit="1GB", threads=1))
+        DuckdbInstance(DuckdbSettings(str(path), path.name, create=True, writes=True, memory_limit="1GB", threads=1))
     )
 
 
@@ -101,7 +101,7 @@ async def test_a_statement_whose_process_ends_in_the_commit_reads_that_it_may_be
         await db("execute", sql="CREATE TABLE t AS SELECT n FROM range(300000) r(n)")
         lost: object = None
         for _ in range(20):  # a commit may be over before it is seen
-            process = cast(DuckdbProcess, cast(DuckdbBackend, db.database.backend)._supervisor.engine())
+            process = cast(DuckdbProcess, cast(DuckdbBackend, db.database.backend)._supervisor.process())
             is_over = threading.Event()
             watching = asyncio.ensure_future(asyncio.to_thread(killed_in_commit, process, is_over))
             (lost,) = await asyncio.gather(db("execute", sql="UPDATE t SET n = n + 1"), return_exceptions=True)

@@ -28,7 +28,7 @@ SLOW = "SELECT count(*) AS n FROM range(60000000) t(x) WHERE hash(x) % 7 = 3"
 
 
 def process_of(db: Desk) -> DuckdbProcess:
-    return cast(DuckdbProcess, cast(DuckdbBackend, db.database.backend)._supervisor.engine())
+    return cast(DuckdbProcess, cast(DuckdbBackend, db.database.backend)._supervisor.process())
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from vector_contract import SIZE, call, chunk, everything, found, in_threads, pu
 
 from rrext.errors import Cancelled, ToolTimeout, Unavailable
 from rrext.nodes.embeddings.hashing import HashingEmbedder
+from rrext.nodes.vectors.drafts import drafts_of
 from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
-from rrext.nodes.vectors.embedded import store_drafts
-from rrext.nodes.vectors.incoming import drafts_of
+from rrext.nodes.vectors.embedding import store_drafts
 from rrext.nodes.vectors.limits import ENGINE_BATCH
 from rrext.nodes.vectors.store import Scope
 from rrext.testing import open_pipeline

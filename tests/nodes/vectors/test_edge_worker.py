@@ -12,7 +12,7 @@ import pytest
 
 from rrext.errors import Unavailable
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
-from rrext.nodes.child.engine import Cancel
+from rrext.nodes.child.process import Cancel
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
 from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, VectorSpace

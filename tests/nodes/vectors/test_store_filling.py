@@ -12,8 +12,8 @@ from vector_contract import call
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.vectors.embedded import store_drafts
-from rrext.nodes.vectors.incoming import ChunkDraft, drafts_of
+from rrext.nodes.vectors.drafts import ChunkDraft, drafts_of
+from rrext.nodes.vectors.embedding import store_drafts
 from rrext.tools.context import ToolContext
 
 

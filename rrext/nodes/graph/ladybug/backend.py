@@ -15,7 +15,7 @@ from typing import Any, Final
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
 from rrext.nodes.graph.effects import effects_of
-from rrext.nodes.graph.ladybug.file import LentConnection, OpenDatabase
+from rrext.nodes.graph.ladybug.open_database import LentConnection, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.limits import WRITE_TURN

@@ -9,21 +9,21 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.child.engine import Cancel, EngineRequest
+from rrext.nodes.child.process import Cancel, ChildRequest
 from rrext.nodes.graph.limits import COMMIT_PATIENCE, OPEN_PATIENCE, START_PATIENCE, STUCK_AFTER
 
 ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer with an error of the engine itself."""
 
 
-class GraphOpen(EngineRequest, frozen=True, tag=True):
+class GraphOpen(ChildRequest, frozen=True, tag=True):
     """Open the database, if it is not open. Belongs to no transaction."""
 
     begins = True
     patience = OPEN_PATIENCE
 
 
-class GraphBegin(EngineRequest, frozen=True, tag=True):
+class GraphBegin(ChildRequest, frozen=True, tag=True):
     """Wait for the turn if the transaction writes, and begin. `timeout` is the engine's own statement limit in seconds."""
 
     transaction: int
@@ -34,7 +34,7 @@ class GraphBegin(EngineRequest, frozen=True, tag=True):
     patience = START_PATIENCE
 
 
-class GraphRun(EngineRequest, frozen=True, tag=True):
+class GraphRun(ChildRequest, frozen=True, tag=True):
     """Run a statement and send its first rows. Ends the transaction's previous statement."""
 
     transaction: int
@@ -46,7 +46,7 @@ class GraphRun(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class GraphFetch(EngineRequest, frozen=True, tag=True):
+class GraphFetch(ChildRequest, frozen=True, tag=True):
     """Send the next rows of the statement."""
 
     transaction: int
@@ -55,7 +55,7 @@ class GraphFetch(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class GraphExplain(EngineRequest, frozen=True, tag=True):
+class GraphExplain(ChildRequest, frozen=True, tag=True):
     """Send the plan of a statement."""
 
     transaction: int
@@ -65,7 +65,7 @@ class GraphExplain(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class GraphCommit(EngineRequest, frozen=True, tag=True):
+class GraphCommit(ChildRequest, frozen=True, tag=True):
     """Commit the transaction."""
 
     transaction: int
@@ -74,7 +74,7 @@ class GraphCommit(EngineRequest, frozen=True, tag=True):
     patience = COMMIT_PATIENCE
 
 
-class GraphEnd(EngineRequest, frozen=True, tag=True):
+class GraphEnd(ChildRequest, frozen=True, tag=True):
     """Roll back the transaction. The server does not wait for the answer."""
 
     transaction: int

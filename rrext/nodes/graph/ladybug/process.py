@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from rrext.nodes.child.engine import ChildEngine, EngineRequest
 from rrext.nodes.child.launch import module_command
+from rrext.nodes.child.process import ChildProcess, ChildRequest
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction
+from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema
 from rrext.nodes.graph.backend import Rows as RunsReads
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import (
@@ -27,10 +27,10 @@ from rrext.nodes.graph.ladybug.calls import (
     GraphRows,
     GraphRun,
 )
-from rrext.nodes.graph.ladybug.declared import declared_schema
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, failure_of
-from rrext.nodes.graph.ladybug.writing import check_embedded
+from rrext.nodes.graph.ladybug.schema import declared_schema
+from rrext.nodes.graph.ladybug.statement_check import check_embedded
 from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
 
@@ -55,11 +55,11 @@ class ProcessBackend(GraphBackend):
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._numbers = itertools.count()
-        self._opened: ChildEngine | None = None  # the process that has opened the database
+        self._opened: ChildProcess | None = None  # the process that has opened the database
         self.supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=bool(settings.path))
 
     def prepare(self, ctx: ToolContext) -> None:
-        process = self.supervisor.engine()
+        process = self.supervisor.process()
         if self._opened is not process:
             process.ask(GraphOpen(), ctx)
             self._opened = process
@@ -67,7 +67,7 @@ class ProcessBackend(GraphBackend):
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         return self.supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> BackendTransaction:
         return _RemoteTransaction(self, next(self._numbers), read_only, timeout)
 
     def read_schema(self, run: RunsReads) -> GraphSchema:
@@ -79,9 +79,9 @@ class ProcessBackend(GraphBackend):
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)
 
-    def _started(self) -> ChildEngine:
+    def _started(self) -> ChildProcess:
         lost = "What was committed is still there." if self._settings.path else "What was in memory is lost."
-        return ChildEngine(
+        return ChildProcess(
             module_command("rrext.nodes.graph.ladybug.worker"),
             self._settings,
             what=WHAT,
@@ -93,7 +93,7 @@ class ProcessBackend(GraphBackend):
         self.supervisor.close(CLOSING_TIMEOUT)
 
 
-class _RemoteTransaction(GraphTransaction):
+class _RemoteTransaction(BackendTransaction):
     """A transaction in the process."""
 
     def __init__(self, backend: ProcessBackend, number: int, read_only: bool, timeout: float) -> None:
@@ -102,10 +102,10 @@ class _RemoteTransaction(GraphTransaction):
         self._read_only = read_only
         self._timeout = timeout
         self._ctx = ToolContext()  # until the transaction is cancelled as a whole
-        self._process: ChildEngine | None = None
+        self._process: ChildProcess | None = None
 
     def start(self) -> None:
-        self._process = self._backend.supervisor.engine()
+        self._process = self._backend.supervisor.process()
         self._ask(GraphBegin(self._number, self._read_only, self._timeout))
 
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
@@ -127,11 +127,11 @@ class _RemoteTransaction(GraphTransaction):
     def cancel(self) -> None:
         self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
 
-    def rows(self, request: EngineRequest) -> GraphRows:
+    def rows(self, request: ChildRequest) -> GraphRows:
         """Send a request for rows and return them."""
         return msgspec.json.decode(self._ask(request), type=GraphRows)
 
-    def _ask(self, request: EngineRequest) -> bytes:
+    def _ask(self, request: ChildRequest) -> bytes:
         process = self._process
         assert process is not None  # started, and not ended
         try:

@@ -17,8 +17,8 @@ import msgspec
 
 from rrext.errors import Cancelled, InternalError, RrextError
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
-from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.nodes.child.process import Cancel
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedCursor
 from rrext.nodes.graph.ladybug.calls import (
     ENGINE_FAILED,

@@ -16,7 +16,7 @@ import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction, Rows
+from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema, Rows
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
 from rrext.nodes.graph.limits import BOLT_FETCH, MESSAGE_MAX
@@ -84,7 +84,7 @@ class BoltBackend(GraphBackend):
         except Exception:
             raise Unavailable('The graph database cannot be used: the driver does not take this "uri"') from None
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> BackendTransaction:
         import neo4j
 
         session = self._driver.session(
@@ -156,7 +156,7 @@ class BoltBackend(GraphBackend):
             self._driver.close()
 
 
-class _BoltTransaction(GraphTransaction):
+class _BoltTransaction(BackendTransaction):
     """A session of the driver with one transaction in it."""
 
     def __init__(self, session: Any, timeout: float, backend: BoltBackend) -> None:

@@ -24,7 +24,7 @@ Begin = Literal["", "read", "write", "once"]
 """The kind of transaction that begins with a statement, if any. `once` may write, with this statement alone."""
 
 
-class EngineSettings(msgspec.Struct, frozen=True):
+class DuckdbSettings(msgspec.Struct, frozen=True):
     """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it."""
 
     path: str

@@ -10,13 +10,13 @@ import msgspec
 
 from rrext.errors import Unavailable
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.child.engine import EngineLost
+from rrext.nodes.child.process import ProcessLost
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
-from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, SqlLoad, SqlOpen
+from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, SqlLoad, SqlOpen
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
 from rrext.nodes.sql.limits import CLOSING_TIMEOUT
@@ -52,7 +52,7 @@ class DuckdbBackend(Backend):
     ) -> None:
         """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
         `locate` makes absolute."""
-        self._settings = EngineSettings(path, shown or path, create, writes, memory_limit, threads)
+        self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads)
         self._files = FileTables(files, locate)
         self._loading = threading.Lock()
         self._supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=path != MEMORY)
@@ -61,7 +61,7 @@ class DuckdbBackend(Backend):
         return DuckdbProcess(self._settings)
 
     def connect(self, *, read_only: bool) -> DuckdbConnection:
-        process = self._supervisor.engine()
+        process = self._supervisor.process()
         assert isinstance(process, DuckdbProcess)
         link = process.connect()
         try:
@@ -129,7 +129,7 @@ class DuckdbBackend(Backend):
     def failure(self, error: Exception) -> Failure | None:
         if isinstance(error, DuckdbError):
             return error.failure
-        if isinstance(error, EngineLost):
+        if isinstance(error, ProcessLost):
             return Failure("lost", error.message, error.hint)
         if isinstance(error, UnicodeEncodeError):
             return Failure("syntax", "a text has a character that is none (a lone surrogate)")

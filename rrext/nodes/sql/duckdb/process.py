@@ -13,14 +13,14 @@ import msgspec
 
 from rrext.errors import RrextError, error_from_wire
 from rrext.nodes.child.calls import receive
-from rrext.nodes.child.engine import ChildEngine, EngineLost
 from rrext.nodes.child.launch import module_command
+from rrext.nodes.child.process import ChildProcess, ProcessLost
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
     Answer,
     Begin,
-    EngineSettings,
+    DuckdbSettings,
     Interrupt,
     Refused,
     Request,
@@ -53,10 +53,10 @@ class DuckdbError(Exception):
         self.failure = failure
 
 
-class DuckdbProcess(ChildEngine):
+class DuckdbProcess(ChildProcess):
     """A process with one database. Each connection has its own socket to its own thread there."""
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: DuckdbSettings) -> None:
         """Start the process. Raises `Unavailable` if that fails."""
         self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._is_memory = settings.path == MEMORY
@@ -79,7 +79,7 @@ class DuckdbProcess(ChildEngine):
             is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad),
             is_unknown=is_unknown,
         )
-        if isinstance(error, EngineLost):
+        if isinstance(error, ProcessLost):
             if is_unknown:
                 error.data["committed"] = None
             kept = "Whether it was kept is not known." if is_unknown else "Nothing that was not committed is kept."
@@ -187,7 +187,7 @@ class DuckdbConnection:
         return answer
 
     def ask(self, request: Request) -> Answer:
-        """Send a request; return the answer. Raises `DuckdbError`, the process's other errors, and `EngineLost` if it ends."""
+        """Send a request; return the answer. Raises `DuckdbError`, the process's other errors, and `ProcessLost` if it ends."""
         if not self._send(request):
             raise self._lost(request, is_sent=False)
         return self._answer(request)

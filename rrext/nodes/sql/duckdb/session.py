@@ -11,7 +11,7 @@ import duckdb
 from rrext.errors import ToolError
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
-from rrext.nodes.sql.duckdb.engine import DuckdbEngine, ParsedStatement, sentence
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance, ParsedStatement, sentence
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     Ok,
@@ -38,7 +38,7 @@ _TYPED: Final = (str, list, dict, float)
 class DuckdbSession:
     """A connection. Its requests run one after the other; only `interrupt` may run meanwhile."""
 
-    def __init__(self, engine: DuckdbEngine) -> None:
+    def __init__(self, engine: DuckdbInstance) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None

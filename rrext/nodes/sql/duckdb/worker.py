@@ -1,7 +1,7 @@
 """The process of a DuckDB database: `python -m rrext.nodes.sql.duckdb.worker DOOR`.
 
 DOOR is the descriptor of a socket through which the sockets of connections come, each with its number; `messages` says
-what is asked on them. The standard input brings the `EngineSettings`, and then what is to be interrupted. When the server
+what is asked on them. The standard input brings the `DuckdbSettings`, and then what is to be interrupted. When the server
 closes it, or is killed, what runs is interrupted, open transactions are undone, the database is closed, and this process ends.
 """
 
@@ -20,10 +20,10 @@ import msgspec
 from rrext.errors import InternalError, RrextError
 from rrext.nodes.child.calls import receive, receive_settings
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
-from rrext.nodes.sql.duckdb.engine import DuckdbEngine, limit_memory
+from rrext.nodes.sql.duckdb.instance import DuckdbInstance, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
-    EngineSettings,
+    DuckdbSettings,
     Interrupt,
     Refused,
     Request,
@@ -42,7 +42,7 @@ NOBODYS: Final = 0
 class DuckdbWorker:
     """Serves connections, each on a thread of its own, until the server is gone."""
 
-    def __init__(self, engine: DuckdbEngine, door: socket.socket) -> None:
+    def __init__(self, engine: DuckdbInstance, door: socket.socket) -> None:
         self._engine = engine
         self._door = door
         self._seats: dict[int, DuckdbSession] = {}
@@ -138,8 +138,8 @@ def main() -> None:
     """Serve one database until the server is gone."""
     leave_signals_to_server()
     control, _ = private_streams()
-    settings = receive_settings(control, EngineSettings)
-    DuckdbWorker(DuckdbEngine(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
+    settings = receive_settings(control, DuckdbSettings)
+    DuckdbWorker(DuckdbInstance(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
     os._exit(0)  # an ordinary exit would print the driver's complaints
 
 

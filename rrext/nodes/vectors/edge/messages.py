@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from rrext.nodes.child.engine import Cancel, EngineRequest
+from rrext.nodes.child.process import Cancel, ChildRequest
 from rrext.nodes.vectors.edge.journal import StagedPiece
 from rrext.nodes.vectors.store import Scope, Search, VectorSpace
 from rrext.tools.context import ToolContext
@@ -29,7 +29,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     owner: int
 
 
-class StoreRequest(EngineRequest, frozen=True, tag=True):
+class StoreRequest(ChildRequest, frozen=True, tag=True):
     """A call of a `method` of `EdgeStore`, with the fields as its arguments.
 
     `in_turn`: the request waits for earlier writes, because it writes or counts.

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.child.engine import ChildEngine
 from rrext.nodes.child.launch import module_command
+from rrext.nodes.child.process import ChildProcess
 from rrext.nodes.vectors.edge.journal import pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
@@ -51,11 +51,11 @@ _WHAT_NOW: Final = (
 )
 
 
-def started(path: str, shown: str, min_free: int, wait: float) -> ChildEngine:
+def started(path: str, shown: str, min_free: int, wait: float) -> ChildProcess:
     """Start a process with the store of one folder. Raises `Unavailable` if the start fails."""
     command = module_command("rrext.nodes.vectors.edge.worker")
     settings = StoreSettings(path, shown, min_free, wait, os.getpid())
-    return ChildEngine(
+    return ChildProcess(
         command, settings, what=f'the vector store in "{shown}"', crash=("store_crashed", _WHAT_NOW), closed=CLOSED
     )
 
@@ -79,7 +79,7 @@ class ProcessStore:
         self._wait = wait
         self._patience = patience
         self._lock = threading.Lock()
-        self._process: ChildEngine | None = None
+        self._process: ChildProcess | None = None
         self._requests = itertools.count()
         self._is_closed = False
 
@@ -145,7 +145,7 @@ class ProcessStore:
         ctx.check()
         return self._started().ask(request, ctx)
 
-    def _started(self) -> ChildEngine:
+    def _started(self) -> ChildProcess:
         with self._lock:
             if self._is_closed:
                 raise Unavailable(CLOSED)

@@ -12,7 +12,7 @@ import qdrant_edge as qe
 from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.journal import StagedPiece, StoreChange, pieces_of
-from rrext.nodes.vectors.edge.opened import OpenShard, ShardTurns, engine_errors
+from rrext.nodes.vectors.edge.open_shard import OpenShard, ShardTurns, engine_errors
 from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found

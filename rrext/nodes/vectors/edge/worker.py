@@ -18,8 +18,8 @@ import msgspec
 
 from rrext.errors import InternalError, RrextError, ToolError
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
-from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.nodes.child.process import Cancel
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
 from rrext.nodes.vectors.limits import READERS

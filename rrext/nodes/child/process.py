@@ -33,7 +33,7 @@ _IN_ORDER: Final = "exit code 0"
 log = logging.getLogger(__name__)
 
 
-class EngineRequest(msgspec.Struct, frozen=True):
+class ChildRequest(msgspec.Struct, frozen=True):
     """A request to an engine.
 
     `changes`: the request changes data. Its answer alone tells the result, so `ask` waits for it even after a cancel.
@@ -52,7 +52,7 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     reason: CancelReason
 
 
-class EngineLost(ToolError):
+class ProcessLost(ToolError):
     """The process ended before it answered the call.
 
     `suspects` is the number of calls that were running when the process ended by itself; 0 if it was killed because a call
@@ -81,7 +81,7 @@ class Waiting:
 
     __slots__ = ("_answer", "changed", "request", "settled")
 
-    def __init__(self, request: EngineRequest) -> None:
+    def __init__(self, request: ChildRequest) -> None:
         self.request = request
         self.changed = threading.Event()
         self.settled: threading.Event | None = None  # for a second thread that waits for the call
@@ -113,7 +113,7 @@ class Waiting:
         return self._answer
 
 
-class ChildEngine:
+class ChildProcess:
     """A child process with an engine. Any number of threads may send it requests at once.
 
     `what` names the process in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for
@@ -175,12 +175,12 @@ class ChildEngine:
         """Whether the process has ended or is about to end, even if no thread has noticed it yet."""
         return self._ending is not None or self._is_doomed or self._child.poll() is not None
 
-    def ask(self, request: EngineRequest, ctx: ToolContext) -> bytes:
+    def ask(self, request: ChildRequest, ctx: ToolContext) -> bytes:
         """Send a request and return its JSON answer.
 
         A cancelled call tells the process and raises at once, unless the request changes data: then it waits for the answer. A
         process that does not stop a cancelled request within its `patience` is killed. Raises the error that the engine
-        answered; `EngineLost` with the code of `crash` if the process ends.
+        answered; `ProcessLost` with the code of `crash` if the process ends.
         """
         number = next(self._numbers)
         data = frame(number, request)
@@ -309,7 +309,7 @@ class ChildEngine:
             code = self._child.wait()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
-    def _farewell(self, ended: _Ended, request: EngineRequest, *, is_sent: bool = True) -> RrextError:
+    def _farewell(self, ended: _Ended, request: ChildRequest, *, is_sent: bool = True) -> RrextError:
         """The error of a call that the process will never answer."""
         return self._lost(
             ended.how,
@@ -324,7 +324,7 @@ class ChildEngine:
         code, hint = self._crash
         if self._is_doomed:
             how, hint = "killed, as another call did not stop", "Another process is started. Call again."
-        return EngineLost(
+        return ProcessLost(
             f"The process of {self._what} ended ({how}) before it answered this call",
             code=code,
             hint=hint,

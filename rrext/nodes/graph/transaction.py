@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from rrext.errors import RrextError, ToolError
-from rrext.nodes.child.engine import EngineLost
+from rrext.nodes.child.process import ProcessLost
 from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
 from rrext.nodes.databases.timer_thread import TimerThread
-from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphTransaction
+from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor
 from rrext.tools.context import ToolContext
 
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
 
 
-class GraphWork:
+class GraphTransaction:
     """One transaction. A failed statement ends it as a whole: only `close` is allowed then. Used by one thread at a time.
 
     `timeout`: seconds that each step may take, 0 for no limit: the rest of the node's `limit`.
@@ -26,7 +26,7 @@ class GraphWork:
     def __init__(
         self,
         backend: GraphBackend,
-        transaction: GraphTransaction,
+        transaction: BackendTransaction,
         watch: TimerThread,
         timeout: float,
         *,
@@ -34,7 +34,7 @@ class GraphWork:
         writes: bool,
     ) -> None:
         self._backend = backend
-        self._transaction: GraphTransaction | None = transaction
+        self._transaction: BackendTransaction | None = transaction
         self._watch = watch
         self._timeout = timeout
         self._limit = limit
@@ -92,7 +92,7 @@ class GraphWork:
 
     def _is_unanswered(self, error: Exception) -> bool:
         """Whether a commit failed without an answer of the database."""
-        if isinstance(error, EngineLost):
+        if isinstance(error, ProcessLost):
             return error.is_unknown
         failure = self._backend.failure(error)
         return failure is None or failure.kind == "lost"
@@ -104,7 +104,7 @@ class GraphWork:
             transaction.end()
 
     @contextmanager
-    def _step(self, ctx: ToolContext) -> Iterator[GraphTransaction]:
+    def _step(self, ctx: ToolContext) -> Iterator[BackendTransaction]:
         transaction = self._transaction
         if transaction is None or self.is_broken:
             raise ToolError(
@@ -133,7 +133,7 @@ class GraphWork:
         if stop.reason == "timeout":
             return CYPHER.error(too_slow(self._limit))
         if isinstance(error, RrextError):
-            return self._with_outcome(error) if isinstance(error, EngineLost) else error
+            return self._with_outcome(error) if isinstance(error, ProcessLost) else error
         failure = self._backend.failure(error)
         if failure is None:
             return error

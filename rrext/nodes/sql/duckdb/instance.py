@@ -15,7 +15,7 @@ import duckdb
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.duckdb.files import reading
-from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
+from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings
 from rrext.nodes.sql.limits import FILE_LEAVING, HEAP_BASE, HEAPS, KEPT_STATEMENTS, LONGEST_KEPT, OPEN_AGAIN
 
 _CHANGES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO"})
@@ -63,7 +63,7 @@ class ParsedStatement:
         return self.kind != "SELECT"
 
 
-class DuckdbEngine:
+class DuckdbInstance:
     """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
 
     Before the first statement of a caller runs, access to files, networks and extensions is closed and the configuration
@@ -71,7 +71,7 @@ class DuckdbEngine:
     told of the instance when it is open.
     """
 
-    def __init__(self, settings: EngineSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
+    def __init__(self, settings: DuckdbSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
         self._settings = settings
         self._on_open = on_open
         self._lock = threading.Lock()
