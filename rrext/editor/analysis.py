@@ -17,7 +17,8 @@ from rrext.pipefile.pipeline_loader import check_pipeline
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
-from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.source import SourceMap, parse
+from rrext.pipefile.validation import PipelineOutline
 
 if TYPE_CHECKING:
     from rrext.editor.checked_calls import Calls
@@ -84,6 +85,13 @@ class Analysis:
         if located is None or offset > located.end:
             return None
         return self.drafts[index] if index < len(self.drafts) else None
+
+
+def unread(problem: Problem, settings: AnalysisSettings) -> Analysis:
+    """The analysis of a document without a text: a problem at its start says why."""
+    where = parse("").map
+    loaded = LoadedPipeline(None, (problem,), {}, base="", outline=PipelineOutline(), text="", source_map=where)
+    return Analysis(loaded, settings)
 
 
 def analyse(

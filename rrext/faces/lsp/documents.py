@@ -12,20 +12,25 @@ from typing import Final
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse, unread
 from rrext.editor.text import Text, Unit
 from rrext.errors import Cancelled
 from rrext.faces.lsp.document_params import TextChange
+from rrext.pipefile.text.problems import Problem
 
 log: Final = logging.getLogger("rrext.lsp")
 
 
 class State:
-    """A document between two edits. `waiters` counts the requests that need its analysis, however old it is."""
+    """A document between two edits. `waiters` counts the requests that need its analysis, however old it is.
 
-    def __init__(self, text: Text, version: int | None) -> None:
+    With `refusal`, a problem, the text is unknown and stands empty.
+    """
+
+    def __init__(self, text: Text, version: int | None, refusal: Problem | None = None) -> None:
         self.text = text
         self.version = version
+        self.refusal = refusal
         self.waiters = 0
         self.is_begun = False
         self.is_told = False
@@ -95,17 +100,22 @@ class Documents:
             document = self._open[uri] = Document(uri, state)
         self._put(document, state)
 
+    def refuse(self, uri: str, problem: Problem) -> None:
+        """Open or keep a document without its text, which is unknown until the client sends it whole."""
+        state = State(Text("", self.unit), None, problem)
+        self._put(self._open.setdefault(uri, Document(uri, state)), state)
+
     def change(self, uri: str, version: int | None, changes: Iterable[TextChange]) -> None:
-        """Apply edits in order. Raises `JsonRpcInvalidParams`."""
+        """Apply edits in order; edits of an unknown text have no effect. Raises `JsonRpcInvalidParams`."""
         document = self.get(uri)
-        text = document.state.text
+        text, refusal = document.state.text, document.state.refusal
         for change in changes:
             if change.range is None:
-                text = Text("", self.unit).changed(0, 0, change.text)
-            else:
+                text, refusal = Text("", self.unit).changed(0, 0, change.text), None
+            elif refusal is None:
                 start, end = change.range.start, change.range.end
                 text = text.edited((start.line, start.character), (end.line, end.character), change.text)
-        self._put(document, State(text, version))
+        self._put(document, State(text, version, refusal))
 
     def close(self, uri: str) -> None:
         """Close a document; one that is not open is ignored."""
@@ -119,7 +129,7 @@ class Documents:
     def refresh(self) -> None:
         """Analyse every document again, because the settings of the analysis changed."""
         for document in self:
-            self._put(document, State(document.state.text, document.state.version))
+            self._put(document, State(document.state.text, document.state.version, document.state.refusal))
 
     async def aclose(self) -> None:
         """Give up all analyses and end the thread without waiting for it: it may run code of a node."""
@@ -194,8 +204,10 @@ class Documents:
 
         outcome: Analysis | Exception
         try:
-            outcome = analyse(state.text.content, self._around(), before=document.last, stop=is_stale)
-            document.last = outcome
+            if state.refusal is not None:
+                outcome = unread(state.refusal, self._around())
+            else:
+                outcome = document.last = analyse(state.text.content, self._around(), before=document.last, stop=is_stale)
         except Exception as error:
             outcome = error
         try:

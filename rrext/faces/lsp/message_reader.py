@@ -36,6 +36,7 @@ class _Refused(msgspec.Struct, frozen=True):
     request_id: int | str | None
     uri: str | None
     reason: str
+    is_too_large: bool = False
 
 
 class MessageReader(threading.Thread):
@@ -119,7 +120,9 @@ class MessageReader(threading.Thread):
         self._taken.set()
 
     def _refuse(self, event: _Refused) -> None:
-        if event.uri is not None:
+        if event.uri is not None and event.is_too_large:
+            self._server.refuse_text(event.uri, event.reason)
+        elif event.uri is not None:
             self._server.lose(event.uri, event.reason)
         else:
             self._server.protocol.refuse(event.request_id, JsonRpcParseError(event.reason))
@@ -137,10 +140,11 @@ class MessageReader(threading.Thread):
             return self._refusal(body, f"The message is no JSON: {error}")
 
     def _refused(self, error: RrextError, start: memoryview) -> Any:
-        return self._refusal(start, error.message)
+        return self._refusal(start, error.message, is_too_large=True)
 
-    def _refusal(self, body: memoryview, reason: str) -> _Refused:
+    def _refusal(self, body: memoryview, reason: str, *, is_too_large: bool = False) -> _Refused:
         start = bytes(body[: self._recovery])
         found = recover_members(start).get("id")
         request_id = found if isinstance(found, int | str) and not isinstance(found, bool) else None
-        return _Refused(request_id, document_in(start) if request_id is None else None, reason)
+        uri = document_in(start) if request_id is None else None
+        return _Refused(request_id, uri, reason, is_too_large)

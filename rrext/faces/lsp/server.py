@@ -20,7 +20,7 @@ from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
 from rrext.faces.lsp.options import Options, options_from, withdrawn
 from rrext.faces.lsp.protocol import PipeProtocol
-from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.problems import Problem, Span
 from rrext.version import __version__
 
 log: Final = logging.getLogger("rrext.lsp")
@@ -158,6 +158,11 @@ class PipeServer(LanguageServer):
         """Close a document whose edit was lost, and tell the user, because its text is wrong from now on."""
         self.documents.close(uri)
         self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
+
+    def refuse_text(self, uri: str, why: str) -> None:
+        """Keep a document without its text, which is too large to be received, with one diagnostic that says so."""
+        message = f"This document is too large for rrext, which checks nothing in it: {why}. When it is smaller, open it again."
+        self.documents.refuse(uri, Problem("too_large", "error", message))
 
     async def _on_pull(self, params: Any) -> dict[str, Any]:
         asked = read(params, Pulled)

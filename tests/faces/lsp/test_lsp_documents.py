@@ -412,3 +412,18 @@ async def test_what_a_finder_found_is_told_though_nothing_was_edited(asks: bool)
         items = editor.messages[seen]["params"]["diagnostics"]
     assert items[-1]["code"] == "tool_failed"
     assert items[-1]["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
+
+
+async def test_an_editor_that_pulls_is_told_of_a_text_that_is_too_large_until_it_sends_another() -> None:
+    editor = Editor()
+    pulls = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
+    await editor.start(capabilities=pulls)
+    editor.open("{")
+    editor.server.refuse_text(URI, "it has 17 MiB")
+    document = {"textDocument": {"uri": URI}}
+    (found,) = (await editor.request("textDocument/diagnostic", document))["items"]
+    assert (found["code"], found["range"]["start"]) == ("too_large", {"line": 0, "character": 0})
+    editor.change({"text": '{"components": []}'})
+    codes = [found["code"] for found in (await editor.request("textDocument/diagnostic", document))["items"]]
+    assert codes
+    assert "too_large" not in codes

@@ -198,9 +198,14 @@ def test_a_document_that_is_too_large_for_a_frame_is_told_of_and_nothing_else_is
     huge = {"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": item}}
     process.feed(frame(huge))
     told = process.read()
-    assert told["method"] == "window/showMessage"
-    assert f"rrext lost track of {URI}" in told["params"]["message"]
-    assert "max_frame" in told["params"]["message"]
+    assert told["method"] == "textDocument/publishDiagnostics"
+    (found,) = told["params"]["diagnostics"]
+    assert (told["params"]["uri"], found["code"], found["severity"]) == (URI, "too_large", 1)
+    assert "max_frame is 16777216" in found["message"]
+    edit = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}, "text": "{"}
+    document = {"uri": URI, "version": 2}
+    process.send({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [edit]}})
+    assert process.request("textDocument/hover", {"textDocument": {"uri": URI}, "position": edit["range"]["start"]}) is None
     process.open(BROKEN, 2)
     assert process.diagnostics(2)[0]["code"] == "unknown_provider"
     process.feed(frame({"jsonrpc": "2.0", "id": 99, "method": "nothing", "params": "x" * (17 * MIB)}))
