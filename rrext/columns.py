@@ -1,6 +1,14 @@
-"""The width of text on a terminal, and the removal of characters that a terminal would obey."""
+"""The width of text on a terminal, and escapes for characters that a terminal would obey or that nobody sees."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters without a shape, such as variation selectors, that Python counts as printable."""
 
 
 def columns(text: str) -> int:
@@ -9,15 +17,19 @@ def columns(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """The text with a visible character in place of each control character; line breaks stay."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else "�" for char in text)
+    r"""The text with an escape as in JSON, `\u200b`, for each control and invisible character; line breaks stay."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else _escape(char) for char in text)
+    return text if text.isascii() else _BLANK.sub(lambda found: _escape(found[0]), text)
 
 
 def one_line(text: str) -> str:
-    """The text with a visible character in place of each control character and line break."""
-    return text if text.isprintable() else printable(text).replace("\n", "�")
+    """The text with an escape for each control and invisible character and line break."""
+    return printable(text).replace("\n", _escape("\n"))
+
+
+def _escape(char: str) -> str:
+    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\u{{{ord(char):x}}}"
 
 
 def cut(text: str, width: int) -> str:

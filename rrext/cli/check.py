@@ -201,8 +201,8 @@ def _excerpt(where: SourceMap, span: Span) -> tuple[str, ...]:
     end = min(start + max(span[1] - span[0], 1), max(len(line), start + 1))
     cut = 0 if len(line) <= MAX_LINE_WIDTH else max(0, start - MAX_LINE_WIDTH // 2)
     shown, end = line[cut : cut + MAX_LINE_WIDTH], min(end, cut + MAX_LINE_WIDTH)
-    before = columns(line[cut:start])
-    mark = "^" * max(columns(line[start:end]), 1)
+    before = columns(one_line(line[cut:start]))
+    mark = "^" * max(columns(one_line(line[start:end])), 1)
     gutter = f"{number:>5} | "
     rest = "…" if cut + MAX_LINE_WIDTH < len(line) else ""
     return gutter + one_line(shown) + rest, " " * (len(gutter) - 2) + "| " + " " * before + mark

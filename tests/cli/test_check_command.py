@@ -249,3 +249,11 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(folder: Path) -> None:
     with at_terminal(["check", "bad.pipe"], folder=folder, NO_COLOR="1") as terminal:
         assert terminal.ended() == 2
         assert b"\x1b[" not in terminal.raw
+
+
+def test_the_mark_stands_below_a_text_with_invisible_characters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{"components": [{"id": "a\u200b", "provider": "web\u200bhook", "config": {}}]}'
+    (folder / "hidden.pipe").write_text(text, encoding="utf-8")
+    _, out, _ = check(capsys, "hidden.pipe")
+    shown, mark = out.splitlines()[1:3]
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == r'"web\u200bhook"'

@@ -22,8 +22,8 @@ def test_a_text_is_as_wide_as_a_terminal_shows_it(text: str, width: int) -> None
 
 
 def test_what_steers_a_terminal_is_made_visible_and_lines_stay() -> None:
-    assert printable("a\x1b[31mb\tc\nd\x85é") == "a�[31mb c\nd�é"
-    assert one_line("a\x1b[31mb\tc\nd\x85é") == "a�[31mb c�d�é"
+    assert printable("a\x1b[31mb\tc\nd\x85é") == "a\\u001b[31mb c\nd\\u0085é"
+    assert one_line("a\x1b[31mb\tc\nd\x85é") == "a\\u001b[31mb c\\u000ad\\u0085é"
 
 
 @given(WORDS, WIDTHS)
@@ -112,3 +112,9 @@ def test_sizes_are_short(nbytes: int, shown: str) -> None:
 
 def test_wide_characters_are_what_unicode_says() -> None:
     assert all(columns(char) == 2 for char in "日本語ＡＢ" if east_asian_width(char) in "WF")
+
+
+def test_characters_that_nobody_sees_are_shown_as_escapes() -> None:
+    hidden = "a\u00a0b\u00adc\u200bd\u2060e\ufefff\u3164g\ufe0fh\U000e0041i\u2028j"
+    assert one_line(hidden) == r"a\u00a0b\u00adc\u200bd\u2060e\ufefff\u3164g\ufe0fh\u{e0041}i\u2028j"
+    assert one_line("grün 字 😀 e\u0301") == "grün 字 😀 e\u0301"

@@ -105,4 +105,4 @@ def test_any_text_is_survived(junk: str, at: int) -> None:
 def test_a_title_has_no_character_that_does_something() -> None:
     text = f"// rrext send \x1b[31mred \u202eabc\n// rrext send \x00{'a' * 100}\n{pipeline()}"
     titles = [lens.title for lens in lenses_of(look(text)) if lens.call is not None]
-    assert titles == ["Send \ufffd[31mred \ufffdabc", f"Send \ufffd{'a' * 38}…"]
+    assert titles == ["Send \\u001b[31mred \\u202eabc", f"Send \\u0000{'a' * 33}…"]

@@ -63,7 +63,7 @@ def test_what_is_wrong_has_classes_colours_and_comments() -> None:
 def test_the_name_is_a_title_that_no_text_breaks() -> None:
     shown = lines(Picture(name='a "b": {c}\n---\x1b'))
     assert shown[0] == shown[2] == "---"
-    assert json.loads(shown[1].removeprefix("title: ")) == 'a "b": {c}�---�'
+    assert json.loads(shown[1].removeprefix("title: ")) == r'a "b": {c}\u000a---\u001b'
     assert shown[3:] == ["flowchart TD"]
 
 

@@ -295,7 +295,7 @@ def test_control_characters_never_reach_the_terminal() -> None:
     for width in (40, 200):
         shown = as_text(picture, width)
         assert all(line.isprintable() for line in shown.splitlines())
-        assert "a�[31m�� ��" in shown
+        assert "a\\u001b[31m\\u000d\\u000a \\u202e\\u009b" in shown
 
 
 def test_colours_are_around_the_same_characters() -> None:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from rrext.columns import printable
 from rrext.editor.limits import MAX_BLOCK, MAX_CODE, MAX_PROSE
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -193,8 +194,8 @@ def _code(text: str) -> str:
 
 
 def readable(text: str, most: int) -> str:
-    """A text on one line of at most `most` characters, with a placeholder for each control character."""
-    text = _one_line(text[: 2 * most + 2])
+    """A text on one line of at most `most` characters, with an escape for each control and invisible character."""
+    text = printable(text[: 2 * most + 2].replace("\r\n", " ").replace("\n", " "))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -69,9 +69,8 @@ def as_diagnostics(
 
 
 def as_told(message: str) -> str:
-    """The message of a problem, shortened and without control characters: it may quote the file."""
-    most = DEFAULTS.max_error_text
-    return message if message.isprintable() and len(message) <= most else readable(message, most)
+    """The message of a problem, shortened and with escapes for invisible characters: it may quote the file."""
+    return readable(message, DEFAULTS.max_error_text)
 
 
 def _diagnostic(

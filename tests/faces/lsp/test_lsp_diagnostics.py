@@ -86,3 +86,11 @@ async def test_a_name_of_megabytes_makes_no_message_of_megabytes() -> None:
     found = await editor.diagnostics()
     assert "cycle" in {problem["code"] for problem in found}
     assert max(len(problem["message"]) for problem in found) <= DEFAULTS.max_error_text
+
+
+async def test_characters_that_nobody_sees_are_escapes_in_a_message() -> None:
+    editor = Editor()
+    await editor.start()
+    editor.open('{"components": [{"id": "in", "provider": "web\u200bhook\u3164", "config": {}}]}')
+    (found, *_) = await editor.diagnostics()
+    assert '"web\\u200bhook\\u3164"' in found["message"]
