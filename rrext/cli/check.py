@@ -11,6 +11,7 @@ import msgspec
 
 from rrext.cli.limits import MAX_LINE_WIDTH
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
+from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line
 from rrext.errors import RrextError
@@ -147,7 +148,7 @@ def read_file(path: str) -> bytes | None:
         with open(path, "rb") as file:
             return file.read(DEFAULTS.max_pipeline + 1)
     except OSError as error:
-        print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
+        print(unreadable(path, error), file=sys.stderr)
         return None
 
 

@@ -14,7 +14,7 @@ from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, as_task
 from rrext.cli.redacted_stream import RedactedStream
-from rrext.cli.report import NodeLog, print_error, print_unwritten
+from rrext.cli.report import NodeLog, print_error, print_unwritten, unreadable
 from rrext.cli.results import Results
 from rrext.columns import printable
 from rrext.engine.calls.thread_job import in_thread
@@ -127,7 +127,7 @@ def run_locally(
             text = _read(args.file, limits)
             catalog = catalog_from(args)
         except OSError as error:
-            print(f"rrext: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
+            print(unreadable(error.filename or "stdout", error), file=sys.stderr)
             return EXIT_USAGE
         except RrextError as error:
             print_error(error)

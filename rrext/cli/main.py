@@ -15,7 +15,7 @@ from importlib import import_module
 from rrext.version import __version__
 
 COMMANDS = {
-    "serve": "answer framed requests on stdin until it ends",
+    "init": "write a first pipeline, which runs at once",
     "tools": "list the tools of a pipeline",
     "tool": "call one tool of a pipeline",
     "sql": "ask a database of a pipeline, or sit at its prompt",
@@ -23,15 +23,18 @@ COMMANDS = {
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "nodes": "list the nodes that pipelines may use",
+    "serve": "answer framed requests on stdin until it ends",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
+    "help": "show the help of a command",
 }
 
 AT_SERVERS = frozenset(("tools", "tool", "send"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
 EXAMPLES = """examples:
+  rrext init pipeline.pipe
   rrext tools pipeline.pipe
-  rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
+  rrext tool pipeline.pipe read_file path=notes.txt
   rrext sql pipeline.pipe 'select * from visit'
   rrext serve pipeline.pipe
 """
@@ -51,6 +54,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    wrong = _unknown_command(words)
+    if wrong is not None:
+        print(f"rrext: {wrong}", file=sys.stderr)
+        return EXIT_USAGE
+    parser = make_parser(words)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as end:  # argparse has printed the message
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
+    return args.run(args)
+
+
+def _unknown_command(words: list[str]) -> str | None:
+    """What is wrong with the name of the command, if anything."""
+    if not words or words[0] in COMMANDS or words[0].startswith("-"):
+        return None
+    if words[0].endswith(".pipe"):
+        return f"a command comes before the file: `rrext tools {words[0]}` lists its tools, `rrext help` all commands"
+    from rrext.errors import near_matches
+
+    near = near_matches(words[0], COMMANDS)
+    meant = f"Did you mean {' or '.join(near)}?" if near else "`rrext help` lists them."
+    return f"there is no command {words[0]}. {meant}"
+
+
+def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command that the words begin with, or else of all commands."""
     parser = argparse.ArgumentParser(
         prog="rrext",
         description="Tools of RocketRide pipelines, called directly.",
@@ -66,8 +96,4 @@ def _run(words: list[str]) -> int:
             add_parser(commands, at=at)
         else:
             add_parser(commands)
-    try:
-        args = parser.parse_args(words)
-    except SystemExit as end:  # argparse has printed the message
-        return end.code if isinstance(end.code, int) else EXIT_USAGE
-    return args.run(args)
+    return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
@@ -45,6 +45,24 @@ def add_wait_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=seconds, metavar="S", help="seconds to wait for a store that other processes use (else as its node says)"
     )
+
+
+def let_words_follow_options(parser: argparse.ArgumentParser, name: str) -> None:
+    """Let the optional words of the argument `name` follow options, as in `rrext sql FILE --csv SQL`: argparse misses them."""
+    parse = parser.parse_known_args
+
+    def parse_all(args: Any = None, namespace: Any = None) -> Any:
+        found, rest = parse(args, namespace)
+        known = getattr(found, name)
+        if all(not word.startswith("-") or " " in word for word in rest):
+            if isinstance(known, list):
+                known += rest
+                rest = []
+            elif known is None and len(rest) == 1:
+                setattr(found, name, rest.pop())
+        return found, rest
+
+    parser.parse_known_args = parse_all
 
 
 def catalog_from(args: argparse.Namespace) -> Catalog:

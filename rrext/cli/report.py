@@ -9,7 +9,7 @@ import traceback
 from typing import Any, Final
 
 from rrext.columns import printable
-from rrext.errors import NUMBERS, RrextError
+from rrext.errors import NUMBERS, RrextError, near_matches
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
@@ -30,6 +30,22 @@ def print_unwritten(error: OSError) -> None:
     """Report that results could not be written, unless their reader closed the pipe."""
     if not isinstance(error, BrokenPipeError):
         print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
+
+
+def unreadable(path: str, error: OSError) -> str:
+    """The reason why a pipeline file cannot be read, with the files of its folder that have nearly its name."""
+    reason = f"rrext: {path}: {error.strerror}"
+    if not isinstance(error, FileNotFoundError):
+        return reason
+    folder, name = os.path.split(path)
+    try:
+        names = [other for other in os.listdir(folder or ".") if other.endswith(".pipe")]
+    except OSError:
+        return reason
+    near = [name + ".pipe"] if name + ".pipe" in names else near_matches(name, names)
+    if not near:
+        return reason
+    return f"{reason}. Did you mean {' or '.join(printable(os.path.join(folder, other)) for other in near)}?"
 
 
 def error_lines(error: RrextError, about: str = "") -> list[str]:

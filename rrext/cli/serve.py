@@ -243,7 +243,9 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
             text = file.read(limits.max_pipeline + 1)
         engine.load(text, token=_stem(path), name=_stem(path), folder=os.path.dirname(os.path.abspath(path)))
     except OSError as error:
-        print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
+        from rrext.cli.report import unreadable
+
+        print(unreadable(path, error), file=sys.stderr)
     except InvalidPipeline as error:
         if error.data.get("problems"):
             from rrext.cli.check import print_problems

@@ -8,23 +8,33 @@ from typing import Any
 
 import msgspec
 
-from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, seconds
+from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, let_words_follow_options, seconds
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
+from rrext.cli.rows import rows_in, write_rows
 from rrext.cli.tool_feed import ToolFeed, write_value
-from rrext.engine.interface.operations import Tool
+from rrext.cli.tool_input import input_of_pairs, is_pairs, json_input
+from rrext.columns import printable
+from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS
 
 EXAMPLE = """examples:
-  rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
-  rrext tool pipeline.pipe read_file --input @request.json | jq .content
-  rrext tool --at unix:/tmp/rrext.sock read_file --input '{"path": "notes.txt"}'
-  echo '{"path": "."}' | rrext tool pipeline.pipe list_directory --node files_1 --input -
+  rrext tool pipeline.pipe read_file path=notes.txt
+  rrext tool pipeline.pipe query sql='select * from visit where people > $1' params:='[40]' --csv
+  rrext tool pipeline.pipe upsert documents:=@chunks.json
+  rrext tool pipeline.pipe read_file '{"path": "notes.txt"}'
+  rrext tool --at unix:/tmp/rrext.sock read_file path=notes.txt
+  echo '{"path": "."}' | rrext tool pipeline.pipe list_directory --node files_1 -
 
-The result is one JSON value on stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress,
-errors and whatever the tool prints are on stderr. Ctrl-C cancels the tool.
+The input is KEY=VALUE words, or one JSON value: itself, @ and a file of it, or - for stdin; else {}. The tool's schema
+says whether a VALUE is a text, a number, true or false, or a list, which a repeated KEY makes too. KEY:=JSON takes
+JSON as it is, KEY=@FILE the content of a file.
+
+Rows are a table on a terminal; other members of the result are on stderr then. Any other result is one JSON value on
+stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress, errors and whatever the tool prints
+are on stderr. Ctrl-C cancels the tool.
 
 Exit code 0: done. 1: the tool failed, or came too late. 2: nothing was called, because the command, the pipeline, the
 tool's name or its input is wrong. 130: cancelled by Ctrl-C.
@@ -50,29 +60,45 @@ def add_parser(commands: Any, *, at: bool) -> None:
     add_source(parser, at=at)
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
     parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
-    parser.add_argument(
-        "--input", metavar="JSON|@FILE|-", help="the tool's input: JSON, @ and a file of it, or - for stdin; else {}"
-    )
+    parser.add_argument("words", nargs="*", metavar="KEY=VALUE|JSON", help="the tool's input; see below")
+    parser.add_argument("--input", metavar="JSON|@FILE|-", help="the same input as one JSON value, for programs")
     parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which the tool is stopped")
     parser.add_argument(
         "--stream", action="store_true", help='each chunk at once, as a line {"chunk": …}; then a line {"result": …}'
     )
-    parser.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
+    for name, text in (
+        ("table", "rows as aligned columns; the default for rows on a terminal"),
+        ("csv", "rows as comma-separated values"),
+        ("json", "JSON; the default elsewhere"),
+    ):
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)
     parser.set_defaults(run=run)
+    let_words_follow_options(parser, "words")
 
 
 def run(args: argparse.Namespace) -> int:
     """Call the tool and print its result; returns the exit code."""
+    words: list[str] = args.words
+    if args.stream and args.format in ("table", "csv"):
+        print(f"rrext: --stream writes lines of JSON, so it does not go with --{args.format}", file=sys.stderr)
+        return EXIT_USAGE
+    if words and args.input is not None:
+        print(f"rrext: the input is given twice: by --input and by {words[0]}", file=sys.stderr)
+        return EXIT_USAGE
+    about = "input" if words else "--input"
     try:
-        given = _input(args.input)
+        given = None if is_pairs(words) else json_input(words[0] if words else args.input)
     except OSError as error:
-        print(f"rrext: --input: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
+        print(f"rrext: {about}: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
     except ParseError as error:
-        print(f"rrext: --input: {error.message.replace('the body', 'it')}", file=sys.stderr)
+        meant = f"; KEY=VALUE names a member, as in `path={words[0]}`" if words and words[0][:1].isalnum() else ""
+        print(f"rrext: {about}: {error.message.replace('the body', 'it')}{meant}", file=sys.stderr)
         return EXIT_USAGE
 
     async def work(pipeline: Pipeline, results: Results) -> int:
@@ -82,6 +108,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, results: Results) -> int:
+    try:
+        if is_pairs(args.words):
+            given = input_of_pairs(args.words, await _input_schema(args, pipeline))
+    except OSError as error:
+        print(f"rrext: {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE
     operation = Tool(tool=args.tool, node_id=args.node, input=given, timeout=args.timeout, progress=True, stream=args.stream)
     feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:
@@ -95,6 +130,16 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
             sys.stderr.write("rrext: cancelled\n")
         raise
     encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
+    wanted = args.format or ("table" if results.is_terminal and not args.raw and not args.stream else "json")
+    if wanted != "json":
+        found = rows_in(msgspec.json.decode(encoded)) if data is None else None
+        if found is not None:
+            write_rows(results, found, wanted)
+            return EXIT_DONE
+        if args.format is not None:
+            shown = "bytes" if data is not None else encoded.decode()
+            print(f"rrext: the result has no rows for --{wanted}: {printable(shown)}", file=sys.stderr)
+            return EXIT_FAILED
     if not (args.stream and args.raw and encoded == b"null"):  # a generator without a return value
         write_value(results, "result" if args.stream else None, encoded, data, raw=args.raw)
     return EXIT_DONE
@@ -108,19 +153,11 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
         error.hint = error.hint.replace("`stream: true`", "`--stream`")
 
 
-def _input(text: str | None) -> Any:
-    """The value of `--input`. Raises `OSError` and `ParseError`."""
-    from rrext.wire.codec import decode
-
-    if text is None:
-        return {}
-    if text == "-":
-        with open(0, "rb", closefd=False) as stdin:  # not sys.stdin, which is None where it is closed
-            return decode(stdin.read())
-    if text.startswith("@"):
-        with open(text[1:], "rb") as file:
-            return decode(file.read())
-    return decode(text.encode("utf-8", "surrogateescape"))
+async def _input_schema(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
+    """The input schema of the tool that the call reaches; an empty one if there is none, as the call itself will say."""
+    body, _ = await pipeline.ask(ListTools(node_id=args.node or None))
+    found = (tool["inputSchema"] for tool in msgspec.json.decode(body)["tools"] if tool["name"] == args.tool)
+    return next(found, {})
 
 
 def call_timeout(text: str) -> float:

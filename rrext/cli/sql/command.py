@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rrext.cli.local import LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, add_wait_option, whole_number
+from rrext.cli.options import add_pipeline_options, add_wait_option, let_words_follow_options, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -73,20 +73,7 @@ def add_parser(commands: Any) -> None:
     add_pipeline_options(parser)
     add_wait_option(parser)
     parser.set_defaults(run=run)
-    _let_statement_follow_options(parser)
-
-
-def _let_statement_follow_options(parser: argparse.ArgumentParser) -> None:
-    """Let the statement follow options: argparse misses an optional argument after one, as in `rrext sql FILE --csv SQL`."""
-    parse = parser.parse_known_args
-
-    def parse_all(args: Any = None, namespace: Any = None) -> Any:
-        found, rest = parse(args, namespace)
-        if found.sql is None and len(rest) == 1 and (not rest[0].startswith("-") or " " in rest[0]):
-            found.sql = rest.pop()
-        return found, rest
-
-    parser.parse_known_args = parse_all
+    let_words_follow_options(parser, "sql")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -145,8 +132,8 @@ def _text(args: argparse.Namespace) -> str | None:
 
 
 async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
+    from rrext.cli.formats import FORMATS
     from rrext.cli.sql.database import StatementRunner, database_of, print_failure
-    from rrext.cli.sql.formats import FORMATS
     from rrext.cli.sql.statements import statements
 
     kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.formats import Format
 from rrext.cli.limits import CHUNK_ROWS, DEFAULT_ROWS, MAX_ROWS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.cli.sql.formats import Format
 from rrext.cli.sql.statements import Statement
 from rrext.cli.tool_feed import ToolFeed
 from rrext.columns import columns, printable

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.cli.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sql.completion import SchemaNames, completions
 from rrext.cli.sql.database import StatementRunner, database_of, print_failure
-from rrext.cli.sql.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.sql.statements import Statement, statements
 from rrext.cli.tool import CALL_IS_WRONG
 from rrext.errors import RrextError, near_matches

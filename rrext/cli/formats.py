@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.grid import grid, is_number_column, records
 from rrext.cli.results import Results
-from rrext.cli.sql.grid import grid, is_number_column, records
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 
@@ -127,7 +127,7 @@ class TableFormat(Format):
         lines, is_cut = grid(names, self._rows, self._right(names, types), width=width, styled=styled)
         self._lines(lines)
         if is_cut:
-            print("rrext: values that end in … are cut; --csv and --json show them whole, and so does \\x", file=sys.stderr)
+            print("rrext: values that end in … are cut; --csv, --json and \\x at a prompt show them whole", file=sys.stderr)
 
     def _right(self, names: Sequence[str], types: Sequence[str | None]) -> list[bool]:
         kinds = types or [None] * len(names)
