@@ -308,5 +308,7 @@ BUSY_POLL_INTERVAL: Final = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
 
 # picture
+MAX_DRAWN_PROBLEMS: Final = 20
+"""Problems that are written in the place of a picture without nodes."""
 MAX_ORDERED_LINES: Final = 40
 """The number of lines up to which an order with few crossings is searched."""

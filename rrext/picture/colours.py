@@ -58,6 +58,12 @@ text { fill: %(ink)s }
 .data .dot, .data .head { fill: %(data)s; stroke: %(data)s }
 .control .dot { fill: %(control)s }
 .control .head { fill: %(paper)s; stroke: %(control)s }
+.line.error, .head.error { stroke: %(error)s }
+.data .head.error { fill: %(error)s }
+.line.warning, .head.warning { stroke: %(warning)s }
+.data .head.warning { fill: %(warning)s }
+.reason.error { fill: %(error)s }
+.reason.warning { fill: %(warning)s }
 """
 _SHAPES: Final = f"""
 text {{ font: {FONT_SIZE}px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; white-space: pre }}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from rrext.columns import columns, one_line
-from rrext.limits import PICTURE_DEFAULTS
+from rrext.columns import columns, one_line, wrapped
+from rrext.limits import MAX_DRAWN_PROBLEMS, PICTURE_DEFAULTS
 from rrext.picture.colours import FONT_SIZE, style_sheet
 from rrext.picture.layout import Box, Label, Port, Wire, laid_out
 from rrext.picture.picture import Picture, PictureNode
 from rrext.picture.polylines import Point, polylines
+from rrext.pipefile.text.problems import Severity
 
 CELL_WIDTH: Final = 8
 CELL_HEIGHT: Final = 18
@@ -35,13 +36,18 @@ LEGEND_TEXTS: Final = {
 
 
 def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
-    """The picture as an SVG document, laid out like text of at most `width` columns. Tooltips show the problems."""
+    """The picture as an SVG document, laid out like text of at most `width` columns. Tooltips show the problems.
+
+    A picture without nodes shows its problems instead.
+    """
     layout = laid_out(picture, width)
+    reasons = [] if picture.nodes else list(_reasons(picture, width))
     heading = one_line(picture.name.strip())
     top = MARGIN + (HEADING if heading else 0)
     legend, legend_width = _legend(picture)
-    wide = max(layout.width * CELL_WIDTH, columns(heading) * 10, legend_width) + 2 * MARGIN
-    high = top + layout.height * CELL_HEIGHT + LEGEND + MARGIN
+    reasons_width = max((columns(text) for text, _ in reasons), default=0)
+    wide = max(max(layout.width, reasons_width) * CELL_WIDTH, columns(heading) * 10, legend_width) + 2 * MARGIN
+    high = top + (layout.height + len(reasons)) * CELL_HEIGHT + LEGEND + MARGIN
     arrivals = {(port.x, port.y): port for box in layout.boxes for port in box.ports if port.arrives}
     size = f'width="{wide}" height="{high}"'
     parts = [
@@ -54,6 +60,7 @@ def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
         *(line for wire in layout.wires for line in _wire(wire, arrivals, picture)),
         *(line for box in layout.boxes for line in _box(box, picture.nodes[box.node])),
         *(line for label in layout.labels for line in _label(label, picture)),
+        *(_text(0, _baseline(row), text, f"reason {severity}") for row, (text, severity) in enumerate(reasons)),
         "</g>",
         f'<g transform="translate({MARGIN} {high - MARGIN - CELL_HEIGHT})">',
         *legend,
@@ -63,20 +70,37 @@ def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _reasons(picture: Picture, width: int) -> Iterator[tuple[str, Severity]]:
+    """The lines of the problems of a picture without nodes, each with its severity."""
+    for remark in picture.remarks[:MAX_DRAWN_PROBLEMS]:
+        for line in wrapped(one_line(str(remark)), width):
+            yield line, remark.severity
+
+
 def _wire(wire: Wire, arrivals: Mapping[Point, Port], picture: Picture) -> Iterator[str]:
+    """The lines of a net. Those that only faulty edges use have the severity as a class."""
     lines, branches = polylines(wire.segments)
+    shared = _least(arrivals[end].severity for line in lines for end in (line[0], line[-1]) if end in arrivals)
     yield f'<g class="{wire.kind}"><title>{escape(f"{wire.kind} from {_name(picture.nodes[wire.node])}")}</title>'
     for line in lines:
         ends = [line[-1] in arrivals, line[0] in arrivals]
         if ends[1]:
             line.reverse()
-        yield f'<path class="line" d="{_path([_centre(*point) for point in line], shorten=any(ends))}"/>'
+        severity = arrivals[line[-1]].severity if any(ends) else shared
+        mark = f" {severity}" if severity is not None else ""
+        yield f'<path class="line{mark}" d="{_path([_centre(*point) for point in line], shorten=any(ends))}"/>'
         if any(ends):
-            yield f'<path class="head" d="{_head(*_centre(*line[-1]), line[-1][0] == line[-2][0])}"/>'
+            yield f'<path class="head{mark}" d="{_head(*_centre(*line[-1]), line[-1][0] == line[-2][0])}"/>'
     for point in branches:
         x, y = _centre(*point)
         yield f'<circle class="dot" cx="{x}" cy="{y}" r="3"/>'
     yield "</g>"
+
+
+def _least(severities: Iterable[Severity | None]) -> Severity | None:
+    """The mildest severity; None if an edge has none."""
+    found = set(severities)
+    return None if not found or None in found else "error" if found == {"error"} else "warning"
 
 
 def _path(points: Sequence[Point], *, shorten: bool) -> str:

@@ -221,7 +221,9 @@ def test_an_authors_own_error_is_shown_with_code_hint_and_data(tool) -> None:
 def test_an_exception_is_shown_with_the_lines_of_the_authors_code_alone(tool) -> None:
     done = tool("break_down")
     assert (done.code, done.out) == (1, b"")
-    assert done.err.endswith('rrext: Tool "break_down" on node "kinds" failed: ValueError: no such\\u001b[31m thing [tool_failed]\n')
+    assert done.err.endswith(
+        'rrext: Tool "break_down" on node "kinds" failed: ValueError: no such\\u001b[31m thing [tool_failed]\n'
+    )
     assert "in _look_up" in done.err
     assert "was the direct cause" in done.err
     assert "rrext/engine" not in done.err

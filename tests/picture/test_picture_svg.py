@@ -157,3 +157,32 @@ def test_there_are_colours_for_light_and_for_dark_paper_and_all_are_bound_to_the
 @pytest.mark.parametrize("width", [1, 40, 200])
 def test_an_empty_picture_is_an_image_all_the_same(width: int) -> None:
     assert groups(read(as_svg(Picture(name="nothing"), width))) == []
+
+
+def test_a_picture_without_nodes_says_why() -> None:
+    remarks = (
+        Remark("error", "unquoted_text", "Text needs double quotes: " + "x" * 300, (1, 1)),
+        Remark("warning", "odd", EVIL),
+    )
+    root = read(as_svg(Picture((), (), remarks), 80))
+    assert "".join(texts(root, "error")).startswith("1:1: error: Text needs double quotes:")
+    assert "unquoted_text" in "".join(texts(root, "error"))
+    assert all(len(line) * 8 < int(root.attrib["width"]) for line in texts(root, "reason"))
+    assert texts(root, "warning")
+
+
+def test_a_faulty_edge_has_the_colour_of_its_problem_and_the_others_do_not() -> None:
+    nodes = tuple(PictureNode(name, "p") for name in ("a", "b", "c", "d", "e"))
+    edges = [PictureEdge(0, 1, "data", ("text",), "error"), PictureEdge(0, 2, "data", ("text",))]
+    edges += [PictureEdge(3, 4, kind, ("x",), "error") for kind in ("data", "control")]
+    root = read(as_svg(Picture(nodes, tuple(edges))))
+
+    def marks(node: str, kind: str, shape: str) -> set[bool]:
+        (net,) = (group for group in root.iter(f"{SPACE}g") if group.findtext(f"{SPACE}title") == f"{kind} from {node}")
+        paths = (path.attrib["class"].split() for path in net.iter(f"{SPACE}path"))
+        return {"error" in path for path in paths if shape in path}
+
+    assert marks("a", "data", "head") == {True, False}
+    assert False in marks("a", "data", "line")
+    assert marks("d", "data", "line") == marks("d", "data", "head") == {True}
+    assert marks("d", "control", "line") == marks("d", "control", "head") == {True}

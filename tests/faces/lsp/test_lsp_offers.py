@@ -164,3 +164,9 @@ async def test_a_pipeline_with_errors_is_drawn_as_far_as_it_goes(bench: Desk) ->
     assert "no component" in answer["error"]["message"]
     error = await bench.refused("rrext.showGraph", {"form": "png"})
     assert error["data"]["errors"][0]["path"] == "/form"
+
+
+async def test_the_svg_of_a_text_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    async with desk(tmp_path, "hello") as bench:
+        answer = await bench.ask("rrext.showGraph", {"form": "svg"})
+        assert "Text needs double quotes" in answer["result"]

@@ -65,7 +65,7 @@ def _drawn(analysis: Analysis, form: Form) -> str:
     from rrext.picture.picture import picture_of
 
     picture = picture_of(analysis.loaded)
-    if not picture.nodes:
+    if not picture.nodes and not (form == "svg" and picture.remarks):
         raise InvalidArguments("There is no component that could be drawn")
     if form == "svg":
         from rrext.picture.svg import as_svg
