@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000)
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
+
+# The tests start a thousand processes, which would each compile the same modules where nobody may keep what is compiled.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
