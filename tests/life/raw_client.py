@@ -338,15 +338,16 @@ class Server:
                 self._said += piece
                 self._saying.notify_all()
 
-    def heard(self, text: str) -> None:
-        """Return when the server has said this on stderr."""
+    def heard(self, text: str, times: int = 1) -> None:
+        """Return when the server has said this on stderr, so many times."""
         with self._saying:
-            assert self._saying.wait_for(lambda: text.encode() in self._said, PATIENCE), f"{text!r} was never said"
+            is_said = self._saying.wait_for(lambda: self._said.count(text.encode()) >= times, PATIENCE)
+            assert is_said, f"{text!r} was never said, or not {times} times: {bytes(self._said[-2000:])!r}"
 
     def stderr_text(self) -> str:
-        """What it has said on stderr; all of it once the process has ended."""
-        if self.process.poll() is not None:
-            self._threads[0].join(PATIENCE)
+        """All that it has said on stderr. Before its end that is never all: `heard` waits for a part of it."""
+        assert self.process.poll() is not None, "it still runs, and what it says arrives later than its answers"
+        self._threads[0].join(PATIENCE)
         with self._saying:
             return self._said.decode(errors="replace")
 
