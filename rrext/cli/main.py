@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "nodes": "list the nodes that pipelines may use",
+    "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
     "help": "show the help of a command",

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import NODES, call
 
 from rrext.cli.main import main
 from rrext.nodes import BUILTIN
@@ -94,3 +95,16 @@ def test_an_unknown_name_is_a_usage_error_with_near_ones(capsys: pytest.CaptureF
     code, out, err = nodes(capsys, "webhok")
     assert (code, out) == (2, "")
     assert "webhook" in err
+
+
+# rrext schema
+
+
+def test_the_command_prints_the_schema_also_with_nodes_of_ones_own() -> None:
+    schema = call("schema").value
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "tool_filesystem" in schema["$defs"]
+    with_own = call("schema", "--closed", "--nodes", NODES).value
+    assert with_own["additionalProperties"] is False
+    assert "kinds" in with_own["$defs"]
+    assert call("schema", "--nodes", "nowhere.py").code == 2

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
+from jsonschema import Draft202012Validator
 
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.pipeline_schema import pipeline_schema
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.pipeline_loader import load_pipeline
@@ -147,7 +150,43 @@ def load(document: Any, **options: Any) -> LoadedPipeline:
     if isinstance(document, dict):
         again = load_pipeline(json.dumps(document), catalog(), environment, **options)
         assert sorted(map(repr, again.problems)) == sorted(map(repr, loaded.problems))
+        if not options and "pipeline" not in document:
+            compare_with_schema(document, loaded)
     return loaded
+
+
+SEEN = {
+    "wrong_type",
+    "missing_key",
+    "invalid_version",
+    "too_many_components",
+    "unknown_provider",
+    "variable_in_name",
+    "variable_in_project_id",
+    "profile_not_found",
+    "invalid_config",
+    "unknown_lane",
+    "lane_not_accepted",
+    "class_type_not_served",
+    "no_source",
+}
+"""Problems that the JSON Schema of pipelines refuses too."""
+
+
+@cache
+def schema_validator() -> Draft202012Validator:
+    """A validator of the schema of pipelines with these nodes."""
+    return Draft202012Validator(pipeline_schema(catalog()))
+
+
+def compare_with_schema(document: dict[str, Any], loaded: LoadedPipeline) -> None:
+    """The schema accepts what loads, and refuses what has a problem that one value shows."""
+    errors = {problem.code for problem in loaded.errors}
+    refused = [error.message for error in schema_validator().iter_errors(document)]
+    if not errors:
+        assert not refused
+    if errors & SEEN:
+        assert refused, errors
 
 
 def found(document: Any, **options: Any) -> list[tuple[str, str]]:

@@ -1,0 +1,51 @@
+"""`rrext schema`: the JSON Schema of pipeline files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+
+from rrext.cli.options import add_nodes_option, catalog_from
+from rrext.errors import RrextError
+
+EXAMPLE = """examples:
+  rrext schema > pipe.schema.json
+  rrext schema --closed --nodes my_nodes.py
+
+For editors without a language server, and for models that write pipelines. The schema (draft 2020-12) has a form for each
+node: its settings, lanes and class types. It accepts what `rrext check` accepts; with --closed it also refuses unknown
+keys, which `check` warns of. It describes the value after comments and trailing commas are removed. It cannot see
+relations between components: ids that are taken or missing, cycles, edges whose sender lacks the lane.
+"""
+EXIT_USAGE = 2
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of pipeline files",
+        description="Print the JSON Schema of pipeline files with the nodes that are installed here.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--closed", action="store_true", help="refuse unknown keys too")
+    add_nodes_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema; 2 if a node cannot be loaded."""
+    from rrext.pipefile.catalog.pipeline_schema import pipeline_schema
+
+    try:
+        schema = pipeline_schema(catalog_from(args), closed=args.closed)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_USAGE
+    encoded = msgspec.json.encode(schema)
+    print((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
+    return 0
