@@ -13,7 +13,8 @@ from rrext.errors import NUMBERS, RrextError, near_matches
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
-TOLD_AGAIN: Final = ("rrext.failures", "rrext.component")
+FAILURES: Final = "rrext.failures"
+TOLD_AGAIN: Final = (FAILURES, "rrext.component")
 """Loggers of exceptions that also return as the failure of a call, which is printed."""
 KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
 """Members of a failed tool's data that rrext adds, and that its message repeats."""
@@ -100,7 +101,7 @@ class NodeLog(logging.Handler):
         """Write the record, without its message if that is printed elsewhere."""
         raised = record.exc_info[1] if record.exc_info else None
         lines = [] if raised is None else self._frames(raised)
-        if raised is None or record.name not in TOLD_AGAIN:
+        if record.name != FAILURES and (raised is None or record.name not in TOLD_AGAIN):
             lines.insert(0, f"rrext: {record.getMessage()}")
         if lines:
             print(printable("\n".join(lines)), file=sys.stderr)

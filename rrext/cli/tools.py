@@ -12,11 +12,12 @@ import msgspec
 
 from rrext.cli.limits import MAX_LISTED_VALUES
 from rrext.cli.options import add_pipeline_options, add_source
-from rrext.cli.pipeline import EXIT_DONE, EXIT_USAGE, Pipeline, named, run_work
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.table import table
 from rrext.cli.terminal import terminal_width
+from rrext.columns import printable
 from rrext.engine.interface.operations import ListTools
 from rrext.errors import RrextError
 
@@ -28,7 +29,8 @@ EXAMPLE = """examples:
 Nodes are set up, because only then it is known which of their tools can be called; why one cannot is said on stderr,
 or in the log of the server.
 
-Exit code 0: done. 2: the pipeline is invalid, or has no such node.
+Exit code 0: done. 1: a tool cannot be described; it is named on stderr, and the others are listed.
+2: the pipeline is invalid, or has no such node.
 """
 HEADS = ("TOOL", "NODE", "PARAMETERS", "DESCRIPTION")
 
@@ -67,20 +69,25 @@ async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         return EXIT_USAGE
     for failure in pipeline.setup_failures():
         print_error(failure)
+    listed = msgspec.json.decode(body)
+    tools, undescribed = listed["tools"], listed.get("undescribed", ())
+    for tool in undescribed:
+        about = f'tool "{tool["name"]}" of node "{tool["nodeId"]}" is not listed'
+        print(printable(f"rrext: {about}: {tool['message']} [{tool['code']}]"), file=sys.stderr)
+    code = EXIT_FAILED if undescribed else EXIT_DONE
     if args.json:
         results.write_line(msgspec.json.format(body, indent=2) if results.is_terminal else body)
-        return EXIT_DONE
-    tools = msgspec.json.decode(body)["tools"]
+        return code
     if not tools:
         where = f'node "{args.node}"' if args.node else named(args)
         print(f"rrext: {where} has no tool that can be called", file=sys.stderr)
-        return EXIT_DONE
+        return code
     rows = [(tool["name"], tool["nodeId"], signature(tool["inputSchema"]), _first_line(tool)) for tool in tools]
     width = terminal_width() if results.is_terminal else None
     bold = results.is_terminal and os.environ.get("TERM") != "dumb"
     for line in table(HEADS, rows, width=width, bold=bold):
         results.write_line(line.encode("utf-8", "replace"))
-    return EXIT_DONE
+    return code
 
 
 def signature(schema: dict[str, Any]) -> str:

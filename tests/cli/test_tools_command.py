@@ -115,3 +115,58 @@ def test_a_signature_can_be_made_of_any_schema() -> None:
     assert signature({}) == ""
     assert signature({"type": "array", "items": {"type": "string"}}) == "string[]"
     assert json.loads(json.dumps(signature({"type": "object"}))) == ""
+
+
+UNDESCRIBED = """
+from rrext import Node, tool_function
+
+def no_schema(node):
+    raise ValueError("no schema \\x1b[31mtoday")
+
+def leave(node):
+    raise SystemExit(3)
+
+class Moody(Node):
+    provider = "moody"
+
+    @tool_function(input_schema=no_schema)
+    def vague(self, word: str = "") -> str:
+        return word
+
+    @tool_function(description=leave)
+    def leaving(self) -> str:
+        return ""
+
+    @tool_function
+    def odd(self, x: complex) -> str:
+        return ""
+
+    @tool_function
+    def clear(self, x: int) -> str:
+        "Clear."
+        return ""
+"""
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_tool_that_cannot_be_described_is_named_and_the_others_are_listed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], form: tuple[str, ...]
+) -> None:
+    nodes, path = tmp_path / "moody.py", tmp_path / "a.pipe"
+    nodes.write_text(UNDESCRIBED)
+    control = [{"classType": "tool", "from": "in"}]
+    source = {"id": "in", "provider": "webhook", "config": {}}
+    path.write_text(json.dumps({"components": [source, {"id": "m", "provider": "moody", "config": {}, "control": control}]}))
+    done = here(capfd, "tools", str(path), "--nodes", str(nodes), *form)
+    assert done.code == 1
+    *_, first, second, third = done.err.splitlines()
+    assert first.startswith('rrext: tool "vague" of node "m" is not listed: input_schema of tool vague')
+    assert first.endswith("ValueError: no schema \\u001b[31mtoday [tool_failed]")
+    assert second.startswith('rrext: tool "leaving" of node "m" is not listed: ')
+    assert 'parameter "x": complex has no form in JSON' in third
+    assert str(Path("rrext", "engine")) not in done.err, "lines of the author's code alone"
+    if form:
+        assert [tool["name"] for tool in done.value["tools"]] == ["clear"]
+        assert [tool["name"] for tool in done.value["undescribed"]] == ["vague", "leaving", "odd"]
+    else:
+        assert [line.split()[0] for line in done.out.decode().splitlines()[1:]] == ["clear"]

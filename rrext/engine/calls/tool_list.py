@@ -9,9 +9,11 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place
+from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.task import Route, Task
 from rrext.errors import NodeNotFound, NotFound, RrextError, ToolNotFound
+from rrext.tools.decorator import ToolDefinitionError
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -59,26 +61,30 @@ class ToolList:
             log.warning("%s %s cannot be used", call.name, route.label, exc_info=True)
             return False
 
-    async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
-        """List the descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
+    async def listing(self, call: Call, task: Task, node_id: str | None) -> dict[str, Any]:
+        """The body of the answer to `tools`: descriptors of the tools that this caller may call now, in chain order.
 
-        A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described is
-        left out, because it could not be called and must not hide the others.
+        A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
+        in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`.
         """
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []
+        undescribed: list[dict[str, Any]] = []
         try:
             for route in self._tools_of(call, task, node_id):
                 try:
                     await route.component.ensure(self._host, trusted=call.caller.trusted)
                 except RrextError:
                     continue
-                described = self._described(call, task, route, lease)
-                if described is not None:
-                    found.append({"nodeId": route.component.id, **described})
+                if self._is_usable(call, task, route, lease):
+                    try:
+                        found.append({"nodeId": route.component.id, **self._described(call, route, lease)})
+                    except RrextError as error:
+                        named = {"nodeId": route.component.id, "name": route.spec.name}
+                        undescribed.append({**named, "code": error.code, "message": error.message})
         finally:
             lease.drop()
-        return found
+        return {"tools": found, **({"undescribed": undescribed} if undescribed else {})}
 
     def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
         try:
@@ -86,11 +92,20 @@ class ToolList:
         except NotFound as error:
             raise self.explain(call, task, error, "", node_id) from None
 
-    def _described(self, call: Call, task: Task, route: Route, lease: Lease) -> dict[str, Any] | None:
-        if not self._is_usable(call, task, route, lease):
-            return None
+    def _described(self, call: Call, route: Route, lease: Lease) -> dict[str, Any]:
+        """The descriptor of a tool. Raises `RrextError` if its node's code cannot give one."""
+        component, name = route.component, route.spec.name
         try:
-            return route.spec.describe(lease.objects.object(route.component.id))
-        except Exception:
-            log.warning("%s %s cannot be described", call.name, route.label, exc_info=True)
-            return None
+            return route.spec.describe(lease.objects.object(component.id))
+        except ToolDefinitionError as error:  # its text names the tool and the reason
+            failures.log.warning(
+                "%s %s cannot be described: %s", call.name, route.label, error.message, exc_info=error.__cause__
+            )
+            raise
+        except (Exception, SystemExit) as error:
+            what = f'Tool "{name}" of node "{component.id}" cannot be described'
+            trusted, limits = call.caller.trusted, self._host.limits
+            failure = failures.failure_of(
+                error, what=what, node_id=component.id, tool=name, request=call.name, trusted=trusted, limits=limits
+            )
+            raise failure from error
