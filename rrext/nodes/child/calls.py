@@ -1,4 +1,4 @@
-"""The protocol between a server and the process of an engine: frames, and the results and errors of calls.
+"""The protocol between a server and its child processes: frames, and the results and errors of calls.
 
 length  4 bytes: of the message
 call    8 bytes: the number of the call, the same in its request, its answer and its cancel message
@@ -8,14 +8,13 @@ message msgpack
 from __future__ import annotations
 
 import struct
-import sys
-from typing import BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final
 
 import msgspec
 
 from rrext.errors import RrextError, error_from_wire
 
-S = TypeVar("S", bound=msgspec.Struct)
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 HEAD: Final = struct.Struct("<IQ")
 """The maximum size of a message is 4 GB. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
@@ -49,10 +48,12 @@ Answer = Done | Failed
 """An answer of the process to a call."""
 
 
-def frame(call: int, message: msgspec.Struct) -> bytes:
+def frame(call: int, message: msgspec.Struct) -> bytearray:
     """Encode a message as a frame; `call` is the number of its call."""
-    data = msgspec.msgpack.encode(message)
-    return HEAD.pack(len(data), call) + data
+    data = bytearray(HEAD.size)
+    _ENCODER.encode_into(message, data, HEAD.size)  # no second copy: a message may hold a document
+    HEAD.pack_into(data, 0, len(data) - HEAD.size, call)
+    return data
 
 
 def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
@@ -63,12 +64,3 @@ def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
     size, call = HEAD.unpack(head)
     data = stream.read(size)
     return (call, data) if len(data) == size else None
-
-
-def receive_settings(stream: BinaryIO, kind: type[S]) -> S:
-    """Receive the first message: the settings of the process. Ends the process if the other end is gone.
-
-    The settings are no process arguments, because every user of the machine can read those.
-    """
-    received = receive(stream)
-    return sys.exit() if received is None else msgspec.msgpack.decode(received[1], type=kind)

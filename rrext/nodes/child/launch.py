@@ -1,20 +1,24 @@
-"""The start of a node's child process: it can import the same modules as this process and gets none of the server's secrets."""
+"""The start and the end of a node's child process, seen from the server.
+
+A child imports the same modules as the server, and gets none of its secrets: they are neither in its environment nor in its
+arguments, which every user of the machine can read.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-LEFT_TO_SERVER: Final = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals for a whole process group. The server decides their meaning, and the child process ends after the server."""
+from rrext.errors import Unavailable
 
 _HOME: Final = str(Path(__file__).parents[3])
 _KEPT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
-"""Environment variables that the child process gets: those for loading libraries, none with the server's secrets."""
+"""Environment variables that a child process gets: those for loading libraries, none with the server's secrets."""
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
@@ -29,19 +33,40 @@ def environment() -> dict[str, str]:
     return kept
 
 
-def leave_signals_to_server() -> None:
-    """Ignore, in a child process, the signals that the server handles too."""
-    for name in LEFT_TO_SERVER:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+def launch(
+    command: Sequence[str],
+    what: str,
+    variables: Mapping[str, str],
+    inherits: Sequence[int],
+    *,
+    streams: int = subprocess.PIPE,
+    new_session: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a child process with the environment `variables`, which inherits descriptors with the same numbers.
+
+    All three standard streams are `streams`. Raises `Unavailable`, in which `what` names the process.
+    """
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=streams,
+            stdout=streams,
+            stderr=streams,
+            bufsize=0,
+            cwd="/",
+            env=variables,
+            pass_fds=inherits,
+            start_new_session=new_session,
+        )
+    except OSError as error:
+        raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
 
 
-def private_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Move the standard streams to new descriptors: output that the engine prints goes to the standard error."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "r+b") as nothing:
-        for number in (0, 1):
-            os.dup2(nothing.fileno(), number)
-    with contextlib.suppress(OSError):  # a server may have no standard error
-        os.dup2(2, 1)
-    return requests, answers
+def reap(child: subprocess.Popen[bytes], patience: float) -> str:
+    """Wait for the end of a child process, kill it after `patience` seconds, and return how it ended."""
+    try:
+        code = child.wait(patience)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

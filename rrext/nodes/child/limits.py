@@ -1,4 +1,4 @@
-"""Limits of engines in child processes; times in seconds."""
+"""Limits of child processes; times in seconds."""
 
 from __future__ import annotations
 

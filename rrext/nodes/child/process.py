@@ -1,6 +1,7 @@
-"""The server's side of a child process with an engine: it starts the process, sends requests from many threads, and ends it.
+"""The server's side of a child process: it starts the process, sends requests from many threads, and ends it.
 
 `supervisor` replaces a process that has ended, and repeats the calls that lost their answers by no fault of their own.
+A family of nodes says only what differs: the command, the settings, the patience with each kind of request, the messages.
 """
 
 from __future__ import annotations
@@ -8,25 +9,23 @@ from __future__ import annotations
 import io
 import itertools
 import logging
-import signal
-import subprocess
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
 from typing import ClassVar, Final, cast
 
 import msgspec
 
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
-from rrext.nodes.child.launch import environment
+from rrext.nodes.child.launch import environment, launch, reap
 from rrext.nodes.child.limits import ENDING_TIMEOUT, LOGGED_LINE, SETTLING_TIMEOUT, SETTLING_TURN
 from rrext.nodes.child.request_queue import RequestQueue
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
 _ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
-"""Engines plan a statement in thousands of small pieces, and glibc caches only 7 of a size for each thread."""
+"""Databases plan a statement in thousands of small pieces, and glibc caches only 7 of a size for each thread."""
 
 _IN_ORDER: Final = "exit code 0"
 
@@ -34,11 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class ChildRequest(msgspec.Struct, frozen=True):
-    """A request to an engine.
+    """A request to a child process.
 
     `changes`: the request changes data. Its answer alone tells the result, so `ask` waits for it even after a cancel.
     `begins`: the request runs no statement of the caller yet, so repeating it is always harmless.
-    `patience`: seconds that a cancelled request gets to stop before its process is killed; None: no limit.
+    `patience`: seconds that a cancelled request gets to stop before its process is killed; 0: killed at once; None: never.
     """
 
     changes: ClassVar[bool] = False
@@ -57,13 +56,14 @@ class ProcessLost(ToolError):
 
     `suspects` is the number of calls that were running when the process ended by itself; 0 if it was killed because a call
     did not stop: the other calls did not cause that. `is_harmless`: no statement of the caller has run. `is_unknown`: a change
-    may have been made, and the answer that would say so is lost.
+    may have been made, and the answer that would say so is lost. `how`: the signal or exit code of the process.
     """
 
     def __init__(
-        self, message: str, *, code: str, hint: str, suspects: int = 0, is_harmless: bool = False, is_unknown: bool = False
+        self, message: str, *, code: str, hint: str, how: str, suspects: int, is_harmless: bool, is_unknown: bool
     ) -> None:
         super().__init__(message, code=code, hint=hint)
+        self.how = how
         self.suspects = suspects
         self.is_harmless = is_harmless
         self.is_unknown = is_unknown
@@ -99,10 +99,11 @@ class Waiting:
         self.settled = threading.Event()
         return self._answer is not None or self.settled.wait(seconds)
 
-    def wait(self, ctx: ToolContext) -> bool:
-        """Wait for the answer until the call is cancelled or late; return whether it came. Cancelling sets `changed`."""
-        while self._answer is None and not ctx.cancelled and ctx.remaining() != 0.0:
-            self.changed.wait(ctx.remaining())
+    def wait(self, ctx: ToolContext, until: float | None) -> bool:
+        """Wait for the answer until the call is cancelled or late, or until a time; return whether it came. Cancelling sets
+        `changed`."""
+        while self._answer is None and not ctx.cancelled and (left := _left(ctx, until)) != 0.0:
+            self.changed.wait(left)
         return self._answer is not None
 
     def wait_on(self) -> Answer | _Ended:
@@ -114,10 +115,11 @@ class Waiting:
 
 
 class ChildProcess:
-    """A child process with an engine. Any number of threads may send it requests at once.
+    """A child process that answers requests. Any number of threads may send it requests at once.
 
     `what` names the process in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for
     calls that a crash leaves without an answer, and `closed` the message for calls that `close` leaves without one.
+    `variables` are added to the environment.
     """
 
     def __init__(
@@ -129,25 +131,13 @@ class ChildProcess:
         crash: tuple[str, str],
         closed: str,
         inherits: Sequence[int] = (),
+        variables: Mapping[str, str] = _ALLOCATOR,
     ) -> None:
         """Start the process; `settings` are its first message. It inherits the descriptors `inherits` with the same numbers.
 
         Raises `Unavailable` if the process cannot be started.
         """
-        pipe = subprocess.PIPE
-        try:
-            self._child = subprocess.Popen(
-                command,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                bufsize=0,
-                cwd="/",
-                env=environment() | _ALLOCATOR,
-                pass_fds=inherits,
-            )
-        except OSError as error:
-            raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
+        self._child = launch(command, what, {**environment(), **variables}, inherits)
         self._what = what
         self._crash = crash
         self._closed = closed
@@ -175,12 +165,13 @@ class ChildProcess:
         """Whether the process has ended or is about to end, even if no thread has noticed it yet."""
         return self._ending is not None or self._is_doomed or self._child.poll() is not None
 
-    def ask(self, request: ChildRequest, ctx: ToolContext) -> bytes:
+    def ask(self, request: ChildRequest, ctx: ToolContext, timeout: float | None = None) -> bytes:
         """Send a request and return its JSON answer.
 
         A cancelled call tells the process and raises at once, unless the request changes data: then it waits for the answer. A
-        process that does not stop a cancelled request within its `patience` is killed. Raises the error that the engine
-        answered; `ProcessLost` with the code of `crash` if the process ends.
+        process that does not stop a cancelled request within its `patience` is killed. After `timeout` seconds the same
+        happens, and `TimeoutError` is raised. Raises the error that the process answered; `ProcessLost` with the code of
+        `crash` if the process ends.
         """
         number = next(self._numbers)
         data = frame(number, request)
@@ -193,15 +184,18 @@ class ChildProcess:
         is_left = False
         try:
             self._requests.send(data)
-            if not call.wait(ctx):
+            if not call.wait(ctx, None if timeout is None else monotonic() + timeout):
                 # The waiting thread sends this: the cancelling thread has other calls to cancel.
                 self._requests.send(frame(number, Cancel(ctx.token.reason or "timeout")))
                 patience = request.patience
-                if patience is not None:
+                if patience == 0:
+                    self.doom()
+                elif patience is not None:
                     is_left = not request.changes
                     self._workers.run(lambda: self._see_off(number, call, patience))
                 if not request.changes:
                     ctx.check()
+                    raise TimeoutError
             answer = call.wait_on()
         finally:
             ctx.token.forget(call.changed.set)
@@ -219,10 +213,10 @@ class ChildProcess:
 
     def close(self, patience: float) -> None:
         """Let the process finish its requests and end; kill it after `patience` seconds."""
-        deadline = time.monotonic() + patience
+        deadline = monotonic() + patience
         self._is_closing = True
         self._requests.close()
-        self._reader.join(max(0.0, deadline - time.monotonic()))
+        self._reader.join(max(0.0, deadline - monotonic()))
         if self._reader.is_alive():
             log.warning("the process of %s did not end and is killed", self._what)
             self._child.kill()
@@ -255,9 +249,9 @@ class ChildProcess:
         """Kill the process if a cancelled call does not stop soon. Commits get their answers before that."""
         if call.settles_within(patience):
             return
-        deadline = time.monotonic() + SETTLING_TIMEOUT
-        while not self._doomed(call, is_late=time.monotonic() >= deadline):
-            time.sleep(SETTLING_TURN)
+        deadline = monotonic() + SETTLING_TIMEOUT
+        while not self._doomed(call, is_late=monotonic() >= deadline):
+            sleep(SETTLING_TURN)
         self._child.kill()
 
     def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
@@ -284,7 +278,7 @@ class ChildProcess:
         except Exception:
             log.exception("the process of %s said something strange and is killed", self._what)
             self._child.kill()
-        how = self._reaped()
+        how = reap(self._child, ENDING_TIMEOUT)
         if not self._is_closing or how != _IN_ORDER:
             log.warning("the process of %s ended (%s)", self._what, how)
         with self._lock:
@@ -300,14 +294,6 @@ class ChildProcess:
         with io.BufferedReader(cast(io.FileIO, self._child.stderr)) as said:
             while line := said.readline(LOGGED_LINE):
                 log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())
-
-    def _reaped(self) -> str:
-        try:
-            code = self._child.wait(ENDING_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            code = self._child.wait()
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
     def _farewell(self, ended: _Ended, request: ChildRequest, *, is_sent: bool = True) -> RrextError:
         """The error of a call that the process will never answer."""
@@ -328,7 +314,17 @@ class ChildProcess:
             f"The process of {self._what} ended ({how}) before it answered this call",
             code=code,
             hint=hint,
+            how=how,
             suspects=0 if self._is_doomed else suspects,
             is_harmless=is_harmless,
             is_unknown=is_unknown,
         )
+
+
+def _left(ctx: ToolContext, until: float | None) -> float | None:
+    """The seconds until the deadline of a call and until a time; None if there is neither."""
+    remaining = ctx.remaining()
+    if until is None:
+        return remaining
+    left = max(0.0, until - monotonic())
+    return left if remaining is None else min(left, remaining)

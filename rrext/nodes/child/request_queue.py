@@ -21,7 +21,7 @@ class RequestQueue:
         self._is_writing = False  # whether the thread runs; then the thread closes the pipe
         self._is_closed = False
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         """Send a frame. No error if the process is gone: the thread that reads the answers notices that."""
         view = memoryview(data)
         with self._lock:

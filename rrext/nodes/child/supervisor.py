@@ -1,10 +1,10 @@
-"""Keeps an engine in a process running, so that a call that kills or blocks the process costs no other call its answer.
+"""Keeps a child process running, so that a call that kills or blocks the process costs no other call its answer.
 
 Use by a node:
 
-    supervisor = Supervisor(start, what="the database", is_kept=bool(path))    # start() -> ChildProcess
+    supervisor = Supervisor(start, closed="The database is closed", memory="the database")    # start() -> ChildProcess
 
-- Each request that may hang has a `patience` (see `engine.ChildRequest`). When its call is cancelled or its time is up,
+- Each request that may hang has a `patience` (see `process.ChildRequest`). When its call is cancelled or its time is up,
   cancel the `ToolContext` that `ask` was given: `ask` raises at once, and the process is killed if the request does not
   stop within its patience. Send the message that ends the transaction with `tell`; the process does it in its turn.
 - A call that only reads is `supervisor.repeated(attempt, ctx, reads=True, timeout=statement_timeout)`. `attempt(left)` gets
@@ -23,44 +23,64 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, RUNS_ALONE_FOR, WAIT_TURN
-from rrext.nodes.child.process import ChildProcess, ProcessLost
+from rrext.nodes.child.process import ProcessLost
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
 
 
-class Supervisor:
-    """One engine, in one process after the other. Thread-safe. `is_kept`: committed data outlives the process."""
+class Supervised(Protocol):
+    """A process as a supervisor sees it. `is_over`: it has ended, or takes no more calls."""
 
-    def __init__(self, start: Callable[[], ChildProcess], *, what: str, closed: str, is_kept: bool) -> None:
+    @property
+    def is_over(self) -> bool: ...
+
+    def close(self, patience: float) -> None: ...
+
+
+P = TypeVar("P", bound=Supervised)
+
+
+class Supervisor(Generic[P]):
+    """One process after the other, started when a call needs one. Thread-safe.
+
+    `memory` names a database that is in the memory of the process alone; empty: committed data outlives the process.
+    """
+
+    def __init__(self, start: Callable[[], P], *, closed: str, memory: str = "") -> None:
         self._start = start
-        self._what = what
         self._closed = closed
-        self._is_kept = is_kept
+        self._memory = memory
         self._lock = threading.Lock()
-        self._engine: ChildProcess | None = None
+        self._process: P | None = None
         self._is_closed = False
         self._has_data = False  # committed data, in memory only
         self._is_lost = False  # the data was lost, and no call that may write has raised that yet
         self._suspects = Suspects()
 
-    def process(self) -> ChildProcess:
-        """The running process; starts one if there is none. Raises `Unavailable` if the start fails."""
+    def process(self) -> P:
+        """The running process; starts one if there is none. Raises `Unavailable` after `close`, and what the start raises."""
         with self._lock:
             if self._is_closed:
                 raise Unavailable(self._closed)
             self._look()
-            if self._engine is None:
-                self._engine = self._start()
-            return self._engine
+            if self._process is None:
+                self._process = self._start()
+            return self._process
+
+    @property
+    def running(self) -> P | None:
+        """The running process; None if there is none."""
+        process = self._process
+        return None if process is None or process.is_over else process
 
     def wrote(self) -> None:
         """Record that data was committed."""
-        self._has_data = not self._is_kept
+        self._has_data = bool(self._memory)
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         """Run `attempt` and return its result; repeat it if the process ended by no fault of the attempt.
@@ -88,14 +108,14 @@ class Supervisor:
         """End the process, and start no other."""
         with self._lock:
             self._is_closed = True
-            engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close(patience)
+            process, self._process = self._process, None
+        if process is not None:
+            process.close(patience)
 
     def _look(self) -> None:
         """Drop a process that has ended, and record the loss of its data."""
-        if self._engine is not None and self._engine.is_over:
-            self._engine = None
+        if self._process is not None and self._process.is_over:
+            self._process = None
             self._is_lost = self._is_lost or self._has_data
             self._has_data = False
 
@@ -106,7 +126,7 @@ class Supervisor:
                 return
             self._is_lost = reads
         raise ToolError(
-            f"The data of {self._what} is lost: it was in memory alone, and its process ended",
+            f"The data of {self._memory} is lost: it was in memory alone, and its process ended",
             code="database_lost",
             hint="The next statement that may write begins with an empty one."
             if reads

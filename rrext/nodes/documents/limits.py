@@ -64,13 +64,11 @@ TEXT_PROBE: Final = 65_536
 CHARSET_BEGIN: Final = 2048
 """Bytes in which an HTML page has to declare its encoding, according to the standard."""
 
-# process.py
+# reader.py
 START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
-ENDING_TIMEOUT: Final = 5.0
-"""Seconds for a process that closed its socket to end, so that its exit code shows the reason."""
-SENT_AT_ONCE: Final = 1024 * 1024
-"""Bytes that one call of `send` or `recv` moves between two checks of the deadline."""
+CLOSING_TIMEOUT: Final = 5.0
+"""Seconds for an idle process to end, before it is killed."""
 
 # conversion.py
 LONGEST_CELL: Final = 16 * 1024 * 1024

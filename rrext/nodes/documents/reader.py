@@ -7,18 +7,49 @@ memory has a limit, reaching it ends the process. A document that nobody vouches
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections import deque
 
 import msgspec
 
 from rrext.errors import ShuttingDown, ToolError, Unavailable
-from rrext.nodes.documents.process import ReaderProcess
-from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
+from rrext.nodes.child.launch import module_command
+from rrext.nodes.child.process import ChildProcess, ProcessLost
+from rrext.nodes.documents.limits import CLOSING_TIMEOUT, START_TIMEOUT
+from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings
 from rrext.tools.context import ToolContext
 
 MIB = 1024 * 1024
+
+
+class ReaderProcess(ChildProcess):
+    """A process that reads one document after the other."""
+
+    def __init__(self, memory: int) -> None:
+        """Start the process, with `memory` bytes of address space at most. Raises `Unavailable`."""
+        super().__init__(
+            module_command("rrext.nodes.documents.worker"),
+            ReaderSettings(memory),
+            what="a document reader",
+            crash=("document_crashed", ""),
+            closed="The pipeline ends",
+            variables={"MALLOC_ARENA_MAX": "2"},  # each arena takes address space, which is limited
+        )
+        self.is_ready = False
+
+    def load(self, ctx: ToolContext) -> None:
+        """Wait until the parser is loaded. Raises `Unavailable` if it cannot be."""
+        if self.is_ready:
+            return
+        try:
+            self.ask(LoadParser(), ctx, START_TIMEOUT)
+        except (TimeoutError, ProcessLost) as error:
+            how = error.how if isinstance(error, ProcessLost) else f"no answer within {START_TIMEOUT:g} s"
+            raise Unavailable(
+                f"The process that reads documents did not start ({how})",
+                hint='Look whether "import kreuzberg" works, and whether "memory" of the node is enough.',
+            ) from None
+        self.is_ready = True
 
 
 class DocumentReader:
@@ -41,46 +72,33 @@ class DocumentReader:
         `request.timeout` begins when a process is free for it.
         """
         process = self._take(ctx)
-        turn = process.begin()
-
-        def give_up() -> None:
-            process.stop(turn)
-
         try:
-            ctx.on_cancel(give_up)
-            answer = process.ask(data, request)
+            process.load(ctx)
+            return msgspec.json.decode(process.ask(ReadDocument(data, request), ctx, request.timeout), type=ParsedDocument)
         except TimeoutError:
-            process.kill()
-            ctx.check()
             raise ToolError(
                 f"Reading it took more than {request.timeout:g} seconds (timeout)",
                 code="document_timeout",
                 hint='Raise "timeout" of the node, or send it in parts.',
             ) from None
-        except (EOFError, OSError, msgspec.DecodeError):
-            code = process.end()
+        except (ProcessLost, Unavailable) as error:
             ctx.check()
             self._check_open()
-            raise _crash(code, self._memory) from None
+            raise _crash(error.how, self._memory) if isinstance(error, ProcessLost) else error from None
         finally:
-            ctx.token.forget(give_up)
-            process.end_turn()
             self._give_back(process)
-        if answer.parsed is None:
-            raise ToolError(answer.message, code=answer.code, hint=answer.hint)
-        return answer.parsed
 
     def close(self) -> None:
         """End all processes; waiting calls fail with an error."""
         with self._changed:
             self._is_closed = True
-            processes = [*self._running, *self._idle]
+            running, idle = list(self._running), list(self._idle)
             self._idle.clear()
             self._changed.notify_all()
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
+        for process in running:
+            process.doom()
+        for process in (*running, *idle):
+            process.close(CLOSING_TIMEOUT)
 
     def _take(self, ctx: ToolContext) -> ReaderProcess:
         """Take an idle process. Waits for one; raises if the call is cancelled meanwhile."""
@@ -91,7 +109,7 @@ class DocumentReader:
                     self._changed.wait()
                 ctx.check()
                 self._check_open()
-                process = self._idle_one() or self._new_one()
+                process = self._idle_one() or ReaderProcess(self._memory)
                 self._running.add(process)
                 return process
         finally:
@@ -100,41 +118,30 @@ class DocumentReader:
     def _idle_one(self) -> ReaderProcess | None:
         while self._idle:
             process = self._idle.pop()
-            if process.is_well:
+            if not process.is_over:
                 return process
-            process.kill()
-            process.wait()
         return None
-
-    def _new_one(self) -> ReaderProcess:
-        try:
-            return ReaderProcess(self._memory)
-        except OSError as error:
-            raise Unavailable(f"No process can be started that reads documents: {error.strerror}") from None
 
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _give_back(self, process: ReaderProcess) -> None:
+        if process.is_over:
+            process.wait()
         with self._changed:
             self._running.discard(process)
-            is_kept = process.is_well and not self._is_closed
-            if is_kept:
+            if not process.is_over and not self._is_closed:
                 self._idle.append(process)
             self._changed.notify_all()  # the thread that `notify` would wake may not need the process any more
-        if not is_kept:
-            process.kill()
-            process.wait()
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ShuttingDown("The pipeline ends")
 
 
-def _crash(exit_code: int, memory: int) -> ToolError:
+def _crash(how: str, memory: int) -> ToolError:
     """The failure of a document whose process ended."""
-    how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
     return ToolError(
         f"Reading it ended the reading process ({how}): it takes more than {memory // MIB} MiB (memory), or breaks the parser",
         code="document_crashed",

@@ -1,4 +1,4 @@
-"""Requests and answers of the process for documents."""
+"""Requests and answers of a process that reads documents, in frames of `rrext.nodes.child.calls`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from rrext.errors import ToolError
-
-READY = b"ready"
-"""The first message of a parser process, sent when it can take documents."""
+from rrext.nodes.child.process import Cancel, ChildRequest
 
 
 class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
@@ -28,7 +26,7 @@ class ParsedDocument(msgspec.Struct, frozen=True):
 
 
 class DocumentRequest(msgspec.Struct, frozen=True):
-    """A document to read: its name, declared type and limits. Its bytes follow.
+    """The name, declared type and limits of a document to read.
 
     `timeout` is in seconds. `nesting` is how many mails it is attached to, one in the other.
     """
@@ -42,13 +40,30 @@ class DocumentRequest(msgspec.Struct, frozen=True):
     nesting: int = 0
 
 
-class DocumentAnswer(msgspec.Struct, frozen=True):
-    """`parsed`, or the failure's code and texts."""
+class ReaderSettings(msgspec.Struct, frozen=True):
+    """The first message to the process: the bytes of address space that it may have."""
 
-    parsed: ParsedDocument | None = None
-    code: str = ""
-    message: str = ""
-    hint: str | None = None
+    memory: int
+
+
+class LoadParser(ChildRequest, frozen=True, tag=True):
+    """Load the parser, confined, before the first document comes."""
+
+    begins = True
+    patience = 0.0
+
+
+class ReadDocument(ChildRequest, frozen=True, tag=True):
+    """Read a document. The answer is a `ParsedDocument`."""
+
+    data: bytes
+    request: DocumentRequest
+
+    patience = 0.0
+
+
+Message = LoadParser | ReadDocument | Cancel
+"""A message of the server. The process is killed for a cancelled call, so it never acts on `Cancel`."""
 
 
 def corrupt(message: str, *, hint: str | None = None) -> ToolError:

@@ -1,8 +1,8 @@
-"""The process that reads documents, one after the other: `python -m rrext.nodes.documents.worker FD MEMORY`.
+"""The process that reads documents, one after the other: `python -m rrext.nodes.documents.worker`.
 
-FD is a socket to the server, MEMORY the bytes of address space that this process may have. It says `READY` in a block.
-Each request is two blocks, a `DocumentRequest` as JSON and the document's bytes; each answer is one, a `DocumentAnswer` as
-JSON. It ends when the server closes its end, and by itself when a document takes far longer than it may.
+Its first message is `ReaderSettings`. It bounds its memory, loads the parser for `LoadParser`, and gives up the network and
+all files but modules before the first `ReadDocument`. It ends when the server closes its end, and by itself when a document
+takes far longer than it may.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -20,47 +21,61 @@ from pathlib import Path
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.child.blocks import block, receive
+from rrext.nodes.child.calls import receive
+from rrext.nodes.child.worker import answer_of, begin
 from rrext.nodes.documents.conversion import read
 from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
-from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
+from rrext.nodes.documents.records import (
+    LoadParser,
+    Message,
+    ReadDocument,
+    ReaderSettings,
+    corrupt,
+    too_large,
+)
 
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 
 
 def main() -> None:
     """Serve requests until the server is gone."""
-    link = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group: the server decides
-    _bound(resource.RLIMIT_AS, int(sys.argv[2]))
+    requests, answers, settings = begin(ReaderSettings)
+    _bound(resource.RLIMIT_AS, settings.memory)
     _bound(resource.RLIMIT_CORE, 0)  # a core dump would hold texts of documents
     _bound(resource.RLIMIT_NOFILE, OPEN_FILES)
-    _load()
-    _bound(resource.RLIMIT_FSIZE, 0)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        link.sendall(block(READY))
-        while True:
-            request = msgspec.json.decode(receive(link), type=DocumentRequest)
-            link.sendall(block(_answer(receive(link), request)))
+    decoder = msgspec.msgpack.Decoder(Message)
+    while (received := receive(requests)) is not None:
+        call, message = received[0], decoder.decode(received[1])
+        del received  # it holds the document once more
+        if isinstance(message, LoadParser):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            _load()
+            _bound(resource.RLIMIT_FSIZE, 0)
+            for number in (1, 2):  # a parser that fails prints parts of documents, which must not get into the server's log
+                os.dup2(nothing, number)
+            answers.send(call, answer_of(lambda: None, ""))
+        elif isinstance(message, ReadDocument):
+            answers.send(call, answer_of(lambda message=message: _read(message), "The document reader"))
+    os._exit(0)
 
 
-def _answer(data: bytes, request: DocumentRequest) -> bytes:
-    """Read a document and return the answer as JSON."""
+def _read(message: ReadDocument) -> msgspec.Raw:
+    """Read a document; return the `ParsedDocument` as JSON. Raises `ToolError`."""
+    request = message.request
     signal.setitimer(signal.ITIMER_REAL, request.timeout + WORKER_GRACE)  # SIGALRM has no handler: it ends the process
     try:
-        return msgspec.json.encode(DocumentAnswer(parsed=read(data, request)))
-    except ToolError as error:
-        failure = DocumentAnswer(code=error.code, message=error.message, hint=error.hint)
+        return msgspec.Raw(msgspec.json.encode(read(message.data, request)))
+    except ToolError:
+        raise
     except MemoryError:
-        failure = DocumentAnswer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
+        raise too_large("Reading it takes more memory than is allowed (memory)") from None
     except RecursionError:
-        failure = DocumentAnswer(code="document_too_large", message="What is in it stands too deep in each other")
+        raise too_large("What is in it stands too deep in each other") from None
     except BaseException:  # a panic of the parser is no Exception
-        failure = DocumentAnswer(code="document_corrupt", message="It cannot be read: the parser gave it up")
+        raise corrupt("It cannot be read: the parser gave it up") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return msgspec.json.encode(failure)
 
 
 def _bound(what: int, most: int) -> None:
@@ -71,27 +86,41 @@ def _bound(what: int, most: int) -> None:
 def _load() -> None:
     """Load the parser, and where the kernel can, give up the network and all files but modules before any document comes.
 
-    The parser writes a library into TMPDIR, a folder of this process alone, when it first reads a PDF. It also starts
-    threads then, which would stay outside of walls that are raised later: so a fork writes the library, and the walls
-    stand before this process reads it.
+    The parser writes a library into TMPDIR when it first reads a PDF: a folder of this process alone, since in the shared one
+    any user could have replaced it. It also starts threads then, which would stay outside of walls that are raised later: so a
+    fork writes the library, the walls stand before this process reads it, and the fork removes the folder after that.
     """
+    folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="rrext-reader-")
     import kreuzberg
 
     if not _can_lock_in():
         warm_up()
+        shutil.rmtree(folder, ignore_errors=True)
         return
-    writer = os.fork()
-    if writer == 0:
-        with contextlib.suppress(BaseException):
-            warm_up()
-        os._exit(0)
-    os.waitpid(writer, 0)
+    link, writers = socket.socketpair()
+    if os.fork() == 0:
+        link.close()
+        _write_library(writers, folder)
+    writers.close()
+    link.recv(1)
     from rrext.nodes.child.landlock import confine
 
     # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
     ours, theirs = Path(__file__).parents[2], os.path.dirname(kreuzberg.__file__)
-    confine(read=[*_STANDARD, str(ours), theirs, tempfile.gettempdir()])
+    confine(read=[*_STANDARD, str(ours), theirs, folder])
     warm_up()
+    link.close()
+    os.wait()
+
+
+def _write_library(link: socket.socket, folder: str) -> None:
+    """Let the parser write its library; remove it when the other end of `link` has loaded it, or is gone. Ends the process."""
+    with contextlib.suppress(BaseException):
+        warm_up()
+        link.send(b"w")
+        link.recv(1)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
 
 
 def _can_lock_in() -> bool:

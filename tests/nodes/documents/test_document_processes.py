@@ -83,8 +83,8 @@ def wait_until_one_reads(found: DocumentReader) -> None:
     """Return when a process that has started works at a document: its processor time grows."""
     begun: dict[int, int] = {}
     while not threading.Event().wait(0.01):
-        for process in [process for process in found._running if process._is_ready]:
-            pid = process._child.pid
+        for process in [process for process in found._running if process.is_ready]:
+            pid = process.id
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             used = int(fields[11])  # hundredths of a second
             if used > begun.setdefault(pid, used) + 2:
@@ -172,9 +172,8 @@ def test_a_process_is_kept_for_the_next_document() -> None:
 def test_a_process_that_was_killed_while_it_waited_fails_no_document() -> None:
     with reader() as found:
         found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
-        killed = children().pop()
-        os.kill(killed, signal.SIGKILL)
-        os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+        os.kill(children().pop(), signal.SIGKILL)
+        found._idle[0].wait()
         assert text_of(found.read(b"two", DocumentRequest(name="a.txt"), ToolContext())) == "two"
 
 
@@ -204,7 +203,7 @@ def test_one_that_gives_up_its_turn_leaves_it_to_the_next_that_waits(endless: by
 
 
 def test_a_process_that_cannot_be_started_is_said_as_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     with reader() as found, pytest.raises(Unavailable, match="No such file"):
         found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
 
@@ -240,10 +239,30 @@ open(sys.argv[1])
 
 
 def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with reader() as found:
         found.read(plain_docx("one"), DocumentRequest(name="a.docx"), ToolContext())
         assert list(tmp_path.iterdir()) == []
+
+
+KILLED_EARLY = f"""
+import os, signal, threading
+from rrext.nodes.documents.reader import ReaderProcess
+from rrext.tools.context import ToolContext
+process = ReaderProcess({SMALL})
+threading.Thread(target=process.load, args=(ToolContext(),), daemon=True).start()
+while not os.listdir(os.environ["TMPDIR"]):
+    threading.Event().wait(0.001)
+print(process.id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_server_that_is_killed_while_a_process_starts_leaves_neither_the_process_nor_its_folder(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", KILLED_EARLY], env=environment, stdout=subprocess.PIPE, timeout=PATIENCE)
+    while Path(f"/proc/{int(done.stdout)}").exists() or list(tmp_path.iterdir()):
+        threading.Event().wait(0.01)
 
 
 @pytest.mark.promise("data:secrets:never-shown")

@@ -175,7 +175,7 @@ while (received := receive(read)) is not None:
 
 
 def test_the_engines_words_go_to_the_standard_error_and_not_between_the_answers(tmp_path: Path) -> None:
-    code = "import os, sys; from rrext.nodes.child.launch import private_streams; a, b = private_streams();"
+    code = "import os, sys; from rrext.nodes.child.worker import private_streams; a, b = private_streams();"
     code += "print('words', flush=True); os.write(1, b'of C'); b.write(a.read()); b.flush(); assert not sys.stdin.read()"
     done = subprocess.run([sys.executable, "-c", code], input=b"frames", capture_output=True, timeout=50, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"frames", b"words\nof C")

@@ -13,6 +13,7 @@ import pytest
 from rrext.errors import Unavailable
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.process import Cancel
+from rrext.nodes.child.worker import AnswerStream
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
 from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, VectorSpace
@@ -68,7 +69,7 @@ class Link:
     def _serve(self) -> None:
         requests, answers = self._theirs
         with requests, answers:
-            EdgeWorker(self.store, answers).serve(requests)
+            EdgeWorker(self.store, AnswerStream(answers)).serve(requests)
 
     def send(self, number: int, message: Message) -> None:
         self.requests.write(frame(number, message))

@@ -56,7 +56,7 @@ class ProcessBackend(GraphBackend):
         self._settings = settings
         self._numbers = itertools.count()
         self._opened: ChildProcess | None = None  # the process that has opened the database
-        self.supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=bool(settings.path))
+        self.supervisor = Supervisor(self._started, closed=CLOSED, memory="" if settings.path else WHAT)
 
     def prepare(self, ctx: ToolContext) -> None:
         process = self.supervisor.process()

@@ -7,18 +7,15 @@ is closed, and this process ends.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
-import traceback
 from typing import Any, BinaryIO
 
 import msgspec
 
-from rrext.errors import Cancelled, InternalError, RrextError
-from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
-from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.errors import Cancelled, InternalError, ToolError
+from rrext.nodes.child.calls import receive
 from rrext.nodes.child.process import Cancel
+from rrext.nodes.child.worker import AnswerStream, answer_of, begin, ending_within
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedCursor
 from rrext.nodes.graph.ladybug.calls import (
     ENGINE_FAILED,
@@ -107,13 +104,12 @@ class LadybugSession:
 class LadybugWorker:
     """Serves requests, with one thread for each transaction."""
 
-    def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
+    def __init__(self, backend: EmbeddedBackend, answers: AnswerStream) -> None:
         self._backend = backend
         self._answers = answers
-        self._sending = threading.Lock()
-        self._seats: dict[int, LadybugSession] = {}
+        self._sessions: dict[int, LadybugSession] = {}
         self._at_work: dict[int, LadybugSession] = {}
-        """Seats by the number of the call that they do something for."""
+        """Sessions by the number of the call that they do something for."""
         self._threads = Workers()
 
     def serve(self, requests: BinaryIO) -> None:
@@ -130,52 +126,38 @@ class LadybugWorker:
                 if at_work is not None:
                     self._threads.run(at_work.interrupt)
                 continue
-            seat = self._seats.get(message.transaction)
+            session = self._sessions.get(message.transaction)
             if isinstance(message, GraphBegin):
-                seat = self._seats[message.transaction] = LadybugSession(self._backend, message)
+                session = self._sessions[message.transaction] = LadybugSession(self._backend, message)
             elif isinstance(message, GraphEnd):
-                self._seats.pop(message.transaction, None)
-            if seat is not None:
-                self._at_work[call] = seat
-            self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
-        # A statement that nothing stops must not keep a process without a server alive.
-        leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
-        leaving.daemon = True
-        leaving.start()
-        for seat in list(self._seats.values()):
-            self._threads.run(seat.interrupt)
-        self._backend.close()
-        leaving.cancel()
+                self._sessions.pop(message.transaction, None)
+            if session is not None:
+                self._at_work[call] = session
+            self._threads.run(lambda call=call, message=message, session=session: self._do(call, message, session))
+        with ending_within(LEAVING_TIMEOUT):
+            for session in list(self._sessions.values()):
+                self._threads.run(session.interrupt)
+            self._backend.close()
 
-    def _do(self, call: int, message: Any, seat: LadybugSession | None) -> None:
-        data = frame(call, self._answer(message, seat))
+    def _do(self, call: int, message: Any, session: LadybugSession | None) -> None:
+        answer = answer_of(lambda: self._result(message, session), "The graph database")
         self._at_work.pop(call, None)
-        with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` notices that too
-            self._answers.write(data)
-            self._answers.flush()
+        self._answers.send(call, answer)
 
-    def _answer(self, message: Any, seat: LadybugSession | None) -> Answer:
+    def _result(self, message: Any, session: LadybugSession | None) -> Any:
+        if isinstance(message, GraphOpen):
+            return self._backend.open()
+        if session is None:
+            raise InternalError("The transaction is not known here")
         try:
-            if isinstance(message, GraphOpen):
-                self._backend.open()
-                return Done(b"null")
-            if seat is None:
-                raise InternalError("The transaction is not known here")
-            return Done(msgspec.json.encode(seat.do(message)))
-        except RrextError as error:
-            return Failed.of(error)
+            return session.do(message)
         except EmbeddedError as error:
-            return Failed(ENGINE_FAILED, str(error))
-        except BaseException:
-            traceback.print_exc()
-            return Failed.of(InternalError("The graph database failed; the server's log has it"))
+            raise ToolError(str(error), code=ENGINE_FAILED) from None
 
 
 def main() -> None:
     """Serve one database until the server is gone."""
-    leave_signals_to_server()
-    requests, answers = private_streams()
-    settings = receive_settings(requests, EmbeddedSettings)
+    requests, answers, settings = begin(EmbeddedSettings)
     LadybugWorker(EmbeddedBackend(settings), answers).serve(requests)
 
 

@@ -55,15 +55,13 @@ class DuckdbBackend(Backend):
         self._settings = DuckdbSettings(path, shown or path, create, writes, memory_limit, threads)
         self._files = FileTables(files, locate)
         self._loading = threading.Lock()
-        self._supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=path != MEMORY)
+        self._supervisor = Supervisor(self._started, closed=CLOSED, memory=WHAT if path == MEMORY else "")
 
     def _started(self) -> DuckdbProcess:
         return DuckdbProcess(self._settings)
 
     def connect(self, *, read_only: bool) -> DuckdbConnection:
-        process = self._supervisor.process()
-        assert isinstance(process, DuckdbProcess)
-        link = process.connect()
+        link = self._supervisor.process().connect()
         try:
             link.ask(SqlOpen())
         except BaseException:

@@ -38,8 +38,8 @@ _TYPED: Final = (str, list, dict, float)
 class DuckdbSession:
     """A connection. Its requests run one after the other; only `interrupt` may run meanwhile."""
 
-    def __init__(self, engine: DuckdbInstance) -> None:
-        self._engine = engine
+    def __init__(self, instance: DuckdbInstance) -> None:
+        self._instance = instance
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._number: int | None = None  # of the current request
@@ -54,7 +54,7 @@ class DuckdbSession:
     def do(self, number: int, request: Request) -> Answer | None:
         """Carry out a request; None if it has no answer. Raises DuckDB's errors and rrext's."""
         if self._connection is None:
-            self._connection = self._engine.connection()
+            self._connection = self._instance.connection()
         with self._lock:
             self._number, self._is_stopped = number, False
         try:
@@ -85,7 +85,7 @@ class DuckdbSession:
             case SqlCommit():
                 self._commit(connection)
             case SqlLoad():
-                self._engine.load(request.tables)
+                self._instance.load(request.tables)
             case SqlOpen():
                 pass
         return Ok()
@@ -99,7 +99,7 @@ class DuckdbSession:
     # transactions
 
     def _send(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-        connection.execute(self._engine.parsed(connection, sql).statement)
+        connection.execute(self._instance.parsed(connection, sql).statement)
 
     def _begin(self, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
         self._send(connection, "BEGIN TRANSACTION READ ONLY" if read_only else "BEGIN TRANSACTION")
@@ -117,7 +117,7 @@ class DuckdbSession:
         self._in_transaction = False  # a failed commit has rolled back
         self._send(connection, "COMMIT")
         if self._traces:
-            self._engine.forget()
+            self._instance.forget()
 
     def _is_aborted(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Whether the transaction is unusable. Most failures of a statement do that; those of parsing and binding do not."""
@@ -134,14 +134,14 @@ class DuckdbSession:
         if request.begin:
             self._begin(connection, read_only=request.begin == "read")
         count = len(request.params)
-        known = self._engine.known(request.sql)
+        known = self._instance.known(request.sql)
         if count and (known is None or known.count != count):
             split_at_placeholders(request.sql, DUCKDB, count)
-        parsed = self._parsed = known or self._engine.parsed(connection, request.sql)
+        parsed = self._parsed = known or self._instance.parsed(connection, request.sql)
         parsed.count = count
         if parsed.leaves_traces:
             self._traces = True
-            self._engine.forget()
+            self._instance.forget()
         params = self._parameters(connection, parsed, request)
         self._rows = rows = self._started(connection, parsed, params, nested_as_text=request.nested_as_text)
         changed = connection.rowcount if parsed.counts_changes and rows is None else -1

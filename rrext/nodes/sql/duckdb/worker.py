@@ -18,8 +18,8 @@ from typing import BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError
-from rrext.nodes.child.calls import receive, receive_settings
-from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.nodes.child.calls import receive
+from rrext.nodes.child.worker import begin, ending_within
 from rrext.nodes.sql.duckdb.instance import DuckdbInstance, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
@@ -42,10 +42,10 @@ NOBODYS: Final = 0
 class DuckdbWorker:
     """Serves connections, each on a thread of its own, until the server is gone."""
 
-    def __init__(self, engine: DuckdbInstance, door: socket.socket) -> None:
-        self._engine = engine
+    def __init__(self, instance: DuckdbInstance, door: socket.socket) -> None:
+        self._instance = instance
         self._door = door
-        self._seats: dict[int, DuckdbSession] = {}
+        self._sessions: dict[int, DuckdbSession] = {}
         self._threads: dict[int, threading.Thread] = {}
 
     def serve(self, control: BinaryIO) -> None:
@@ -54,18 +54,15 @@ class DuckdbWorker:
         decoder = msgspec.msgpack.Decoder(Interrupt)
         while (received := receive(control)) is not None:
             message = decoder.decode(received[1])
-            seat = self._seats.get(message.connection)
-            if seat is not None:
-                seat.interrupt(message.request)
-        # A statement that nothing stops must not keep a process without a server alive.
-        leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
-        leaving.daemon = True
-        leaving.start()
-        for seat in list(self._seats.values()):
-            seat.interrupt()
-        for thread in list(self._threads.values()):
-            thread.join()
-        self._engine.close()
+            session = self._sessions.get(message.connection)
+            if session is not None:
+                session.interrupt(message.request)
+        with ending_within(LEAVING_TIMEOUT):
+            for session in list(self._sessions.values()):
+                session.interrupt()
+            for thread in list(self._threads.values()):
+                thread.join()
+            self._instance.close()
 
     def _take(self) -> None:
         """Accept connections."""
@@ -75,35 +72,35 @@ class DuckdbWorker:
                 return
             number = int.from_bytes(data, "little")
             link = socket.socket(fileno=descriptors[0])
-            thread = threading.Thread(target=self._sit, args=(number, link), name=f"rrext-duckdb-{number}", daemon=True)
+            thread = threading.Thread(target=self._attend, args=(number, link), name=f"rrext-duckdb-{number}", daemon=True)
             self._threads[number] = thread
             try:
                 thread.start()
             except RuntimeError:  # the system has no thread left: the server sees that the connection ends
                 link.close()
 
-    def _sit(self, number: int, link: socket.socket) -> None:
+    def _attend(self, number: int, link: socket.socket) -> None:
         """Serve one connection until the server closes it."""
-        seat = self._seats[number] = DuckdbSession(self._engine)
+        session = self._sessions[number] = DuckdbSession(self._instance)
         decoder = msgspec.json.Decoder(Request)
         with suppress(OSError), link, link.makefile("rb") as requests:  # the server may be gone before its answer
             while (received := receive(requests)) is not None:
                 call, data = received
                 request = decoder.decode(data)
-                answer = _answered(link, call, _answer(seat, call, request))
+                answer = _answered(link, call, _answer(session, call, request))
                 if answer is not None and is_committing(request, answer):
-                    _answered(link, call, _answer(seat, NOBODYS, SqlCommit()))
-                seat.rest()
-        del self._seats[number], self._threads[number]
+                    _answered(link, call, _answer(session, NOBODYS, SqlCommit()))
+                session.rest()
+        del self._sessions[number], self._threads[number]
         with suppress(Exception):
-            seat.close()
+            session.close()
 
 
-def _answer(seat: DuckdbSession, number: int, request: Request) -> Answer | None:
+def _answer(session: DuckdbSession, number: int, request: Request) -> Answer | None:
     try:
-        return seat.do(number, request)
+        return session.do(number, request)
     except RrextError as error:
-        return SqlFailed(error.code, error.message, error.hint, dict(error.data))
+        return _failed(error)
     except BaseException as error:
         failure = failure_of(error)
         if failure is not None:
@@ -136,9 +133,7 @@ def _failed(error: RrextError) -> SqlFailed:
 
 def main() -> None:
     """Serve one database until the server is gone."""
-    leave_signals_to_server()
-    control, _ = private_streams()
-    settings = receive_settings(control, DuckdbSettings)
+    control, _, settings = begin(DuckdbSettings)
     DuckdbWorker(DuckdbInstance(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
     os._exit(0)  # an ordinary exit would print the driver's complaints
 

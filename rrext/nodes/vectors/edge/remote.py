@@ -5,15 +5,14 @@ from __future__ import annotations
 import builtins
 import itertools
 import os
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from rrext.errors import Unavailable
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.process import ChildProcess
+from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.vectors.edge.journal import pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
@@ -74,20 +73,15 @@ class ProcessStore:
     def __init__(
         self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = CLOSING_TIMEOUT
     ) -> None:
-        self._place = place
-        self._min_free = min_free
-        self._wait = wait
+        self._supervisor = Supervisor(lambda: started(*place(), min_free, wait), closed=CLOSED)
         self._patience = patience
-        self._lock = threading.Lock()
-        self._process: ChildProcess | None = None
         self._requests = itertools.count()
-        self._is_closed = False
 
     @property
     def process_id(self) -> int | None:
         """The id of the process that has the store open; None if there is none."""
-        process = self._process
-        return None if process is None or process.is_over else process.id
+        process = self._supervisor.running
+        return None if process is None else process.id
 
     def space(self, ctx: ToolContext) -> VectorSpace | None:
         return msgspec.json.decode(self._ask(FindSpace(), ctx), type=VectorSpace | None)
@@ -102,7 +96,7 @@ class ProcessStore:
     ) -> int:
         """See `VectorStore`. Sends the chunks to the process in pieces; the process stores them after the last one."""
         ctx.check()
-        process, request = self._started(), next(self._requests)
+        process, request = self._supervisor.process(), next(self._requests)
         kept = {object_id: frozenset(chunk_ids) for object_id, chunk_ids in (replace or {}).items()}
         try:
             for number, piece in enumerate(pieces_of(chunks, vectors), 1):
@@ -135,24 +129,11 @@ class ProcessStore:
 
     def close(self) -> None:
         """See `VectorStore`. Waits for the requests in progress; kills a process that does not end."""
-        with self._lock:
-            self._is_closed = True
-            process, self._process = self._process, None
-        if process is not None:
-            process.close(self._patience)
+        self._supervisor.close(self._patience)
 
     def _ask(self, request: Request, ctx: ToolContext) -> bytes:
         ctx.check()
-        return self._started().ask(request, ctx)
-
-    def _started(self) -> ChildProcess:
-        with self._lock:
-            if self._is_closed:
-                raise Unavailable(CLOSED)
-            if self._process is None or self._process.is_over:
-                path, shown = self._place()
-                self._process = started(path, shown, self._min_free, self._wait)
-            return self._process
+        return self._supervisor.process().ask(request, ctx)
 
 
 def _sendable(search: Search) -> Search:

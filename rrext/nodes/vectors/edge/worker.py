@@ -7,19 +7,17 @@ ends.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
-import traceback
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from rrext.errors import InternalError, RrextError, ToolError
-from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
-from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.errors import ToolError
+from rrext.nodes.child.calls import receive
 from rrext.nodes.child.process import Cancel
+from rrext.nodes.child.worker import AnswerStream, answer_of, begin
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
 from rrext.nodes.vectors.limits import READERS
@@ -35,10 +33,9 @@ Job = tuple[int, Request, CancelToken]
 class EdgeWorker:
     """Serves requests: reads on some threads, and writes and counts in their order on another thread."""
 
-    def __init__(self, store: EdgeStore, answers: BinaryIO) -> None:
+    def __init__(self, store: EdgeStore, answers: AnswerStream) -> None:
         self._store = store
         self._answers = answers
-        self._sending = threading.Lock()
         self._tokens: dict[int, CancelToken] = {}
         self._in_turn: SimpleQueue[Job | None] = SimpleQueue()
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
@@ -74,27 +71,15 @@ class EdgeWorker:
     def _work(self, queue: SimpleQueue[Job | None]) -> None:
         while (job := queue.get()) is not None:
             call, request, token = job
-            data = frame(call, self._answer(request, ToolContext(token=token)))
+            ctx = ToolContext(token=token)
+            answer = answer_of(lambda request=request, ctx=ctx: request.call(self._store, ctx), "The vector store")
             del self._tokens[call]
-            with self._sending, contextlib.suppress(BrokenPipeError):  # the server is gone: `serve` notices that too
-                self._answers.write(data)
-                self._answers.flush()
-
-    def _answer(self, request: Request, ctx: ToolContext) -> Answer:
-        try:
-            return Done(msgspec.json.encode(request.call(self._store, ctx)))
-        except RrextError as error:
-            return Failed.of(error)
-        except BaseException:
-            traceback.print_exc()
-            return Failed.of(InternalError("The vector store failed; the server's log has it"))
+            self._answers.send(call, answer)
 
 
 def main() -> None:
     """Serve one folder until the server is gone."""
-    leave_signals_to_server()
-    requests, answers = private_streams()
-    given = receive_settings(requests, StoreSettings)
+    requests, answers, given = begin(StoreSettings)
     from rrext.nodes.vectors.edge.store import EdgeStore
 
     def folder() -> StoreFolder:
