@@ -239,6 +239,10 @@ MAX_NEAR_NAMES: Final = 3
 """How many near matches there are at most."""
 MIN_SIMILARITY: Final = 0.6
 """How alike near names are at least, as `difflib` counts."""
+MIN_TYPED_LENGTHS: Final = (3, 7)
+"""Lengths of a word, in letters, from which one more slip of the fingers is likely: none below the first."""
+MAX_COMPARED_NAME: Final = 100
+"""Characters of a name that is compared letter by letter with others: nobody mistypes a longer one by hand."""
 MIN_SECRET: Final = 4
 """Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
 MIN_SECRET_IN_WORD: Final = 8

@@ -37,9 +37,6 @@ MAX_FIX_ROUNDS: Final = 50
 """Rounds of fixing everything; errors behind more rounds are left for the next invocation."""
 MAX_NUMBER_LENGTH: Final = 100
 """Characters of a number that a fix rewrites; longer ones are other text."""
-OBVIOUS_SIMILARITY: Final = 0.85
-OBVIOUS_DISTANCE: Final = 0.1
-"""A similar name is obvious if it is at least so similar, and exceeds the next one by the distance."""
 
 # outline
 MAX_LENS_VALUE: Final = 40

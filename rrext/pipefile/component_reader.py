@@ -93,8 +93,8 @@ class ComponentReader:
         if found is not None:
             problems.add("provider_unavailable", found.message, "/provider")
             return
-        self._providers = self._providers or self._catalog.names()
-        near = self._near.of(provider, self._providers)
+        self._providers = self._providers or self._catalog.names_and_aliases()
+        near = self._catalog.distinct(self._near.of(provider, self._providers))
         problems.add("unknown_provider", f"There is no node {shown(provider)}.", "/provider", near=near, severity=self._unknown)
 
     def _looked_up(self, provider: str) -> type[Node] | RrextError | None:

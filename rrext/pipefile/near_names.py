@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from rrext.errors import fold, near_matches
-from rrext.limits import MAX_NEAR_NAMES, MIN_SIMILARITY
+from rrext.limits import MAX_COMPARED_NAME, MAX_NEAR_NAMES, MIN_SIMILARITY, MIN_TYPED_LENGTHS
+
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LOOKALIKES: Final = str.maketrans("lio", "110")
 
 
 class NearNameQuery(msgspec.Struct, frozen=True):
@@ -22,6 +28,7 @@ class NearNameQuery(msgspec.Struct, frozen=True):
 class NearNames:
     """Finds near matches, and stops comparing when that would cost too much.
 
+    Only names that `resembles` accepts are near: another vendor or another number is another name.
     A comparison costs microseconds, and a file may have thousands of names and thousands of wrong ones. After `budget`
     comparisons only names that differ in case, `_` or `-` are found. What `former` compared is not compared again, but costs
     as much of the budget: the answers do not depend on it.
@@ -70,7 +77,7 @@ class NearNames:
 
     @staticmethod
     def _affords(name: str, known: tuple[str, ...], budget: int) -> bool:
-        return len(known) <= budget and len(name) <= 100
+        return len(known) <= budget and len(name) <= MAX_COMPARED_NAME
 
     def _compare(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         self._budget -= len(known)
@@ -88,6 +95,76 @@ class NearNames:
         return () if same is None or same == name else (same,)
 
 
+def resembles(name: str, other: str) -> bool:
+    """Whether two names are alike in the part that differs, as `llm_anthropic` and `llm_openai` are not.
+
+    One may have words that the other lacks, but a number never stands for another number.
+    """
+    if _looks(name) == _looks(other):
+        return True
+    from difflib import SequenceMatcher
+
+    mine, others = _differing(name, other)
+    if _numbers(mine) and _numbers(others) and _numbers(mine) != _numbers(others):
+        return False
+    return not mine or not others or SequenceMatcher(None, "".join(others), "".join(mine)).ratio() >= MIN_SIMILARITY
+
+
+def is_typing_mistake(name: str, meant: str) -> bool:
+    """Whether `name` is `meant` with a slip of the fingers: letters left out, doubled or swapped, few for the length of the
+    part that differs, and not in its first letter. A replaced letter counts as two slips. Or the number at its end is left out.
+    """
+    if _looks(name) == _looks(meant):
+        return name != meant
+    if max(len(name), len(meant)) > MAX_COMPARED_NAME:
+        return False
+    typed, intended = _differing(name, meant)
+    if not typed and len(intended) == 1 and intended[0].isdecimal():
+        return meant.endswith(intended[0]) and not _numbers(_words(name))
+    if _numbers(typed) != _numbers(intended):
+        return False
+    one, other = "".join(typed), "".join(intended)
+    allowed = sum(max(len(one), len(other)) >= length for length in MIN_TYPED_LENGTHS)
+    begins_alike = one[:1] == other[:1] or one[:2] == other[1::-1]
+    return bool(one and other) and begins_alike and _slips(one, other) <= allowed
+
+
+def _looks(name: str) -> str:
+    """A name without the differences that people overlook, which includes that of `l` and `1`."""
+    return fold(name).translate(_LOOKALIKES)
+
+
+def _differing(name: str, other: str) -> tuple[list[str], list[str]]:
+    """The words of two names, without those that both begin and end with."""
+    mine, others = _words(name), _words(other)
+    for end in (0, -1):
+        while mine and others and mine[end] == others[end]:
+            del mine[end], others[end]
+    return mine, others
+
+
+def _words(name: str) -> list[str]:
+    return _WORD.findall(_HUMP.sub("_", name).lower())
+
+
+def _numbers(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.isdecimal()]
+
+
+def _slips(one: str, other: str) -> int:
+    """The least number of inserted, removed and swapped letters between two words."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, above, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            slips = before[j - 1] if letter == wanted else 1 + min(before[j], row[j - 1])
+            if i > 1 and j > 1 and letter == other[j - 2] and wanted == one[i - 2]:
+                slips = min(slips, above[j - 2] + 1)
+            row.append(slips)
+    return row[-1]
+
+
 def _promising(name: str, known: Iterable[str]) -> list[str]:
     """The known names that can be near matches, in their order: comparing all others would change nothing."""
     from difflib import SequenceMatcher  # a millisecond that a start without mistakes need not pay
@@ -101,6 +178,8 @@ def _promising(name: str, known: Iterable[str]) -> list[str]:
             break
         matcher.set_seq1(other)
         ratio = matcher.ratio()
+        if ratio < MIN_SIMILARITY or not resembles(name, other):
+            continue
         if len(closest) < MAX_NEAR_NAMES or ratio >= closest[-1]:
             promising.add(other)
             closest = sorted([*closest, ratio], reverse=True)[:MAX_NEAR_NAMES]

@@ -422,11 +422,11 @@ EDGES = [
     ),
     case(
         "from_not_found",
-        doc(W, component("o", "response_text", "text:nobody")),
-        'Replace "nobody" with "w"',
-        "nobody",
-        "w",
-        more=('Remove the edge from "nobody"',),
+        doc(component("hook_1", "webhook"), component("o", "response_text", "text:hoook_1")),
+        'Replace "hoook_1" with "hook_1"',
+        "hoook_1",
+        "hook_1",
+        more=('Remove the edge from "hoook_1"',),
     ),
     case(
         "unknown_lane",

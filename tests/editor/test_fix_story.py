@@ -87,11 +87,11 @@ REPAIRED = """{
 PROFILES = """{"components": [
   {"id": "w", "provider": "webhook", "config": {}},
   {"id": "a", "provider": "ask", "config": {}, "input": [{"lane": "text", "from": "w"}]},
-  {"id": "g", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "a"}]},
+  {"id": "agent", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "a"}]},
   {"id": "l", "provider": "llm", "config": {"profile": "lrge", "model": "x"}},
   {"id": "r", "provider": "response", "config": {"lanes": [{"laneId": "text", "laneName": "t"}]},
-   "input": [{"lane": "answers", "from": "g"}, {"lane": "answers", "from": "g"}]},
-  {"id": "t", "provider": "weather", "config": {"dys": "3"}, "control": [{"classType": "tol", "from": "gg"}]}
+   "input": [{"lane": "answers", "from": "agent"}, {"lane": "answers", "from": "agent"}]},
+  {"id": "t", "provider": "weather", "config": {"dys": "3"}, "control": [{"classType": "tol", "from": "agnt"}]}
 ]}
 """
 
@@ -136,20 +136,20 @@ def test_a_pipeline_of_an_agent_is_repaired_by_the_preferred_fixes_alone() -> No
         "components": [
             {"id": "w", "provider": "webhook", "config": {}},
             {"id": "a", "provider": "ask", "config": {}, "input": [{"lane": "text", "from": "w"}]},
-            {"id": "g", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "a"}]},
+            {"id": "agent", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "a"}]},
             {
                 "id": "l",
                 "provider": "llm",
                 "config": {"profile": "large", "large": {"model": "x"}},
-                "control": [{"classType": "llm", "from": "g"}],
+                "control": [{"classType": "llm", "from": "agent"}],
             },
             {
                 "id": "r",
                 "provider": "response",
                 "config": {"lanes": [{"laneId": "answers", "laneName": "t"}]},
-                "input": [{"lane": "answers", "from": "g"}],
+                "input": [{"lane": "answers", "from": "agent"}],
             },
-            {"id": "t", "provider": "weather", "config": {"days": 3}, "control": [{"classType": "tool", "from": "g"}]},
+            {"id": "t", "provider": "weather", "config": {"days": 3}, "control": [{"classType": "tool", "from": "agent"}]},
         ]
     }
 

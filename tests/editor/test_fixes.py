@@ -117,19 +117,26 @@ def test_a_project_id_is_written_out_or_left_to_each_run() -> None:
     assert new != json.loads(mended_by(text, "Write a new project id", "variable_in_project_id"))["project_id"]
 
 
-def test_of_several_near_names_one_that_is_much_nearer_is_preferred() -> None:
+def test_of_several_near_names_the_one_that_was_mistyped_is_preferred() -> None:
     found = fixes(doc(W, component("o", "response_txt", "text:w")), "unknown_provider")
     assert [fix.title for fix in found] == [
         'Replace "response_txt" with "response_text"',
         'Replace "response_txt" with "response"',
-        'Replace "response_txt" with "response_answers"',
     ]
-    assert [fix.preferred for fix in found] == [True, False, False]
+    assert [fix.preferred for fix in found] == [True, False]
+
+
+def test_the_only_component_that_could_be_meant_is_offered_but_not_preferred() -> None:
+    found = fixes(doc(W, component("o", "response_text", "text:nobody")), "from_not_found")
+    assert [(fix.title, fix.preferred) for fix in found] == [
+        ('Replace "nobody" with "w"', False),
+        ('Remove the edge from "nobody"', False),
+    ]
 
 
 def test_several_names_that_are_as_near_leave_the_choice() -> None:
     found = fixes(
-        doc(W, component("t_1", "upper"), component("o", "response_text", "text:t_3"), component("t_2", "upper")),
+        doc(W, component("t_1", "upper"), component("o", "response_text", "text:t"), component("t_2", "upper")),
         "from_not_found",
     )
     assert len(found) > 2

@@ -242,7 +242,7 @@ def test_a_node_with_tools_serves_as_tool_without_saying_so() -> None:
 
 
 def test_control_from_nobody_names_near_ids() -> None:
-    problem = only(pipeline(component("hook_1", "webhook"), component("t", "tool_hammer", control="tool:hook_2")))
+    problem = only(pipeline(component("hook_1", "webhook"), component("t", "tool_hammer", control="tool:hok_1")))
     assert (problem.code, problem.path, problem.near) == ("from_not_found", "/components/1/control/0/from", ("hook_1",))
 
 

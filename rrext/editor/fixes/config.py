@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
@@ -16,6 +16,7 @@ from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written_pipeline import text_of
+from rrext.pipefile.near_names import is_typing_mistake
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
@@ -29,7 +30,7 @@ def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | N
     for name in known[:MAX_VALUE_FIXES]:
         if name not in problem.near:
             title = f"Choose the profile {shown(name)}"
-            yield fix(problem, title, context.replace(problem.path, name), preferred=len(known) == 1 and not problem.near)
+            yield fix(problem, title, context.replace(problem.path, name))
     yield fix(problem, 'Remove "profile"', context.remove(problem.path), preferred=not known)
 
 
@@ -105,12 +106,18 @@ def invalid_config(context: FixContext, problem: Problem) -> Iterator[Fix | None
     for value in values[:MAX_VALUE_FIXES]:
         new = context.layout.style.flat(value)
         title = f"Replace {old} with {new}" if len(old) <= 40 else f"Replace it with {new}"
-        yield fix(problem, title, context.replace(problem.path, value), preferred=len(values) == 1)
+        preferred = len(values) == 1 and _is_meant(located.value, value)
+        yield fix(problem, title, context.replace(problem.path, value), preferred=preferred)
     if field is None or not field.required:
         has_default = field is not None and field.default is not None
         default = f"; its default is {context.layout.style.flat(field.default)}" if field is not None and has_default else ""
         what = "this element" if parts[-1].isdecimal() and field is None else shown(parts[-1])
         yield fix(problem, f"Remove {what}{default if len(default) <= 80 else ''}", context.remove(problem.path))
+
+
+def _is_meant(old: Any, value: Any) -> bool:
+    """Whether a value is the intended one: a name only after a typing mistake."""
+    return not (isinstance(old, str) and isinstance(value, str)) or is_typing_mistake(old, value)
 
 
 def _added(context: FixContext, problem: Problem, root: Schema, field: Field | None) -> Fix | None:

@@ -28,7 +28,7 @@ def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None
     yield from replacements(context, problem, taken)
     if not problem.near:
         names = [name for name in sources_for(context, draft, edge.kind, edge.name) if name not in taken]
-        yield from _instead(context, problem, edge.source, names)
+        yield from _instead(context, problem, edge.source, names, certain=False)
     yield _without(context, problem, edge)
 
 
@@ -39,9 +39,9 @@ def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         return
     draft, edge = found
     taken = _others(context, draft, edge, source=edge.source)
-    yield from replacements(context, problem, taken)
     ends = ends_of(context, draft, edge.source)
     common = [] if ends is None else names_for("input", *ends)
+    yield from replacements(context, problem, taken, only=common[0] if len(common) == 1 else "")
     names = [name for name in common if name not in taken]
     yield from _instead(context, problem, edge.name, names)
     if ends is not None and not common:
@@ -49,12 +49,15 @@ def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     yield _without(context, problem, edge, preferred=bool(common) and not names)
 
 
-def _instead(context: FixContext, problem: Problem, old: str, names: Sequence[str]) -> Iterator[Fix | None]:
-    """Replacements by fitting names that the problem does not list itself."""
+def _instead(
+    context: FixContext, problem: Problem, old: str, names: Sequence[str], *, certain: bool = True
+) -> Iterator[Fix | None]:
+    """Replacements by fitting names that the problem does not list itself. `certain`: a single one is what was meant."""
     for name in names:
         if name not in problem.near:
             title = f"Replace {shown(old)} with {shown(name)}"
-            yield fix(problem, title, context.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
+            preferred = certain and len(names) == 1 and not problem.near
+            yield fix(problem, title, context.replace(problem.path, name), preferred=preferred)
 
 
 def _other_response(
@@ -72,7 +75,7 @@ def _other_response(
     if lane != edge.name:
         changes.append(context.replace(problem.path, lane))
     title = f"Make {shown(context.name(draft))} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
-    return fix(problem, title, *changes, preferred=True)
+    return fix(problem, title, *changes, preferred=not problem.near)
 
 
 def duplicate_edge(context: FixContext, problem: Problem) -> Iterator[Fix | None]:

@@ -39,16 +39,17 @@ _NAMES: Final = frozenset(
 
 
 def is_safe(problem: Problem) -> bool:
-    """Whether "fix all" includes a problem: broken text, and names with a single near match.
+    """Whether "fix all" includes a problem: broken text, and names with a near match.
 
-    It removes nothing that somebody wrote, except duplicate keys and edges.
+    Of these it takes the preferred fix, if there is one: the only name that can have been mistyped so, or that is possible
+    there. It removes nothing that somebody wrote, except duplicate keys and edges.
     """
     code = problem.code
     if code in ("trailing_text", "unexpected_text") and not problem.near:
         return False
     if code in _WITHOUT_LOSS:
         return True
-    return code in _NAMES and len(problem.near) == 1
+    return code in _NAMES and bool(problem.near)
 
 
 def fix_all_edits(

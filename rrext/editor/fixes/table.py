@@ -14,6 +14,7 @@ from rrext.editor.fixes.edges import EDGE_MAKERS
 from rrext.editor.fixes.fix import Fix, Maker, fix
 from rrext.editor.fixes.literals import LITERAL_MAKERS
 from rrext.editor.fixes.punctuation import PUNCTUATION_MAKERS
+from rrext.editor.fixes.replacements import is_obvious
 from rrext.editor.fixes.responses import RESPONSE_MAKERS
 from rrext.editor.fixes.shape import SHAPE_MAKERS
 from rrext.editor.fixes.sources import SOURCE_MAKERS
@@ -25,8 +26,9 @@ def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The intended name in a call line, which has no quotes."""
     start, end = context.span(problem)
     for name in problem.near:
-        title = f"Replace {shown(context.text[start:end])} with {shown(name)}"
-        yield fix(problem, title, (Edit(start, end, name),), preferred=len(problem.near) == 1)
+        old = context.text[start:end]
+        preferred = is_obvious(old, name, problem.near)
+        yield fix(problem, f"Replace {shown(old)} with {shown(name)}", (Edit(start, end, name),), preferred=preferred)
 
 
 MAKERS: Final[Mapping[str, Maker]] = {

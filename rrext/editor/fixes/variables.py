@@ -9,6 +9,7 @@ from typing import Final
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.replacements import is_obvious
 from rrext.pipefile.environment import NEVER, PREFIX
 from rrext.pipefile.text.problems import Problem
 
@@ -27,9 +28,8 @@ def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None
         names = (PREFIX + name,)
     for other in names:
         title = f"Replace {problem.part} with ${{{other}}}"
-        yield fix(
-            problem, title, _everywhere(context, located.start, located.end, problem.part, other), preferred=len(names) == 1
-        )
+        edits = _everywhere(context, located.start, located.end, problem.part, other)
+        yield fix(problem, title, edits, preferred=other == PREFIX + name or is_obvious(name, other, names))
 
 
 def _everywhere(context: FixContext, start: int, end: int, part: str, name: str) -> tuple[Edit, ...]:

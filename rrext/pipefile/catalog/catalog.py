@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rrext.errors import ProviderNotFound, Unavailable
+from rrext.errors import ProviderNotFound, Unavailable, near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import (
     PluginError,
@@ -60,7 +60,7 @@ class Catalog:
         """
         found = self.find(provider)
         if found is None:
-            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self.names())
+            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self._near(provider))
         return found
 
     def find(self, provider: str) -> type[Node] | None:
@@ -78,6 +78,17 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         """All provider names, without aliases, sorted."""
         return tuple(sorted({*self._given, *self._builtin, *self._entries()}))
+
+    def names_and_aliases(self) -> tuple[str, ...]:
+        """All names that a pipeline may use, sorted."""
+        return tuple(sorted({*self.names(), *self._aliases}))
+
+    def distinct(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names and aliases without a second one of the same node."""
+        first: dict[str, str] = {}
+        for name in names:
+            first.setdefault(self._aliases.get(name, name), name)
+        return tuple(first.values())
 
     def aliases_of(self, provider: str) -> tuple[str, ...]:
         """The other names of a provider."""
@@ -116,7 +127,7 @@ class Catalog:
             try:
                 return self.describe(service)
             except ProviderNotFound:
-                raise ProviderNotFound.near(f"Service '{service}' not found.", service, self.names()) from None
+                raise ProviderNotFound.near(f"Service '{service}' not found.", service, self._near(service)) from None
         found: dict[str, Any] = {}
         for name in self.names():
             try:
@@ -124,6 +135,9 @@ class Catalog:
             except Unavailable as error:
                 found[name] = broken_definition(name, error.message)
         return {"services": found}
+
+    def _near(self, name: str) -> tuple[str, ...]:
+        return self.distinct(near_matches(name, self.names_and_aliases()))
 
     def _owner(self, name: str) -> str | None:
         name = self._aliases.get(name, name)

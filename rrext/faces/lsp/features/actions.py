@@ -134,11 +134,14 @@ class Actions:
         # LSP objects
 
     def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _SentDiagnostics) -> types.CodeAction:
-        """One action for the fixes that make the same edits."""
+        """One action for the fixes that make the same edits.
+
+        A preferred action names the problems for which it is the preferred one: each has only one such action.
+        """
         return types.CodeAction(
             readable(same[0].title, MAX_TITLE),
             kind=QUICK,
-            diagnostics=[told.diagnostic(fix.problem) for fix in same],
+            diagnostics=[told.diagnostic(fix.problem) for fix in [fix for fix in same if fix.preferred] or same],
             is_preferred=True if any(fix.preferred for fix in same) else None,
             edit=self._change(uri, state, same[0].edits),
         )
