@@ -114,7 +114,7 @@ class Waiting:
         return self._answer
 
 
-class ChildProcess:
+class NodeProcess:
     """A child process that answers requests. Any number of threads may send it requests at once.
 
     `what` names the process in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for

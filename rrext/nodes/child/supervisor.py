@@ -2,7 +2,7 @@
 
 Use by a node:
 
-    supervisor = Supervisor(start, closed="The database is closed", memory="the database")    # start() -> ChildProcess
+    supervisor = Supervisor(start, closed="The database is closed", memory="the database")    # start() -> NodeProcess
 
 - Each request that may hang has a `patience` (see `process.ChildRequest`). When its call is cancelled or its time is up,
   cancel the `ToolContext` that `ask` was given: `ask` raises at once, and the process is killed if the request does not

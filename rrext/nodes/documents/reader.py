@@ -14,7 +14,7 @@ import msgspec
 
 from rrext.errors import ShuttingDown, ToolError, Unavailable
 from rrext.nodes.child.launch import module_command
-from rrext.nodes.child.process import ChildProcess, ProcessLost
+from rrext.nodes.child.process import NodeProcess, ProcessLost
 from rrext.nodes.documents.limits import CLOSING_TIMEOUT, START_TIMEOUT
 from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings
 from rrext.tools.context import ToolContext
@@ -22,7 +22,7 @@ from rrext.tools.context import ToolContext
 MIB = 1024 * 1024
 
 
-class ReaderProcess(ChildProcess):
+class ReaderProcess(NodeProcess):
     """A process that reads one document after the other."""
 
     def __init__(self, memory: int) -> None:

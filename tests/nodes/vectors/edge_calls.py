@@ -15,7 +15,7 @@ import pytest
 from vector_contract import SIZE, SPACE, call, chunk
 
 from rrext.errors import RrextError
-from rrext.nodes.child.process import ChildProcess
+from rrext.nodes.child.process import NodeProcess
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.edge import remote
 from rrext.nodes.vectors.edge.remote import ProcessStore
@@ -117,7 +117,7 @@ def put_one(store: ProcessStore, name: str, ctx: ToolContext) -> None:
     store.upsert([chunk(name)], [hashed("some words", SIZE)], SPACE, ctx)
 
 
-def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> ChildProcess:
+def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> NodeProcess:
     """A process that does something else; `read` and `write` are its pipes."""
     imports = "import sys; from rrext.nodes.child.calls import *; from rrext.nodes.vectors.edge.messages import *\n"
     imports += "read, write = sys.stdin.buffer, sys.stdout.buffer\nreceive(read)\n"  # the settings

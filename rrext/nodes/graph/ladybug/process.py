@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from rrext.nodes.child.launch import module_command
-from rrext.nodes.child.process import ChildProcess, ChildRequest
+from rrext.nodes.child.process import ChildRequest, NodeProcess
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema
@@ -55,7 +55,7 @@ class ProcessBackend(GraphBackend):
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._numbers = itertools.count()
-        self._opened: ChildProcess | None = None  # the process that has opened the database
+        self._opened: NodeProcess | None = None  # the process that has opened the database
         self.supervisor = Supervisor(self._started, closed=CLOSED, memory="" if settings.path else WHAT)
 
     def prepare(self, ctx: ToolContext) -> None:
@@ -79,9 +79,9 @@ class ProcessBackend(GraphBackend):
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)
 
-    def _started(self) -> ChildProcess:
+    def _started(self) -> NodeProcess:
         lost = "What was committed is still there." if self._settings.path else "What was in memory is lost."
-        return ChildProcess(
+        return NodeProcess(
             module_command("rrext.nodes.graph.ladybug.worker"),
             self._settings,
             what=WHAT,
@@ -102,7 +102,7 @@ class _RemoteTransaction(BackendTransaction):
         self._read_only = read_only
         self._timeout = timeout
         self._ctx = ToolContext()  # until the transaction is cancelled as a whole
-        self._process: ChildProcess | None = None
+        self._process: NodeProcess | None = None
 
     def start(self) -> None:
         self._process = self._backend.supervisor.process()

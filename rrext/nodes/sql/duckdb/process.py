@@ -14,7 +14,7 @@ import msgspec
 from rrext.errors import RrextError, error_from_wire
 from rrext.nodes.child.calls import receive
 from rrext.nodes.child.launch import module_command
-from rrext.nodes.child.process import ChildProcess, ProcessLost
+from rrext.nodes.child.process import NodeProcess, ProcessLost
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
@@ -53,7 +53,7 @@ class DuckdbError(Exception):
         self.failure = failure
 
 
-class DuckdbProcess(ChildProcess):
+class DuckdbProcess(NodeProcess):
     """A process with one database. Each connection has its own socket to its own thread there."""
 
     def __init__(self, settings: DuckdbSettings) -> None:

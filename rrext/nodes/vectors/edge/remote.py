@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from rrext.nodes.child.launch import module_command
-from rrext.nodes.child.process import ChildProcess
+from rrext.nodes.child.process import NodeProcess
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.vectors.edge.journal import pieces_of
 from rrext.nodes.vectors.edge.messages import (
@@ -50,11 +50,11 @@ _WHAT_NOW: Final = (
 )
 
 
-def started(path: str, shown: str, min_free: int, wait: float) -> ChildProcess:
+def started(path: str, shown: str, min_free: int, wait: float) -> NodeProcess:
     """Start a process with the store of one folder. Raises `Unavailable` if the start fails."""
     command = module_command("rrext.nodes.vectors.edge.worker")
     settings = StoreSettings(path, shown, min_free, wait, os.getpid())
-    return ChildProcess(
+    return NodeProcess(
         command, settings, what=f'the vector store in "{shown}"', crash=("store_crashed", _WHAT_NOW), closed=CLOSED
     )
 
