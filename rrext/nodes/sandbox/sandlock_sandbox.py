@@ -1,4 +1,9 @@
-"""The engine on `sandlock`: it passes each program to its warden, or gives the reason why it cannot."""
+"""The sandbox on `sandlock`: it passes each program to its warden, or gives the reason why it cannot.
+
+The child kit starts, restarts and ends the warden. The warden does not answer requests as the other children do: each call has
+a socket of its own, to a supervisor that the warden forks. A fork copies what the warden has, so it has one thread, no
+environment, and neither the server's queues nor msgspec, which the frames of the kit need.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ import msgspec
 
 from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
 from rrext.nodes.child.blocks import block, receive, receive_rest
+from rrext.nodes.child.launch import launch, reap
+from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, outcome
@@ -60,20 +67,83 @@ def _package_folder() -> str | None:
     return os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
 
 
-class SandlockSandbox:
-    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tests the confinement.
+class _Greeting(msgspec.Struct, frozen=True):
+    missing: str | None
+    alone: bool = False
 
-    `alone`: the kernel also granted namespaces, so that names of the host's files are hidden.
-    """
+
+class WardenProcess:
+    """The warden, ready to take programs. `alone`: the kernel also granted namespaces, so that names of files are hidden."""
+
+    def __init__(self) -> None:
+        """Start the warden and wait until it is ready. Raises `Unavailable` if this machine cannot isolate programs."""
+        folder = _package_folder()
+        if folder is None:
+            raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+            boot = command("-c", _BOOT, str(number), _ROOT, folder)
+            # A terminal's Ctrl-C is the server's to handle.
+            self._child = launch(boot, "the sandbox", {}, (number,), streams=subprocess.DEVNULL, new_session=True)
+        greeting = self._greeting()
+        if greeting.missing is not None:
+            self.close(FAREWELL)
+            raise Unavailable(f"This machine cannot isolate programs: {greeting.missing}")
+        self.alone = greeting.alone
+
+    @property
+    def id(self) -> int:
+        """The process id."""
+        return self._child.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the warden has ended; its socket is closed then."""
+        if self._child.poll() is None:
+            return False
+        self._control.close()
+        return True
+
+    def take(self, link: socket.socket) -> bool:
+        """Pass the socket of a call to the warden; False if the warden has ended."""
+        try:
+            socket.send_fds(self._control, [b"C"], [link.fileno()])
+        except (BrokenPipeError, ConnectionResetError):
+            self.close(FAREWELL)
+            return False
+        return True
+
+    def close(self, patience: float) -> None:
+        """End the warden and all its children; kill it after `patience` seconds."""
+        self._control.close()
+        reap(self._child, patience)
+
+    def _greeting(self) -> _Greeting:
+        """Read the first message of the warden."""
+        self._control.settimeout(WARDEN_START)
+        try:
+            word = self._control.recv(65_536)
+        except TimeoutError:
+            return _Greeting("the warden did not start in time")
+        self._control.settimeout(None)
+        return msgspec.json.decode(word, type=_Greeting) if word else _Greeting("the warden did not start")
+
+
+class SandlockSandbox:
+    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tests the confinement."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # the test of the confinement is a call, too
-        self._warden: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._wardens = Supervisor(WardenProcess, closed="The sandbox is closed")
         self._missing: str | None = None
         self._checked = False
         self._closed = False
-        self.alone = False
+
+    @property
+    def warden(self) -> WardenProcess | None:
+        """The warden; None if it does not run."""
+        return self._wardens.running
 
     def run(
         self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
@@ -86,7 +156,7 @@ class SandlockSandbox:
         """End the warden and all its children."""
         with self._lock:
             self._closed = True
-            self._end_warden()
+            self._wardens.close(FAREWELL)
 
     def _check(self) -> None:
         """Test the confinement, once. Raises `Unavailable`."""
@@ -141,69 +211,14 @@ class SandlockSandbox:
         if self._closed:
             raise ShuttingDown("The sandbox is closed")
         for _ in range(2):
-            control = self._control or self._start_warden()
-            try:
-                socket.send_fds(control, [b"C"], [link.fileno()])
+            if self._wardens.process().take(link):
                 return
-            except (BrokenPipeError, ConnectionResetError):
-                self._end_warden()
         raise ToolError("The sandbox's warden does not stay alive")
 
-    def _start_warden(self) -> socket.socket:
-        folder = _package_folder()
-        if folder is None:
-            raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._warden = subprocess.Popen(
-                command("-c", _BOOT, str(theirs.fileno()), _ROOT, folder),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # a terminal's Ctrl-C is the server's to handle
-            )
-        self._control = ours
-        greeting = _greeting(ours)
-        if greeting.missing is not None:
-            self._end_warden()
-            raise Unavailable(f"This machine cannot isolate programs: {greeting.missing}")
-        self.alone = greeting.alone
-        return ours
-
-    def _end_warden(self) -> None:
-        control, self._control = self._control, None
-        warden, self._warden = self._warden, None
-        if control is not None:
-            control.close()
-        if warden is not None:
-            try:
-                warden.wait(FAREWELL)
-            except subprocess.TimeoutExpired:
-                warden.kill()
-                warden.wait()
-
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "idle" if self._warden is None else f"warden {self._warden.pid}"
+        warden = self.warden
+        state = "closed" if self._closed else "idle" if warden is None else f"warden {warden.id}"
         return f"<SandlockSandbox {state}>"
-
-
-class _Greeting(msgspec.Struct, frozen=True):
-    missing: str | None
-    alone: bool = False
-
-
-def _greeting(control: socket.socket) -> _Greeting:
-    """Read the warden's first message."""
-    control.settimeout(WARDEN_START)
-    try:
-        word = control.recv(65_536)
-    except TimeoutError:
-        return _Greeting("the warden did not start in time")
-    control.settimeout(None)
-    return msgspec.json.decode(word, type=_Greeting) if word else _Greeting("the warden did not start")
 
 
 def _hang_up(link: socket.socket) -> None:

@@ -34,13 +34,13 @@ class Guests:
 
     @property
     def warden(self) -> int:
-        found = self.sandbox._warden
+        found = self.sandbox.warden
         assert found is not None
-        return found.pid
+        return found.id
 
     def left_behind(self) -> list[int]:
         """Processes below the warden that do not end by themselves, now that no program runs."""
-        return [] if self.sandbox._warden is None else still_there(descendants(self.warden))
+        return [] if self.sandbox.warden is None else still_there(descendants(self.warden))
 
 
 def still_there(pids: list[int], within: float = GONE_WITHIN) -> list[int]:

@@ -30,7 +30,7 @@ for code in sys.argv[1:]:
         answers.append([run.exit_code, run.result])
     except Unavailable as error:
         answers.append(["unavailable", error.message])
-print(json.dumps({"alone": sandbox.alone, "answers": answers}))
+print(json.dumps({"alone": bool(sandbox.warden and sandbox.warden.alone), "answers": answers}))
 sandbox.close()
 """
 
