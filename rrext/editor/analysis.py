@@ -94,14 +94,11 @@ def unread(problem: Problem, settings: AnalysisSettings) -> Analysis:
     return Analysis(loaded, settings)
 
 
-def analyse(
-    text: str, settings: AnalysisSettings, *, before: Analysis | None = None, stop: Callable[[], bool] | None = None
-) -> Analysis:
+def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] | None = None) -> Analysis:
     """Analyse a text. No code of it runs, and no content raises an exception.
 
-    In an untrusted document an unknown provider is information, because code that is not loaded may define it. Results of
-    `before`, an earlier state of the document, are reused for unchanged parts. Raises `Cancelled` soon after `stop` returns
-    true.
+    In an untrusted document an unknown provider is information, because code that is not loaded may define it. Raises
+    `Cancelled` soon after `stop` returns true.
     """
     if stop is not None and stop():
         raise Cancelled
@@ -112,7 +109,6 @@ def analyse(
         unknown_provider="error" if settings.trusted else "information",
         positions=True,
         limits=settings.limits,
-        before=None if before is None else before.loaded,
         stop=stop,
     )
     analysis = Analysis(loaded, settings)

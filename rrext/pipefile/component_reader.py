@@ -1,85 +1,78 @@
-"""Reads one component without the pipeline around it, so that an unchanged component is read once."""
+"""Reads the components of a pipeline: their shape, their variables, their node class and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from rrext.errors import RrextError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import ConfigCheck
-from rrext.pipefile.environment import Environment, Substitution, substitute
-from rrext.pipefile.near_names import NearNameQuery, NearNames
+from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
+from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
-from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Severity, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
 
 
-class ComponentReading(msgspec.Struct, frozen=True):
-    """One component, read by itself; all pointers are relative to it. `draft` is read-only; `draft.at` makes a copy.
-
-    `errors` counts those that `problems` has no room for too. `asked` are the near-name queries that the problems depend on.
-    `settled` is false if they depend on what may change any time: which code can be imported.
-    """
-
-    value: Any
-    draft: ComponentDraft
-    problems: tuple[Problem, ...]
-    errors: int
-    variables: Substitution
-    asked: tuple[NearNameQuery, ...]
-    settled: bool
-
-
 class ComponentReader:
-    """Reads components, and keeps one problem more than `limit` of each. An unknown provider has the severity `unknown`.
+    """Reads components and reports their problems.
 
-    What `known` has of a value is not worked out again: id of a value → its reading.
+    An unknown provider has the severity `unknown`, a variable without a value the severity `unresolved`. `without_value` has
+    the pointers of the texts with such variables.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         environment: Environment,
+        shape: ShapeReader,
+        problems: Problems,
         near: NearNames,
-        limit: int,
+        *,
         unknown: Severity,
-        known: Mapping[int, ComponentReading],
+        unresolved: Severity,
     ) -> None:
+        self.without_value: set[str] = set()
         self._catalog = catalog
         self._environment = environment
+        self._shape = shape
+        self._problems = problems
         self._near = near
-        self._limit = limit
         self._unknown: Severity = unknown
-        self._known = known
+        self._unresolved: Severity = unresolved
         self._nodes: dict[str, type[Node] | RrextError | None] = {}
         self._settings: dict[type[Node], Settings | PluginError | None] = {}
         self._providers: tuple[str, ...] = ()
-        self._settled = True
 
-    def read(self, value: Any) -> ComponentReading:
-        """Read one component as it is written."""
-        known = self._known.get(id(value))
-        if known is not None and (not known.asked or self._near.repeat(known.asked)):
-            return known
-        self._near.taken()
-        self._settled = True
-        problems = Problems(self._limit + 1)  # one more than are shown, so that it is seen that there are more
-        draft = ShapeReader("", problems, self._near).component(value)
-        variables = substitute(draft.config, self._environment, "/config")
+    def read(self, value: Any, index: int) -> ComponentDraft:
+        """Read the component at an index of the pipeline."""
+        draft = self._shape.component(value, index)
+        variables = substitute(draft.config, self._environment, below(draft.path, "config"))
         draft.config = variables.value
-        self._find_node(draft, problems)
-        self._configure(draft, problems)
-        asked = self._near.taken()
-        return ComponentReading(value, draft, tuple(problems), problems.errors, variables, asked, self._settled)
+        for path, name in dict.fromkeys(variables.unresolved):
+            self._report_variable(name, path)
+        self._find_node(draft)
+        self._configure(draft)
+        return draft
 
-    def _find_node(self, draft: ComponentDraft, problems: Problems) -> None:
+    def _report_variable(self, name: str, path: str) -> None:
+        self.without_value.add(path)
+        known = self._environment.names
+        code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
+        like = self._near.of(name, known)
+        if not self._environment.may_read(name):
+            rule = f"pipelines may read {PREFIX}* and the names given by --env"
+            why = "it is the server's own" if name in NEVER else rule
+            code, message = "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}."
+            like = (PREFIX + name,) if PREFIX + name in known else like
+        self._problems.add(code, message, path, severity=self._unresolved, near=like, part=f"${{{name}}}")
+
+    def _find_node(self, draft: ComponentDraft) -> None:
         provider = draft.provider
         if not provider:
             return
@@ -89,13 +82,13 @@ class ComponentReader:
         if isinstance(found, type):
             draft.node = found
             return
-        self._settled = False
+        path = below(draft.path, "provider")
         if found is not None:
-            problems.add("provider_unavailable", found.message, "/provider")
+            self._problems.add("provider_unavailable", found.message, path)
             return
         self._providers = self._providers or self._catalog.names_and_aliases()
         near = self._catalog.distinct(self._near.of(provider, self._providers))
-        problems.add("unknown_provider", f"There is no node {shown(provider)}.", "/provider", near=near, severity=self._unknown)
+        self._problems.add("unknown_provider", f"There is no node {shown(provider)}.", path, near=near, severity=self._unknown)
 
     def _looked_up(self, provider: str) -> type[Node] | RrextError | None:
         try:
@@ -103,7 +96,7 @@ class ComponentReader:
         except (Unavailable, PluginError) as error:
             return error
 
-    def _configure(self, draft: ComponentDraft, problems: Problems) -> None:
+    def _configure(self, draft: ComponentDraft) -> None:
         node = draft.node
         if node is None:
             draft.settings = draft.config
@@ -112,10 +105,11 @@ class ComponentReader:
             self._settings[node] = self._form_of(node)
         settings = self._settings[node]
         if isinstance(settings, PluginError):
-            self._settled = False
-            problems.add("provider_unavailable", settings.message, "/provider")
+            self._problems.add("provider_unavailable", settings.message, below(draft.path, "provider"))
             return
-        draft.settings = ConfigCheck(node, draft.provider, settings, "/config", problems, self._near).run(draft.config)
+        draft.settings = ConfigCheck(
+            node, draft.provider, settings, below(draft.path, "config"), self._problems, self._near
+        ).run(draft.config)
 
     def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
         try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.spec import PipelineSpec
@@ -12,32 +10,12 @@ from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
 
-if TYPE_CHECKING:
-    from rrext.limits import Limits
-    from rrext.pipefile.catalog.catalog import Catalog
-    from rrext.pipefile.component_reader import ComponentReading
-    from rrext.pipefile.environment import Environment
-    from rrext.pipefile.near_names import NearNames
-    from rrext.pipefile.text.problems import Severity
-
-
-class CheckCache(msgspec.Struct, frozen=True, eq=False):
-    """The cache between two checks of a text, before and after a keystroke: its source map, and the readings of its components
-    by the id of their value. It is only read, and valid while `inputs` stay equal.
-    """
-
-    inputs: tuple[Catalog, Environment, Limits, Severity]
-    """The inputs of a check beside the text."""
-    map: SourceMap
-    readings: dict[int, ComponentReading]
-    near: NearNames
-
 
 class LoadedPipeline:
     """A checked pipeline. `spec` is None after an error; `outline` has all that could be read.
 
     `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
-    shown. `problems` never hold a variable's value. `cache` is for the next check of the same document.
+    shown. `problems` never hold a variable's value.
     """
 
     def __init__(
@@ -50,13 +28,11 @@ class LoadedPipeline:
         outline: PipelineOutline,
         text: str | bytes | None,
         source_map: SourceMap | None,
-        cache: CheckCache | None = None,
     ) -> None:
         self.spec = spec
         self.problems = problems
         self.unresolved = unresolved
         self.base = base
-        self.cache = cache
         self.outline = outline
         self._text = text
         self._map = source_map

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from rrext.errors import fold, near_matches
 from rrext.limits import MAX_COMPARED_NAME, MAX_NEAR_NAMES, MIN_SIMILARITY, MIN_TYPED_LENGTHS
 
@@ -16,76 +14,31 @@ _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LOOKALIKES: Final = str.maketrans("lio", "110")
 
 
-class NearNameQuery(msgspec.Struct, frozen=True):
-    """A question for near matches, with its answer. `compared` says that the names were compared letter by letter."""
-
-    name: str
-    known: tuple[str, ...]
-    found: tuple[str, ...]
-    compared: bool
-
-
 class NearNames:
     """Finds near matches, and stops comparing when that would cost too much.
 
     Only names that `resembles` accepts are near: another vendor or another number is another name.
     A comparison costs microseconds, and a file may have thousands of names and thousands of wrong ones. After `budget`
-    comparisons only names that differ in case, `_` or `-` are found. What `former` compared is not compared again, but costs
-    as much of the budget: the answers do not depend on it.
+    comparisons only names that differ in case, `_` or `-` are found.
     """
 
-    def __init__(self, budget: int = 4000, former: NearNames | None = None) -> None:
-        self._asked: list[NearNameQuery] = []
+    def __init__(self, budget: int = 4000) -> None:
         self._budget = budget
-        self._compared: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
-        self._former = {} if former is None else former._compared
-        self._seen: dict[tuple[str, int], NearNameQuery] = {}  # it holds the names, so that their id stays their own
+        self._found: dict[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        """(Name, id of the known names) → those names, so that their id stays their own, and the near ones."""
         self._folded: dict[int, dict[str, str]] = {}
 
     def of(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         """The known names most like `name`. Pass the same tuple for the same names: it is remembered by identity."""
         key = (name, id(known))
-        asked = self._seen.get(key)
-        if asked is None:
-            compared = self._affords(name, known, self._budget)
-            found = self._compare(name, known) if compared else self._find_same(name, known)
-            asked = self._seen[key] = NearNameQuery(name, known, found, compared)
-        self._asked.append(asked)
-        return asked.found
-
-    def taken(self) -> tuple[NearNameQuery, ...]:
-        """The queries since the last call of this method."""
-        asked, self._asked = self._asked, []
-        return tuple(asked)
-
-    def repeat(self, questions: tuple[NearNameQuery, ...]) -> bool:
-        """Repeat earlier queries if all of them have the same answers here; otherwise do nothing and return False."""
-        budget, new = self._budget, dict[tuple[str, int], NearNameQuery]()
-        for asked in questions:
-            key = (asked.name, id(asked.known))
-            seen = self._seen.get(key) or new.get(key)
-            if seen is None:
-                if self._affords(asked.name, asked.known, budget) != asked.compared:
-                    return False
-                budget -= len(asked.known) if asked.compared else 0
-                new[key] = asked
-            elif seen.found != asked.found:
-                return False
-        self._budget = budget
-        self._seen.update(new)
-        return True
-
-    @staticmethod
-    def _affords(name: str, known: tuple[str, ...], budget: int) -> bool:
-        return len(known) <= budget and len(name) <= MAX_COMPARED_NAME
+        if key not in self._found:
+            affordable = len(known) <= self._budget and len(name) <= MAX_COMPARED_NAME
+            self._found[key] = known, self._compare(name, known) if affordable else self._find_same(name, known)
+        return self._found[key][1]
 
     def _compare(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         self._budget -= len(known)
-        found = self._former.get((name, known))
-        if found is None:
-            found = tuple(near_matches(name, _promising(name, known)))
-        self._compared[name, known] = found
-        return found
+        return tuple(near_matches(name, _promising(name, known)))
 
     def _find_same(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
         index = self._folded.get(id(known))

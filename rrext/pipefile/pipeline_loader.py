@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Set
+from typing import Any
 
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.component_reader import ComponentReader, ComponentReading
-from rrext.pipefile.environment import NEVER, PREFIX, Environment
-from rrext.pipefile.loaded_pipeline import CheckCache, LoadedPipeline
+from rrext.pipefile.component_reader import ComponentReader
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.redaction import Redactor
+from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
-from rrext.pipefile.text.source import ParsedText, SourceMap, read
+from rrext.pipefile.text.problems import Problem, Problems, Severity
+from rrext.pipefile.text.source import ParsedText, read
 from rrext.pipefile.validation import PipelineOutline, Validation
-
-CheckInputs: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
-"""The inputs of a check besides the text."""
 
 
 def load_pipeline(
@@ -32,7 +30,6 @@ def load_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
-    before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
     """Read and check a pipeline; problems of its content are returned, not raised.
@@ -40,45 +37,33 @@ def load_pipeline(
     `source` is the id of the source component to use instead of the one in the file.
     With `strict_env` an unresolved variable is an error, else a warning.
     `positions` makes the source map at once, which a text with a problem needs anyway.
-    `before` is the result of an earlier text, with `positions`: unchanged parts are not computed again, but shared by both
-    results, settings of components included. It changes no result, and is only read.
     Raises `Cancelled` soon after `stop()` returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)
-    is_text = isinstance(pipeline, str | bytes)
-    inputs = (catalog, environment, limits, unknown_provider)
-    known = before.cache if before is not None and is_text and positions else None
-    if known is not None and known.inputs != inputs:
-        known = None
-    given = _given(pipeline, limits, positions, known)
+    given = _given(pipeline, limits, positions)
     for problem in given.problems:
         problems.append(problem)
     document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
-    text = pipeline if is_text else None
+    text = pipeline if isinstance(pipeline, str | bytes) else None
     if document is None:
-        empty = PipelineOutline()
-        return LoadedPipeline(
-            None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, cache=known
-        )
-    near = NearNames(former=None if known is None else known.near)
-    reader = ComponentReader(
-        catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings
-    )
-    readings = _readings(document, reader, limits, pause)
-    unresolved = _unresolved(readings, base)
-    _report_variables(unresolved, environment, problems, "error" if strict_env else "warning", near)
-    validation = Validation(problems, near, limits, base=base, pause=pause)
-    spec = validation.run(document, readings, source)
+        outline = PipelineOutline()
+        return LoadedPipeline(None, problems.listing(), {}, base=base, outline=outline, text=text, source_map=given.map)
+    near = NearNames()
+    shape = ShapeReader(base, problems, near)
+    shape.root(document, limits)
+    unresolved: Severity = "error" if strict_env else "warning"
+    reader = ComponentReader(catalog, environment, shape, problems, near, unknown=unknown_provider, unresolved=unresolved)
+    validation = Validation(problems, near, base=base, pause=pause)
+    spec = validation.run(document, _drafts(document, reader, limits, pause), source)
     return LoadedPipeline(
         spec,
-        _sifted(problems.listing(), given, unresolved, environment.redactor),
+        _sifted(problems.listing(), given, reader.without_value, environment.redactor),
         document,
         base=base,
         outline=validation.outline,
         text=text,
         source_map=given.map,
-        cache=_remembered(given.map, known, inputs, readings, near) if is_text and positions else None,
     )
 
 
@@ -91,12 +76,11 @@ def check_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
-    before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
     """Check a pipeline without running it: unresolved variables are warnings, and every error of a run is reported.
 
-    `before` and `stop` as for `load_pipeline`.
+    Raises `Cancelled` soon after `stop()` returns true.
     """
     loaded = load_pipeline(
         pipeline,
@@ -107,7 +91,6 @@ def check_pipeline(
         unknown_provider=unknown_provider,
         positions=positions,
         limits=limits,
-        before=before,
         stop=stop,
     )
     _pause(stop)()
@@ -183,48 +166,24 @@ def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, s
     return None, base
 
 
-def _given(pipeline: Any, limits: Limits, positions: bool, known: CheckCache | None) -> ParsedText:
+def _given(pipeline: Any, limits: Limits, positions: bool) -> ParsedText:
     if isinstance(pipeline, str | bytes):
-        return read(pipeline, limits=limits, positions=positions, former=None if known is None else known.map)
+        return read(pipeline, limits=limits, positions=positions)
     return _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
 
 
-def _remembered(
-    where: SourceMap | None,
-    known: CheckCache | None,
-    inputs: CheckInputs,
-    readings: Sequence[ComponentReading],
-    near: NearNames,
-) -> CheckCache | None:
-    """Make the cache for the next check."""
-    if where is None or (known is not None and where.stopped):
-        return known  # the text behind the place where reading stopped will be read again when the mistake is corrected
-    settled = {id(reading.value): reading for reading in readings if reading.settled}
-    return CheckCache(inputs, where, settled, near)
-
-
-def _readings(
+def _drafts(
     document: Mapping[str, Any], reader: ComponentReader, limits: Limits, pause: Callable[[], None]
-) -> list[ComponentReading]:
+) -> list[ComponentDraft]:
     components = document.get("components")
     if not isinstance(components, list) or len(components) > limits.max_components:
         return []
-    found: list[ComponentReading] = []
+    found: list[ComponentDraft] = []
     for index, component in enumerate(components):
         if index % 64 == 0:
             pause()
-        found.append(reader.read(component))
+        found.append(reader.read(component, index))
     return found
-
-
-def _unresolved(readings: Sequence[ComponentReading], base: str) -> list[tuple[str, str]]:
-    """Pointer and name of each variable without a value."""
-    components = below(base, "components")
-    return [
-        (f"{components}/{index}{path}", name)
-        for index, reading in enumerate(readings)
-        for path, name in reading.variables.unresolved
-    ]
 
 
 def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
@@ -237,26 +196,8 @@ def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
     return pause
 
 
-def _report_variables(
-    unresolved: Sequence[tuple[str, str]], environment: Environment, problems: Problems, severity: Severity, near: NearNames
-) -> None:
-    known = environment.names
-    for path, name in dict.fromkeys(unresolved):
-        code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
-        like = near.of(name, known)
-        if not environment.may_read(name):
-            rule = f"pipelines may read {PREFIX}* and the names given by --env"
-            why = "it is the server's own" if name in NEVER else rule
-            code, message = "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}."
-            like = (PREFIX + name,) if PREFIX + name in known else like
-        problems.add(code, message, path, severity=severity, near=like, part=f"${{{name}}}")
-
-
-def _sifted(
-    found: tuple[Problem, ...], given: ParsedText, unresolved: Sequence[tuple[str, str]], redactor: Redactor
-) -> tuple[Problem, ...]:
+def _sifted(found: tuple[Problem, ...], given: ParsedText, without_value: Set[str], redactor: Redactor) -> tuple[Problem, ...]:
     """Sort the problems in the order of the text, and remove repeated ones and values of variables."""
-    without_value = {path for path, _ in unresolved}
     no_names = {problem.path for problem in found if problem.code == "variable_in_name"}
     kept: list[Problem] = []
     if given.map is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from copy import copy
 from typing import Any, Final
 
 import msgspec
@@ -55,13 +54,6 @@ class ComponentDraft(msgspec.Struct, eq=False, gc=False):
     description: str = ""
     broken: bool = False
 
-    def at(self, index: int, path: str) -> ComponentDraft:
-        """Copy the component to a place in a document."""
-        draft = copy(self)
-        draft.index = index
-        draft.path = path
-        return draft
-
     def here(self, message: str) -> Related:
         """Make the place of this component for a problem that is related to it."""
         return Related(below(self.path, "id"), message)
@@ -71,7 +63,7 @@ class ComponentDraft(msgspec.Struct, eq=False, gc=False):
 
 
 class ShapeReader:
-    """Checks the types and keys of the value at `base`: a document, or one component of it."""
+    """Checks the types and keys of the document at `base`."""
 
     def __init__(self, base: str, problems: Problems, near: NearNames) -> None:
         self._base = base
@@ -99,9 +91,9 @@ class ShapeReader:
         elif version != VERSION:
             self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
 
-    def component(self, item: Any) -> ComponentDraft:
-        """Read one component, without the pipeline around it."""
-        draft = ComponentDraft(path=self._base)
+    def component(self, item: Any, index: int) -> ComponentDraft:
+        """Read one component of the document."""
+        draft = ComponentDraft(index=index, path=below(self._base, "components", index))
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
             return draft

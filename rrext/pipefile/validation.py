@@ -8,14 +8,11 @@ from typing import Any
 
 import msgspec
 
-from rrext.limits import Limits
-from rrext.pipefile.component_reader import ComponentReading
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_source
-from rrext.pipefile.shape import ComponentDraft, ShapeReader, report_same_ids
+from rrext.pipefile.shape import ComponentDraft, report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
-from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems
 
 
@@ -28,27 +25,22 @@ class PipelineOutline(msgspec.Struct, frozen=True):
 
 
 class Validation:
-    """One look at one document, whose components are read and whose variables are resolved. `base` is where it stands.
+    """Checks the document at `base` as a whole, after its components were read.
 
-    `pause` is called between the steps; what it raises ends the look.
+    `pause` is called between the steps; its exception ends the check.
     """
 
-    def __init__(
-        self, problems: Problems, near: NearNames, limits: Limits, *, base: str = "", pause: Callable[[], None]
-    ) -> None:
+    def __init__(self, problems: Problems, near: NearNames, *, base: str = "", pause: Callable[[], None]) -> None:
         self._problems = problems
-        self._limits = limits
         self._near = near
         self._base = base
         self._pause = pause
         self.outline = PipelineOutline()
 
     def run(
-        self, document: Mapping[str, Any], readings: Sequence[ComponentReading], source: str | None = None
+        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], source: str | None = None
     ) -> PipelineSpec | None:
         """Report every problem; the pipeline if there is no error among them. `source` replaces the document's own."""
-        ShapeReader(self._base, self._problems, self._near).root(document, self._limits)
-        drafts = self._placed(readings)
         report_same_ids(drafts, self._problems)
         self._pause()
         edges = EdgeCheck(drafts, self._problems, self._near)
@@ -66,15 +58,6 @@ class Validation:
         if self._problems.errors or start is None or any(draft.node is None for draft in drafts):
             return None  # a node that is not known here may be no error, but cannot run
         return self._spec(document, drafts, start.id, chain)
-
-    def _placed(self, readings: Sequence[ComponentReading]) -> list[ComponentDraft]:
-        """The components at their places, and what is wrong with each by itself."""
-        path = below(self._base, "components") + "/"
-        for index, reading in enumerate(readings):
-            if reading.problems:
-                here = f"{path}{index}"
-                self._problems.extend([problem.under(here) for problem in reading.problems], reading.errors)
-        return [reading.draft.at(index, f"{path}{index}") for index, reading in enumerate(readings)]
 
     def _spec(
         self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], source: str, chain: tuple[str, ...]

@@ -109,7 +109,7 @@ class FixContext:
         found = self._after.get(edits)
         if found is None:
             limits = self.analysis.settings.limits
-            left = parse(applied(self.text, edits), limits=limits, former=self.map).problems
+            left = parse(applied(self.text, edits), limits=limits).problems
             found = tuple(problem for problem in left if problem.span is not None)
             self._after[edits] = found
         return found

@@ -39,7 +39,7 @@ class State:
 
 
 class Document:
-    """An open document. `state` is the client's newest state; `last` is the latest finished analysis.
+    """An open document. `state` is the client's newest state.
 
     `is_queued`: an analysis of the newest state is queued; `told` waits until the client has read the last diagnostics.
     """
@@ -47,7 +47,6 @@ class Document:
     def __init__(self, uri: str, state: State) -> None:
         self.uri = uri
         self.state = state
-        self.last: Analysis | None = None
         self.is_closed = False
         self.is_queued = False
         self.told: asyncio.Task[None] | None = None
@@ -207,7 +206,7 @@ class Documents:
             if state.refusal is not None:
                 outcome = unread(state.refusal, self._around())
             else:
-                outcome = document.last = analyse(state.text.content, self._around(), before=document.last, stop=is_stale)
+                outcome = analyse(state.text.content, self._around(), stop=is_stale)
         except Exception as error:
             outcome = error
         try:

@@ -31,8 +31,6 @@ class Tree:
         self._implied: list[Located] = []  # objects whose opening brace is missing
         self._key: tuple[str, Span] = ("", (0, 0))
         self._quiet = -1
-        self._wrong = 0  # how often something was wrong, reported or not
-        self._calm: list[int] = []  # for each open bracket, `_wrong` where the last thing in it ended
 
     @property
     def depth(self) -> int:
@@ -103,20 +101,15 @@ class Tree:
             return False
         located.inside = []
         self._stack.append(located)
-        self._calm.append(self._wrong)
         self.expect = KEY if kind == "object" else ELEMENT
         return True
 
-    def take(self, elements: list[Located]) -> None:
-        """Objects that need no reading, and nothing but commas between them, where an element of a list is expected."""
-        first, holder = elements[0], self._stack[-1]
-        calm = self._calm[-1] == self._wrong
-        if first.sound != calm:
-            elements[0] = first.moved(0, sound=calm)
-        holder.value.extend([element.value for element in elements])
-        holder.children.extend(elements)
-        self._calm[-1] = self._wrong
-        self.last = self.at = elements[-1].end
+    def take(self, element: Located) -> None:
+        """A complete object where an element of a list is expected."""
+        holder = self._stack[-1]
+        holder.value.append(element.value)
+        holder.children.append(element)
+        self.last = self.at = element.end
         self.expect = AFTER_ELEMENT
 
     def close(self, kind: str, start: int, end: int) -> None:
@@ -128,7 +121,7 @@ class Tree:
         while self._stack[-1].kind != kind:
             self._close_unasked()
         if not self._implied or self._stack[-1] is not self._implied[-1]:
-            return self._close_soundly(end)
+            return self._close(end)
         # The brace of this object was never opened, so this one belongs to an object further out.
         self._close_unasked()
         return self.close(kind, start, end) if self._has_open(kind) else None
@@ -170,7 +163,6 @@ class Tree:
 
     def nonsense(self, code: str, message: str, span: Span) -> None:
         """Report what may be a mere consequence of an earlier mistake in the same line."""
-        self._wrong += 1
         if self.at > self._quiet and not self.stopped:
             self.report(code, message, span)
 
@@ -186,7 +178,6 @@ class Tree:
         """Add a problem at an exact place; its pointer is that of the innermost open bracket unless given."""
         if path is None:
             path = self._pointer_of(len(self._stack) - 1)
-        self._wrong += 1
         names = (near,) if near else ()
         self.problems.append(Problem(code, CODES[code][0], message, path, related, names, "value", span))
         if self.problems.full:
@@ -224,19 +215,10 @@ class Tree:
             self.nonsense("unclosed", f"{sign} is never closed.", (located.start, located.start + 1))
         self._close(max(self.last, located.start))
 
-    def _close_soundly(self, end: int) -> None:
-        located = self._stack[-1]
-        calm = self._calm[-2] if len(self._calm) > 1 else -1
-        self._close(end)
-        located.sound = calm == self._wrong
-
     def _close(self, end: int) -> None:
         if self.expect == VALUE:
             self._missing_value()
         located = self._stack.pop()
-        self._calm.pop()
-        if self._calm:
-            self._calm[-1] = self._wrong
         located.end = self.last = end
         if not self._stack:
             self.expect = NOTHING

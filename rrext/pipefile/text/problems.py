@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from rrext.limits import DEFAULTS
 
@@ -147,11 +146,6 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
             self.part,
         )
 
-    def under(self, path: str) -> Problem:
-        """Copy the problem of a component, read by itself, to its place at `path` in the document."""
-        related = tuple(Related(path + other.path, other.message, other.span) for other in self.related)
-        return replace(self, path=path + self.path, related=related)
-
 
 class Problems:
     """Collects problems, at most `limit`; `errors` counts them all, `cut` says that some are not kept."""
@@ -188,13 +182,6 @@ class Problems:
             self._found.append(problem)
         else:
             self.cut = True
-
-    def extend(self, found: Iterable[Problem], errors: int) -> None:
-        """Add problems that were collected elsewhere: `errors` is how many errors were among them, kept or not."""
-        errors += self.errors
-        for problem in found:
-            self.append(problem)
-        self.errors = errors
 
     @property
     def full(self) -> bool:

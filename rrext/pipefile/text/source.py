@@ -41,13 +41,11 @@ class ParsedText(msgspec.Struct, frozen=True):
 class SourceMap:
     """The positions of the values and keys of a text. Offsets are code points from 0, lines and columns count from 1."""
 
-    __slots__ = ("_line_starts", "_members", "root", "stopped", "text")
+    __slots__ = ("_line_starts", "_members", "root", "text")
 
-    def __init__(self, text: str, root: Located, *, stopped: bool = False) -> None:
+    def __init__(self, text: str, root: Located) -> None:
         self.text = text
         self.root = root
-        self.stopped = stopped
-        """Whether reading ended before the text did."""
         self._line_starts: list[int] | None = None
         self._members: dict[int, tuple[Located, dict[str, Located]]] = {}
 
@@ -160,9 +158,7 @@ class SourceMap:
         return self._line_starts
 
 
-def read(
-    text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False, former: SourceMap | None = None
-) -> ParsedText:
+def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False) -> ParsedText:
     """Read a pipeline file: strict JSON the fast way, everything else, and where `positions` are wanted, by `parse`.
 
     Never raises for what the text holds.
@@ -174,18 +170,13 @@ def read(
             return parse(text, limits=limits)
         if is_plain(value, text, limits.max_depth):
             return ParsedText(value)
-    return parse(text, limits=limits, former=former)
+    return parse(text, limits=limits)
 
 
-def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | None = None) -> ParsedText:
-    """Read JSON with comments and trailing commas, with the place of every value. Never raises.
-
-    `former` is what an earlier text gave within the same limits: what stands in both is not read again, and its objects
-    in lists are the same ones. Nothing else depends on it.
-    """
+def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> ParsedText:
+    """Read JSON with comments and trailing commas, with the position of every value. Never raises."""
     from rrext.pipefile.text.fast_objects import FastObjects
-    from rrext.pipefile.text.jsonc import Scanner
-    from rrext.pipefile.text.previous_text import PreviousText  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.jsonc import Scanner  # strict JSON need not pay for these and their patterns
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:
@@ -193,10 +184,9 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | N
         problems.append(Problem("too_large", "error", message, span=(0, 0)))
         return ParsedText(None, problems.listing(), False, SourceMap("", Located("hole", None, 0, 0)))
     text = _decoded(text, problems)
-    known = None if former is None else PreviousText(former, text)
-    scanner = Scanner(text, problems, limits.max_depth, FastObjects(text, limits.max_depth), known)
+    scanner = Scanner(text, problems, limits.max_depth, FastObjects(text, limits.max_depth))
     root = scanner.run()
-    return ParsedText(root.value, problems.listing(), scanner.complete, SourceMap(text, root, stopped=scanner.stopped))
+    return ParsedText(root.value, problems.listing(), scanner.complete, SourceMap(text, root))
 
 
 def _decoded(text: str | bytes, problems: Problems) -> str:

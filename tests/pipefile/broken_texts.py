@@ -1,4 +1,4 @@
-"""What somebody may type into a pipeline's text, and what a text was read as, to be compared."""
+"""Pieces of pipeline texts, right and wrong, edits of a text, and the tree of a text as a list to compare."""
 
 from __future__ import annotations
 
