@@ -232,6 +232,9 @@ MAX_KEPT_ERRORS: Final = 50
 MAX_SPARE_CHAINS: Final = 16
 """Pooled chains beyond this are cheaper to make again than to keep."""
 
+MAX_PROBED_TEXT: Final = 1000
+"""Characters of an exception of a node's code in the problem of a probe."""
+
 # pipefile
 MAX_LISTED_IDS: Final = 8
 """So many ids of nodes are listed if none resembles the wrong one."""

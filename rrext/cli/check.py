@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from rrext.cli.limits import MAX_LINE_WIDTH
-from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
+from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line
@@ -33,7 +33,11 @@ EXAMPLE = """example:
 --fix changes what has one obvious answer, as "fix all" of an editor: broken punctuation, names with one near match. Comments
 stay. The rest is listed. With - the text after the fixes goes to stdout, and the list to stderr.
 
-Exit code 0: all files can be run. 2: at least one cannot, or cannot be read. Warnings alone do not count.
+It also finds what this machine lacks: packages, with the line that installs them, files that settings name, values of ${NAME},
+tools that cannot be described. For that it asks the nodes' code; it runs no pipeline, connects to nothing and makes no file.
+With --no-probe only the text counts, and a ${NAME} without a value is a warning.
+
+Exit code 0: all files can be run here. 2: at least one cannot, or cannot be read. Warnings alone do not count.
 """
 EXIT_INVALID = 2
 RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
@@ -46,11 +50,12 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
         help="list every problem of pipeline files",
-        description="Read pipeline files and list everything that is wrong with them. No node is set up and nothing runs.",
+        description="List everything that keeps pipeline files from running here. No node is set up, and nothing runs.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline; - reads standard input")
+    parser.add_argument("--no-probe", action="store_true", help="check the text alone, not what this machine lacks")
     parser.add_argument("--json", action="store_true", help="one line of JSON per file: {file, valid, problems}")
     changes = parser.add_mutually_exclusive_group()
     changes.add_argument("--fix", action="store_true", help="correct what has one obvious answer, in the files; list the rest")
@@ -71,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
         text = read_file(path)
         if text is not None and (args.fix or args.diff):
             text = _fixed(args, path, text, catalog, environment)
-        loaded = None if text is None else _load(text, catalog, environment)
+        loaded = None if text is None else _load(text, catalog, environment, strict_env=not args.no_probe)
+        if loaded is not None and not args.no_probe:
+            _probe(loaded, path, environment, root_from(args))
         total.add(loaded)
         if loaded is None:
             continue
@@ -153,11 +160,18 @@ def read_file(path: str) -> bytes | None:
 
 
 def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> LoadedPipeline:
-    from rrext.pipefile.pipeline_loader import check_pipeline, load_pipeline
+    from rrext.pipefile.pipeline_loader import check_pipeline
 
-    if strict_env:
-        return load_pipeline(text, catalog, environment, positions=True)
-    return check_pipeline(text, catalog, environment, positions=True)
+    return check_pipeline(text, catalog, environment, positions=True, strict_env=strict_env)
+
+
+def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None) -> None:
+    """Add what keeps a pipeline from running on this machine to its problems."""
+    from rrext.engine.tasks.probe import folder_of, probe
+
+    found = probe(loaded, directory=root or folder_of(path), confined=root is not None)
+    if found:
+        loaded.add(problem.rewritten(environment.redactor.text) for problem in found)
 
 
 def _print_json(path: str, loaded: LoadedPipeline) -> None:

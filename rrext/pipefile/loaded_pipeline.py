@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+<<<<<<< Updated upstream
 from typing import Any
+=======
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+>>>>>>> Stashed changes
 
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.spec import PipelineSpec
@@ -43,6 +50,13 @@ class LoadedPipeline:
         if self._map is None and self._text is not None:
             self._map = parse(self._text).map
         return self._map
+
+    def add(self, found: Iterable[Problem]) -> None:
+        """Add errors in the order of the text; the pipeline cannot run then."""
+        problems = (*self.problems, *found)
+        where = self.source_map
+        self.problems = problems if where is None else tuple(sorted(problems, key=where.span_of))
+        self.spec = None
 
     @property
     def errors(self) -> tuple[Problem, ...]:

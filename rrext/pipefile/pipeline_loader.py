@@ -73,21 +73,26 @@ def check_pipeline(
     environment: Environment,
     *,
     source: str | None = None,
+    strict_env: bool = False,
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
-    """Check a pipeline without running it: unresolved variables are warnings, and every error of a run is reported.
+    """Check a pipeline without running it: every error of a run is reported, and unresolved variables are warnings.
 
+<<<<<<< Updated upstream
     Raises `Cancelled` soon after `stop()` returns true.
+=======
+    `strict_env`, `before` and `stop` as for `load_pipeline`.
+>>>>>>> Stashed changes
     """
     loaded = load_pipeline(
         pipeline,
         catalog,
         environment,
         source=source,
-        strict_env=False,
+        strict_env=strict_env,
         unknown_provider=unknown_provider,
         positions=positions,
         limits=limits,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +106,7 @@ def test_warnings_alone_end_with_0(folder: Path, capsys: pytest.CaptureFixture[s
     (folder / "warn.pipe").write_text(
         GOOD.replace('"config": {}, "input"', '"config": {"laneNam": "x${ROCKETRIDE_NO}"}, "input"')
     )
-    code, out, err = check(capsys, "warn.pipe")
+    code, out, err = check(capsys, "--no-probe", "warn.pipe")
     assert code == 0
     assert "[unknown_config_key]" in out
     assert "[unresolved_variable]" in out
@@ -257,3 +259,156 @@ def test_the_mark_stands_below_a_text_with_invisible_characters(folder: Path, ca
     _, out, _ = check(capsys, "hidden.pipe")
     shown, mark = out.splitlines()[1:3]
     assert shown[mark.index("^") : mark.rindex("^") + 1] == r'"web\u200bhook"'
+
+
+# -- what this machine lacks
+
+
+MOODY = """
+from rrext import Node, tool_function
+
+def no_schema(node):
+    raise ValueError("no schema today")
+
+class Moody(Node):
+    provider = "moody"
+    setup = None
+
+    @tool_function(input_schema=no_schema)
+    def vague(self, word: str = "") -> str:
+        return word
+
+    @tool_function(description=lambda node: node.shared.text)
+    def later(self) -> str:
+        return ""
+"""
+
+
+def with_tools(provider: str, config: dict[str, Any]) -> str:
+    control = [{"classType": "tool", "from": "in"}]
+    parts = [{"id": "in", "provider": "webhook", "config": {}}]
+    return json.dumps({"components": [*parts, {"id": "it", "provider": provider, "config": config, "control": control}]})
+
+
+def shown(out: str) -> list[tuple[str, str, str]]:
+    """Severity, code and path of each problem of a file."""
+    return [(problem["severity"], problem["code"], problem["path"]) for problem in json.loads(out)["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("provider", "config", "setting"),
+    [
+        ("db_sqlite", {"path": "none.db"}, "path"),
+        ("db_duckdb", {"path": "none.db", "create": True}, "path"),
+        ("db_duckdb", {"files": {"t": "none.csv", "u": "*.csv"}}, "files"),
+        ("graph_ladybug", {"path": "none.lbug"}, "path"),
+        ("tool_filesystem", {"root": "none"}, "root"),
+        ("parse", {"root": "none"}, "root"),
+        ("embedding_local", {"path": "none"}, "path"),
+    ],
+)
+def test_a_file_that_a_setting_names_and_that_is_not_there_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], provider: str, config: dict[str, Any], setting: str
+) -> None:
+    text = with_tools(provider, config)
+    (folder / "a.pipe").write_text(text)
+    code, out, _ = check(capsys, "--json", "a.pipe")
+    assert code == 2
+    assert ("error", "missing_file", f"/components/1/config/{setting}") in shown(out)
+    found = next(problem for problem in json.loads(out)["problems"] if problem["code"] == "missing_file")
+    assert text[found["column"] - 1 :].startswith(json.dumps(config[setting]))
+    _, out, _ = check(capsys, "--json", "--no-probe", "a.pipe")
+    assert "missing_file" not in out
+    assert sorted(path.name for path in folder.iterdir()) == ["a.pipe", "good.pipe"]
+
+
+def test_a_database_file_that_may_be_created_or_that_is_there_is_no_problem(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.pipe").write_text(with_tools("db_sqlite", {"path": "none.db", "create": True}))
+    assert check(capsys, "a.pipe")[0] == 0
+    (folder / "a.pipe").write_text(with_tools("db_sqlite", {"path": "some.db"}))
+    (folder / "some.db").touch()
+    assert check(capsys, "a.pipe")[0] == 0
+    (folder / "root").mkdir()
+    code, out, _ = check(capsys, "--json", "--root", "root", "a.pipe")
+    assert code == 2, "relative paths begin at the root"
+    assert "missing_file" in out
+
+
+def test_a_path_out_of_the_root_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.pipe").write_text(with_tools("db_sqlite", {"path": "../some.db"}))
+    code, out, _ = check(capsys, "--root", ".", "a.pipe")
+    assert code == 2
+    assert "leads out of the root" in out
+
+
+def test_missing_packages_are_an_error_with_the_line_that_installs_them(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rrext.nodes.base.extras.find_spec", lambda _: None)
+    (folder / "a.pipe").write_text(with_tools("db_duckdb", {"path": "none.db"}))
+    code, out, _ = check(capsys, "--json", "a.pipe")
+    assert code == 2
+    assert shown(out) == [("error", "node_unavailable", "/components/1/provider")]
+    assert 'pip install "rrext[duckdb]"' in json.loads(out)["problems"][0]["message"]
+    assert check(capsys, "--no-probe", "a.pipe")[0] == 0
+
+
+def test_a_variable_without_a_value_or_that_is_not_allowed_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.pipe").write_text(with_tools("db_sqlite", {"path": "${ROCKETRIDE_NOWHERE}/${HOME}.db"}))
+    code, out, _ = check(capsys, "--json", "a.pipe")
+    path = "/components/1/config/path"
+    assert (code, shown(out)) == (2, [("error", "unresolved_variable", path), ("error", "variable_not_allowed", path)])
+    code, out, _ = check(capsys, "--json", "--no-probe", "a.pipe")
+    assert code == 0
+    assert {severity for severity, _, _ in shown(out)} == {"warning"}
+
+
+def test_a_tool_that_cannot_be_described_is_an_error_unless_its_node_must_be_set_up(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.pipe").write_text(with_tools("moody", {}))
+    (folder / "moody.py").write_text(MOODY)
+    code, out, _ = check(capsys, "--json", "--nodes", "moody.py", "a.pipe")
+    assert (code, shown(out)) == (2, [("error", "tool_undescribed", "/components/1/provider")])
+    assert "vague" in out
+    assert "no schema today" in out
+    assert check(capsys, "--no-probe", "--nodes", "moody.py", "a.pipe")[0] == 0
+
+
+AUDITED = """
+import json, os, sys
+from rrext.cli.main import main
+
+NEVER = {"socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.fork", "os.posix_spawn", "os.exec",
+         "os.mkdir", "os.remove", "os.rename", "sqlite3.connect"}
+seen = []
+
+def audit(event, args):
+    writes = event == "open" and args[2] is not None and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    if event in NEVER or writes:
+        seen.append([event, repr(args)])
+
+sys.dont_write_bytecode = True
+sys.addaudithook(audit)
+main(["check", "--json", "all.pipe"])
+print(json.dumps(seen))
+"""
+
+
+def test_the_probe_of_any_node_connects_to_nothing_and_makes_no_file_and_no_process(folder: Path) -> None:
+    from rrext.pipefile.catalog.catalog import Catalog
+
+    parts: list[dict[str, Any]] = [{"id": "in", "provider": "webhook", "config": {}}]
+    for name in Catalog(installed=False).names():
+        parts.append({"id": f"x_{name}", "provider": name, "config": {}, "control": [{"classType": "tool", "from": "in"}]})
+        parts.append(
+            {"id": f"y_{name}", "provider": name, "config": {"path": "made/here", "create": True, "host": "h.invalid"}}
+        )
+    (folder / "all.pipe").write_text(json.dumps({"components": parts, "source": "in"}))
+    done = subprocess.run([sys.executable, "-c", AUDITED], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["all.pipe", "good.pipe"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
@@ -144,6 +144,14 @@ class Node:
     def unavailable(cls) -> str | None:
         """Why no tool of this class can run on this machine, or None; the text names the install line."""
         return None
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        """The settings that name a file or folder that is not there, each with a message, for `rrext check`.
+
+        Looks at the file system; opens, makes and connects to nothing. `path` is `SetupContext.path`.
+        """
+        return ()
 
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
         """Send a payload to every node that listens to this one on `lane`.

@@ -51,16 +51,7 @@ class SetupContext:
 
         Raises `Unavailable` if the node is confined and the path leads out of its directory, also by a symbolic link.
         """
-        directory = os.path.abspath(self.directory)
-        path = os.path.normpath(os.path.join(directory, name))
-        if self.confined:
-            root = os.path.realpath(directory)
-            if os.path.commonpath([root, os.path.realpath(path)]) != root:
-                raise Unavailable(
-                    f'Node "{self.node_id}" may not use "{name}": it leads out of the root',
-                    hint="Give a path below --root.",
-                )
-        return path
+        return path_below(self.directory, name, confined=self.confined, node_id=self.node_id)
 
     def wait(self, setting: float) -> float:
         """Seconds that a call waits for files of other processes: those of `--wait`, else the node's own setting."""
@@ -114,6 +105,19 @@ class SetupContext:
         """Tell the listeners that a connection is gone."""
         for listener in self._listeners:
             self._workers.run(lambda listener=listener: _tell(listener, connection_id))
+
+
+def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> str:
+    """The absolute path of a node's setting; see `SetupContext.path`."""
+    directory = os.path.abspath(directory)
+    path = os.path.normpath(os.path.join(directory, name))
+    if confined:
+        root = os.path.realpath(directory)
+        if os.path.commonpath([root, os.path.realpath(path)]) != root:
+            raise Unavailable(
+                f'Node "{node_id}" may not use "{name}": it leads out of the root', hint="Give a path below --root."
+            )
+    return path
 
 
 def _tell(listener: Callable[[str], object], connection_id: str) -> None:

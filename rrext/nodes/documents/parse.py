@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -72,6 +72,11 @@ class ParseNode(Node):
     @classmethod
     def unavailable(cls) -> str | None:
         return missing_packages("docs", "kreuzberg")
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        if config.root and not os.path.isdir(path(config.root)):
+            yield "root", f'There is no folder "{config.root}".'
 
     @classmethod
     @asynccontextmanager

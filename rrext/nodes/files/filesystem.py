@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -49,6 +51,11 @@ class FilesystemNode(Node):
         allow_write: Annotated[bool, "Let write_file create and replace files."] = False
         allow_delete: Annotated[bool, "Let delete_file remove files."] = False
         allow_create_directory: Annotated[bool, "Let create_directory make directories."] = False
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        if not os.path.isdir(path(config.root)):
+            yield "root", f'There is no folder "{config.root}".'
 
     @tool_function(group="files", annotations=READS)
     def read_file(

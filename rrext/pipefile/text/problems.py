@@ -47,6 +47,11 @@ CODES: dict[str, tuple[Severity, str]] = {
     "duplicate_id": ("error", "Two components with one id."),
     "unknown_provider": ("error", "No installed node has that provider name."),
     "provider_unavailable": ("error", "The node is known, but its code cannot be imported."),
+    "node_unavailable": (
+        "error",
+        "The node cannot run on this machine; the message says what to install.",
+    ),
+    "tool_undescribed": ("error", "A tool of the node cannot be described: its schema or its definition is wrong."),
     # variables
     "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),
     "variable_not_allowed": ("error", "A `${NAME}` that pipelines may not read. A warning where nothing is run."),
@@ -56,6 +61,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "profile_not_found": ("error", "`config.profile` names no profile of the node."),
     "beside_profile": ("warning", "A config key beside its profile section: it is not used."),
     "profile_not_selected": ("warning", "A profile section that `profile` does not select: it is not used."),
+    "missing_file": ("error", "A setting names a file or folder that is not there."),
     "unknown_config_key": ("warning", "A config key that the node does not know."),
     "invalid_config": ("error", "A config value that the node does not accept."),
     # edges

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
@@ -48,6 +49,12 @@ class LocalEmbeddingNode(EmbeddingNode):
     def unavailable(cls) -> str | None:
         """The missing packages for the model, if any."""
         return missing_packages("embed", "numpy", "tokenizers", "safetensors")
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        name = config.path.strip()
+        if not name or not os.path.isdir(path(name)):
+            yield "path", f'There is no folder "{name}" with a model; nothing is downloaded.'
 
     @classmethod
     @asynccontextmanager

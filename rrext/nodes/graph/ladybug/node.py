@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -38,6 +39,11 @@ class LadybugNode(GraphNode):
         wait: Annotated[
             float, msgspec.Meta(ge=0, le=3600), "Seconds that a call waits for other processes that use the file."
         ] = 10.0
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        if config.path and not config.allow_execute and not os.path.exists(path(config.path)):
+            yield "path", f'There is no graph database "{config.path}"; "allow_execute": true would make an empty one.'
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
@@ -166,6 +168,15 @@ class DuckdbNode(SqlNode):
 
     extra: ClassVar[str] = "duckdb"
     packages: ClassVar[tuple[str, ...]] = ("duckdb", "pytz")  # the driver makes timestamps with a time zone of pytz
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        if config.path != MEMORY and not (config.create and config.allow_execute) and not os.path.exists(path(config.path)):
+            text = '"create" and "allow_execute" would begin with an empty one'
+            yield "path", f'There is no database file "{config.path}"; {text}.'
+        for table, name in config.files.items():
+            if not glob.has_magic(name) and not os.path.isfile(path(name)):
+                yield "files", f'There is no file "{name}", of which the table "{table}" is made.'
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> DuckdbBackend:

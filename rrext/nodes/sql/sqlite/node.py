@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -305,6 +305,11 @@ class SqliteNode(SqlNode):
         foreign_keys: Annotated[bool, "Enforce the foreign keys of the tables."] = True
 
     extra: ClassVar[str] = "sql"
+
+    @classmethod
+    def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
+        if config.path != MEMORY and not config.create and not os.path.exists(path(config.path)):
+            yield "path", f'There is no database file "{config.path}"; "create": true would begin with an empty one.'
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> SqliteBackend:

@@ -1,0 +1,123 @@
+"""The probe of `rrext check`: reasons why a pipeline without errors cannot run on this machine.
+
+The probe runs no pipeline and no `setup`, connects to nothing and makes no file, so it is safe for a file from a stranger: it
+asks node classes, which are rrext's, installed or named by the user, for missing packages and files, and computes the
+descriptions of their tools.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Final
+
+from rrext.engine.tasks.component import Component
+from rrext.engine.tasks.component_factory import components_of
+from rrext.errors import RrextError
+from rrext.limits import MAX_PROBED_TEXT
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import path_below
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problem
+from rrext.tools.messages import NULL_PUBLISHER
+
+
+class _NeedsSetup(Exception):
+    """Raised where a description depends on what `setup` makes."""
+
+
+class _Unmade:
+    """Stands for the shared state of a node that is not set up."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _NeedsSetup(name)
+
+
+_UNMADE: Final = _Unmade()
+
+
+def probe(loaded: LoadedPipeline, *, directory: str, confined: bool) -> list[Problem]:
+    """The reasons, as errors with paths. `directory` and `confined` as for the node objects of the pipeline."""
+    unavailable = cache(_unavailable)
+    found: list[Problem] = []
+    usable: dict[str, ComponentDraft] = {}
+    for draft in loaded.outline.components:
+        if draft.node is None:
+            continue
+        reason = unavailable(draft.node)
+        if reason is not None:
+            found.append(Problem("node_unavailable", "error", f"{reason}.", below(draft.path, "provider")))
+        else:
+            usable[draft.id] = draft
+            found += _missing(draft, loaded, directory, confined)
+    if loaded.spec is not None:
+        components = components_of(loaded, directory=directory, confined=confined)
+        for component in components.values():
+            if component.id in usable:
+                found += _tools(component, usable[component.id])
+    return found
+
+
+def _unavailable(node_class: type[Node]) -> str | None:
+    try:
+        return node_class.unavailable()
+    except Exception as error:
+        return f"{node_class.__name__} could not say whether it can run here: {_told(error)}"
+
+
+def _missing(draft: ComponentDraft, loaded: LoadedPipeline, directory: str, confined: bool) -> Iterator[Problem]:
+    """The files and folders that the settings of a component name and that are not there."""
+    node, unresolved = draft.node, ("unresolved_variable", "variable_not_allowed")
+    if node is None or draft.settings is None:
+        return
+    if any(problem.code in unresolved and problem.path.startswith(f"{draft.path}/") for problem in loaded.problems):
+        return
+
+    def locate(name: str) -> str:
+        return path_below(directory, name, confined=confined, node_id=draft.id)
+
+    section = _section(draft, loaded)
+    try:
+        for setting, message in node.missing(draft.settings, locate):
+            yield Problem("missing_file", "error", message, below(section, setting))
+    except RrextError as error:  # a path that leads out of the root
+        yield Problem("missing_file", "error", f"{error.message}.", section)
+    except Exception as error:
+        text = f"{node.__name__} could not say whether its files are there: {_told(error)}"
+        yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
+
+
+def _section(draft: ComponentDraft, loaded: LoadedPipeline) -> str:
+    """The pointer of the object with the settings: the config, or the section of its profile."""
+    config = below(draft.path, "config")
+    profile = draft.config.get("profile")
+    return below(config, profile) if isinstance(profile, str) and isinstance(draft.config.get(profile), dict) else config
+
+
+def _tools(component: Component, draft: ComponentDraft) -> Iterator[Problem]:
+    """The tools of a component that cannot be described. Descriptions that need `setup` are not computed."""
+    component.shared = _UNMADE
+    make: Callable[[], Node] = cache(lambda: component.new_object(NULL_PUBLISHER))
+    for name, tool in component.node_class.tools.items():
+        try:
+            tool.describe(None if tool.static else make())
+        except _NeedsSetup:
+            continue
+        except (Exception, SystemExit) as error:
+            if not isinstance(error.__cause__, _NeedsSetup):
+                text = f'The tool "{name}" cannot be described: {_told(error)}'
+                yield Problem("tool_undescribed", "error", text, below(draft.path, "provider"))
+
+
+def _told(error: BaseException) -> str:
+    """The text of an exception of a node's code."""
+    text = error.message if isinstance(error, RrextError) else f"{type(error).__name__}: {error}"
+    return text[:MAX_PROBED_TEXT]
+
+
+def folder_of(path: str) -> str:
+    """The folder where relative paths of a pipeline file begin; the current one for standard input."""
+    return os.getcwd() if path == "-" else os.path.dirname(os.path.abspath(path))
