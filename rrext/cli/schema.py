@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema; 2 if a node cannot be loaded."""
-    from rrext.pipefile.catalog.pipeline_schema import pipeline_schema
+    from rrext.pipefile.pipeline_schema import pipeline_schema
 
     try:
         schema = pipeline_schema(catalog_from(args), closed=args.closed)

@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.catalog.pipeline_schema import pipeline_schema
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.pipeline_loader import load_pipeline
+from rrext.pipefile.pipeline_schema import pipeline_schema
 from rrext.pipefile.text.problems import Problem
 from rrext.tools.decorator import tool_function
 

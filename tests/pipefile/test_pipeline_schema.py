@@ -18,9 +18,9 @@ from jsonschema import Draft202012Validator
 from sample_nodes import SEEN, Weather, component, echo, pipeline
 
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.catalog.pipeline_schema import pipeline_schema
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.pipeline_loader import check_pipeline
+from rrext.pipefile.pipeline_schema import pipeline_schema
 from rrext.pipefile.text.problems import CODES
 from rrext.pipefile.text.source import read
 
