@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< Updated upstream
-from typing import Any
-=======
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-import msgspec
->>>>>>> Stashed changes
+from typing import Any
 
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.spec import PipelineSpec

@@ -81,11 +81,7 @@ def check_pipeline(
 ) -> LoadedPipeline:
     """Check a pipeline without running it: every error of a run is reported, and unresolved variables are warnings.
 
-<<<<<<< Updated upstream
     Raises `Cancelled` soon after `stop()` returns true.
-=======
-    `strict_env`, `before` and `stop` as for `load_pipeline`.
->>>>>>> Stashed changes
     """
     loaded = load_pipeline(
         pipeline,
