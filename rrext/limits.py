@@ -262,6 +262,22 @@ MAX_SCANNED_MEMBERS: Final = 20
 # tools
 MAX_KEPT_SCHEMAS: Final = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
+MAX_EXPORTED_NAME: Final = 64
+"""Characters of the name of a tool, as it is exported: what OpenAI and Anthropic accept; MCP accepts more."""
+NAME_HASH_DIGITS: Final = 10
+"""Hexadecimal digits at the end of an exported name that was cut: 40 bits, for the few names of a pipeline."""
+MAX_OPENAI_DESCRIPTION: Final = 1024
+"""Characters of a function's description that OpenAI's Chat Completions accept."""
+MAX_STRICT_DEPTH: Final = 10
+"""Levels of nesting that OpenAI's strict function calling accepts."""
+MAX_STRICT_PROPERTIES: Final = 5000
+"""Properties of all objects of a schema that strict function calling accepts."""
+MAX_STRICT_ENUM: Final = 1000
+"""Values of all enumerations of a schema that strict function calling accepts."""
+MAX_STRICT_TEXT: Final = 120_000
+"""Characters of all names and enumerated values of a schema that strict function calling accepts."""
+MAX_SHOWN_DEFAULT: Final = 100
+"""Characters of a default value that a description repeats."""
 MAX_LOOPED_ENTRIES: Final = 16
 """Entries of a container that are checked in a loop of Python; of more, whole sets of types are compared."""
 MAX_LISTED_NAMES: Final = 20

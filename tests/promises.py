@@ -85,6 +85,12 @@ PROMISES: dict[str, str] = {
     "tool:schema:agrees": (
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"
     ),
+    "tool:null:absent": (
+        "`null` for an optional parameter or property is its absence, unless its own type takes null; input that fits pays nothing"
+    ),
+    "tool:formats:accepted": (
+        "Tools in a vendor's format keep its documented rules, and a call accepts what their strict schemas accept"
+    ),
     "tool:context:per-call": "Context is made per call and never stored on a node; 50 concurrent calls see their own",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 import anyio
 from anyio.abc import ByteStream
@@ -22,6 +22,7 @@ from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
+from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
@@ -328,11 +329,61 @@ class Client:
         call = tool_call(self._connected(), arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
         return result_of(await call)
 
+    @overload
     async def tools(
-        self, *, token: str | None = None, node_id: str | None = None, context: Mapping[str, Any] | None = None
-    ) -> list[Body]:
-        """The tools that may be called now: `{nodeId, name, description, inputSchema, …}` each."""
-        return (await self.request("tools", {"token": token, "nodeId": node_id, "context": context}))["tools"]
+        self,
+        *,
+        token: str | None = None,
+        node_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        format: None = None,
+    ) -> list[Body]: ...
+
+    @overload
+    async def tools(
+        self,
+        *,
+        token: str | None = None,
+        node_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        format: OpenAIFormat,
+    ) -> list[OpenAITool]: ...
+
+    @overload
+    async def tools(
+        self,
+        *,
+        token: str | None = None,
+        node_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        format: Literal["anthropic"],
+    ) -> list[AnthropicTool]: ...
+
+    @overload
+    async def tools(
+        self,
+        *,
+        token: str | None = None,
+        node_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        format: Literal["mcp"],
+    ) -> list[McpTool]: ...
+
+    async def tools(
+        self,
+        *,
+        token: str | None = None,
+        node_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        format: str | None = None,
+    ) -> Any:
+        """The tools that may be called now: `{nodeId, name, description, inputSchema, …}` each.
+
+        With `format` they are entries for the requests of a model's vendor, or for MCP. Their names are unique in the
+        pipeline, and `tool` accepts them.
+        """
+        arguments = {"token": token, "nodeId": node_id, "context": context, "format": format}
+        return (await self.request("tools", arguments))["tools"]
 
     @property
     def database(self) -> Database:

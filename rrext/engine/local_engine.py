@@ -250,7 +250,7 @@ class LocalEngine(Engine):
         match operation:
             case ListTools():
                 task = self._tasks.get(operation.token)
-                return await self._list.listing(call, task, operation.node_id)
+                return await self._list.listing(call, task, operation.node_id, operation.format)
             case Execute():
                 return self._execute(call, operation)
             case Terminate():

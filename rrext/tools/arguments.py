@@ -77,18 +77,22 @@ class InputPlan:
             input = {}
         if type(input) is not dict:
             raise InvalidArguments.at(ROOT, f"expected object, got {json_kind(input)}")
-        self._check(self._validator, input, limits)
+        input = self._fitting(self._validator, input, limits)
         kwargs = input.copy() if self._input_parameter is None else {self._input_parameter: input.copy()}
         if self._annotations_validator is not None:
-            self._check(self._annotations_validator, kwargs, limits)
+            kwargs = self._fitting(self._annotations_validator, kwargs, limits)
         return self._converted(kwargs, limits)
 
-    def _check(self, validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> None:
+    def _fitting(self, validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> dict[str, Any]:
+        """The value, if it fits; else the value that it means in the form of strict function calling."""
         try:
             if validator.fits(value):
-                return
-            small = len(msgspec.json.encode(value)) <= limits.all_errors_input
-            problems = validator.problems(value, limits.max_errors if small else 1)
+                return value
+            meant: dict[str, Any] = validator.meant(value)
+            if meant is not value and validator.fits(meant):
+                return meant
+            small = len(msgspec.json.encode(meant)) <= limits.all_errors_input
+            problems = validator.problems(meant, limits.max_errors if small else 1)
         except (ValueError, TypeError, RecursionError):
             raise InvalidArguments.at(ROOT, "expected JSON: it holds what JSON cannot, or is nested too deeply") from None
         raise self._invalid(problems or [((), "does not fit its schema")], below_name=validator is self._annotations_validator)

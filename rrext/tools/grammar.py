@@ -127,11 +127,11 @@ class Grammar:
 
     def _dict(self, args: tuple[Any, ...], hint: Any) -> Form:
         if not args:
-            return Form({"type": "object"}, {"object"})
+            return Form({"type": "object", "additionalProperties": True}, {"object"})
         if args[0] is not str:
             raise UnsupportedType(f"{type_name(hint)} has keys that are no str: the keys of a JSON object are strings")
         item = self.form(args[1])
-        schema = {"type": "object", "additionalProperties": item.schema} if item.schema else {"type": "object"}
+        schema: dict[str, Any] = {"type": "object", "additionalProperties": item.schema or True}
         inner = item.convert
         if inner is None:
             return Form(schema, {"object"})
@@ -153,7 +153,7 @@ class Grammar:
 
 
 def _list(item: Form) -> Form:
-    schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
+    schema: dict[str, Any] = {"type": "array", "items": item.schema}  # models refuse an array without `items`
     inner, exact = item.convert, item.exact
     if inner is None:
         return Form(schema, {"array"})

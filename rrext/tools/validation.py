@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rrext.errors import near_matches
 from rrext.limits import MAX_LISTED_NAMES, MAX_QUOTED_NAME
+
+if TYPE_CHECKING:
+    from rrext.tools.strict_input import StrictReader
 
 Problem = tuple[tuple[str | int, ...], str]
 """The path in the value, step by step, and a sentence."""
@@ -29,17 +32,26 @@ class SchemaValidator:
     With `content=False`, `fits` does not check base64; `problems` always does.
     """
 
-    __slots__ = ("_content", "_schema", "fits")
+    __slots__ = ("_content", "_reader", "_schema", "fits")
 
     def __init__(self, schema: Mapping[str, Any], *, content: bool = True) -> None:
         self._schema = schema
         self._content = content
+        self._reader: StrictReader | None = None
         self.fits: Callable[[Any], bool] = self._first_fits
         """Whether a value fits the schema. Raises `ValueError` or `TypeError` for a value that is not JSON."""
 
     def compile(self) -> None:
         """Compile the schema; an unusable one raises `InvalidSchema`."""
         self.fits = self._compiled(content=self._content).is_valid
+
+    def meant(self, value: Any) -> Any:
+        """The value that one in the form of strict function calling means, see `StrictReader`."""
+        if self._reader is None:
+            from rrext.tools.strict_input import StrictReader
+
+            self._reader = StrictReader(self._schema)
+        return self._reader.read(value)
 
     def problems(self, value: Any, limit: int) -> list[Problem]:
         """The problems of a value that does not fit, at most `limit`."""

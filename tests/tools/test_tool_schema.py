@@ -159,10 +159,10 @@ HERE = Place("x")
         (datetime, {"type": "string", "format": "date-time"}),
         (UUID, {"type": "string", "format": "uuid"}),
         (Decimal, {"type": "string", "format": "decimal", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}),
-        (list, {"type": "array"}),
+        (list, {"type": "array", "items": {}}),
         (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
-        (dict, {"type": "object"}),
-        (dict[str, Any], {"type": "object"}),
+        (dict, {"type": "object", "additionalProperties": True}),
+        (dict[str, Any], {"type": "object", "additionalProperties": True}),
         (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
         (

@@ -59,6 +59,16 @@ def same(left: Any, right: Any) -> bool:
     return left == right
 
 
+def is_in_strict_form(value: Any) -> bool:
+    """Whether a value has a null in an object, or JSON text of an object: strict function calling sends them, so calls accept
+    them where the schema does not."""
+    if isinstance(value, dict):
+        return None in value.values() or any(map(is_in_strict_form, value.values()))
+    if isinstance(value, list):
+        return any(map(is_in_strict_form, value))
+    return isinstance(value, str) and value.strip().startswith("{")
+
+
 @settings(max_examples=4 * settings().max_examples)
 @given(st.data())
 def test_schema_structurer_and_oracle_agree(data: st.DataObject) -> None:
@@ -71,6 +81,8 @@ def test_schema_structurer_and_oracle_agree(data: st.DataObject) -> None:
             wanted = expected(hint, value)
         except Refused:
             assert not accepts(schema, {"x": value}), "the schema takes what the type does not"
+            if is_in_strict_form(value):
+                continue
             with pytest.raises(InvalidArguments) as caught:
                 spec.structure(None, {"x": value}, DEFAULTS)
             paths = [problem["path"] for problem in caught.value.data["errors"]]

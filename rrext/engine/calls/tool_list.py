@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.tool_run import ToolRun
@@ -17,6 +18,9 @@ from rrext.tools.decorator import ToolDefinitionError
 
 log: Final = logging.getLogger("rrext.engine")
 
+Shape: TypeAlias = Callable[[Route, dict[str, Any]], dict[str, Any]]
+"""Makes the entry of a list from a tool and its description."""
+
 
 class ToolList:
     """Lists the tools of a pipeline for one caller."""
@@ -28,29 +32,29 @@ class ToolList:
         """Add near matches to a not-found error, among the tools that this caller may see."""
         visible = self._visible(call, task)
         if isinstance(error, NodeNotFound):
-            return NodeNotFound.near(error.message, node_id or "", [owner for owner, _ in visible])
-        here = [name for owner, name in visible if not node_id or owner == node_id]
-        elsewhere = [owner for owner, name in visible if name == tool]
+            return NodeNotFound.near(error.message, node_id or "", [route.component.id for route in visible])
+        here = [name for route in visible if not node_id or route.component.id == node_id for name in _names_of(route)]
+        elsewhere = [route.component.id for route in visible if tool in _names_of(route)]
         if node_id and elsewhere:
             hint = f'Node "{elsewhere[0]}" has a tool of that name.'
             return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
         return ToolNotFound.near(f"{error.message}.", tool, here)
 
-    def _visible(self, call: Call, task: Task) -> list[tuple[str, str]]:
-        """List the (node, tool) pairs that this caller may call now, in chain order, without waiting for a component.
+    def _visible(self, call: Call, task: Task) -> list[Route]:
+        """List the tools that this caller may call now, in chain order, without waiting for a component.
 
         A component that is not set up cannot tell whether its conditional tools are available: they are left out. The
         node objects made here are discarded.
         """
         lease = Lease(task, Place.free())
-        found: list[tuple[str, str]] = []
+        found: list[Route] = []
         for route in task.tools_of(None):
             component = route.component
             if component.blocked is not None or component.failure is not None:
                 continue
             can_be_asked = component.ready or not route.spec.has_predicate
             if can_be_asked and self._is_usable(call, task, route, lease):
-                found.append((component.id, route.spec.name))
+                found.append(route)
         return found
 
     def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
@@ -61,12 +65,14 @@ class ToolList:
             log.warning("%s %s cannot be used", call.name, route.label, exc_info=True)
             return False
 
-    async def listing(self, call: Call, task: Task, node_id: str | None) -> dict[str, Any]:
+    async def listing(self, call: Call, task: Task, node_id: str | None, format: str | None = None) -> dict[str, Any]:
         """The body of the answer to `tools`: descriptors of the tools that this caller may call now, in chain order.
 
         A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
-        in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`.
+        in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`,
+        and `InvalidArguments` for a format that `rrext.tools.export` does not have.
         """
+        shape = _native if format is None else _exporting(format)
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []
         undescribed: list[dict[str, Any]] = []
@@ -78,7 +84,7 @@ class ToolList:
                     continue
                 if self._is_usable(call, task, route, lease):
                     try:
-                        found.append({"nodeId": route.component.id, **self._described(call, route, lease)})
+                        found.append(self._described(call, route, lease, shape))
                     except RrextError as error:
                         named = {"nodeId": route.component.id, "name": route.spec.name}
                         undescribed.append({**named, "code": error.code, "message": error.message})
@@ -92,11 +98,11 @@ class ToolList:
         except NotFound as error:
             raise self.explain(call, task, error, "", node_id) from None
 
-    def _described(self, call: Call, route: Route, lease: Lease) -> dict[str, Any]:
+    def _described(self, call: Call, route: Route, lease: Lease, shape: Shape) -> dict[str, Any]:
         """The descriptor of a tool. Raises `RrextError` if its node's code cannot give one."""
         component, name = route.component, route.spec.name
         try:
-            return route.spec.describe(lease.objects.object(component.id))
+            return shape(route, route.spec.describe(lease.objects.object(component.id)))
         except ToolDefinitionError as error:  # its text names the tool and the reason
             failures.log.warning(
                 "%s %s cannot be described: %s", call.name, route.label, error.message, exc_info=error.__cause__
@@ -109,3 +115,24 @@ class ToolList:
                 error, what=what, node_id=component.id, tool=name, request=call.name, trusted=trusted, limits=limits
             )
             raise failure from error
+
+
+def _names_of(route: Route) -> tuple[str, ...]:
+    """The names under which a tool can be called."""
+    return tuple(dict.fromkeys((route.spec.name, route.exported_name)))
+
+
+def _native(route: Route, described: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeId": route.component.id, **described}
+
+
+def _exporting(format: str) -> Shape:
+    """The shape of a tool in a format. Raises `InvalidArguments` for an unknown one."""
+    from rrext.tools.export import ExportedTool, exporter
+
+    export = exporter(format)
+
+    def exported(route: Route, described: dict[str, Any]) -> dict[str, Any]:
+        return export(ExportedTool(route.exported_name, route.component.id, described, route.spec.chunks_described))
+
+    return exported

@@ -31,9 +31,10 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
 
 
 class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
-    """List the tools that this caller may call now. → `{tools}`"""
+    """List the tools that this caller may call now, in the format of a vendor if one is given. → `{tools}`"""
 
     node_id: str | None = None
+    format: str | None = None
 
 
 class Open(Operation, frozen=True, kw_only=True, rename="camel"):

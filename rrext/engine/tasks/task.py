@@ -32,14 +32,15 @@ class Route:
     `quick_alone` says the same for times without other waiting requests, as for a tool that queries a database nearby.
     `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
     says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
-    with it.
+    with it. `exported_name` is unique in the pipeline.
     """
 
-    __slots__ = ("component", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
+    __slots__ = ("component", "exported_name", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
 
     def __init__(self, component: Component, spec: ToolSpec) -> None:
         self.component = component
         self.spec = spec
+        self.exported_name = spec.name
         self.label = f"{component.id}.{spec.name}"
         self.trail = (self.label,)
         self.quick = self.quick_alone = False
@@ -119,6 +120,13 @@ class Task:
         self._broadcast: dict[str, list[Route]] = {}
         for (_, name), route in self._routes.items():
             self._broadcast.setdefault(name, []).append(route)
+        if len(self._broadcast) < len(self._routes):
+            from rrext.tools.names import exported_names
+
+            for key, name in exported_names(self._routes).items():
+                route = self._routes[key]
+                route.exported_name = name
+                self._broadcast.setdefault(name, [route])
 
     @property
     def key(self) -> tuple[str | None, str, str]:
@@ -164,17 +172,18 @@ class Task:
     def route(self, node_id: str | None, tool: str) -> list[Route]:
         """Find the owners of a tool in chain order: one with a node id, all without.
 
-        Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain` adds them), `InvalidArguments` for an
-        empty name.
+        An exported name means the tool of its node. Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain`
+        adds them), `InvalidArguments` for an empty name.
         """
+        routes = self._broadcast.get(tool)
         if node_id:
             found = self._routes.get((node_id, tool))
             if found is not None:
                 return [found]
-        else:
-            routes = self._broadcast.get(tool)
-            if routes is not None:
+            if routes is not None and routes[0].exported_name == tool and routes[0].component.id == node_id:
                 return routes
+        elif routes is not None:
+            return routes
         name = tool.strip()
         if not name:
             raise InvalidArguments(

@@ -187,7 +187,7 @@ def _is_exact(item: Any, schema: Mapping[str, Any]) -> bool:
     if kind in _EXACT:
         return type(item) in _EXACT[kind] and _SAYS_NOTHING.issuperset(schema)
     if kind == "object" and type(item) is dict:
-        return not item and _SAYS_NOTHING.issuperset(schema)
+        return not item and _SAYS_NOTHING.union(("additionalProperties",)).issuperset(schema)
     if kind == "array" and type(item) is list and _SAYS_NOTHING.union(("items",)).issuperset(schema):
         inner = schema.get("items", {})
         return isinstance(inner, dict) and all(_is_exact(entry, inner) for entry in item)

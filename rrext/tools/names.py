@@ -1,0 +1,61 @@
+"""Names of tools in a whole pipeline: unique, in the characters and the length that every vendor of models accepts.
+
+A name has segments that `__` joins, such as the node and the tool. A segment in the form `[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*` stands
+as it is, so that the segments can be read from the name. Other segments, and names over 64 characters, are cut to this form and
+end in a hash; such a name is understood through the table that made it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from rrext.limits import MAX_EXPORTED_NAME, NAME_HASH_DIGITS
+
+SEPARATOR: Final = "__"
+_SEGMENT: Final = re.compile(r"[a-zA-Z0-9-]+(?:_[a-zA-Z0-9-]+)*")
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9-]+")
+
+NodeTool = tuple[str, str]
+"""The id of a node, and the name of one of its tools."""
+
+
+def joined_name(*segments: str) -> str:
+    """One name for several segments: `db_1__query` for `db_1` and `query`."""
+    name = SEPARATOR.join(segments)
+    if len(name) <= MAX_EXPORTED_NAME and all(map(_SEGMENT.fullmatch, segments)):
+        return name
+    return _hashed(segments, 0)
+
+
+def exported_names(tools: Iterable[NodeTool]) -> dict[NodeTool, str]:
+    """A name for each tool of a pipeline, different from all others: its own, or `node__tool` if several nodes have the tool.
+
+    No exported name is the own name of another tool, which calls without a node mean.
+    """
+    listed = list(tools)
+    owners: dict[str, int] = {}
+    for _, tool in listed:
+        owners[tool] = owners.get(tool, 0) + 1
+    taken = set(owners)
+    names: dict[NodeTool, str] = {}
+    for node, tool in listed:
+        name = tool
+        if owners[tool] > 1:
+            name, attempt = joined_name(node, tool), 0
+            while name in taken:
+                name, attempt = _hashed((node, tool), attempt), attempt + 1
+        taken.add(name)
+        names[node, tool] = name
+    return names
+
+
+def _hashed(segments: Iterable[str], attempt: int) -> str:
+    """The beginning of a name with a hash of its segments; `attempt` makes another one."""
+    from hashlib import sha256
+
+    written = [_FOREIGN.sub("_", segment).strip("_") for segment in segments]
+    digest = sha256(repr((attempt, *segments)).encode("utf-8", "surrogatepass")).hexdigest()[:NAME_HASH_DIGITS]
+    head = SEPARATOR.join(filter(None, written))[: MAX_EXPORTED_NAME - NAME_HASH_DIGITS - len(SEPARATOR)].rstrip("_-")
+    return SEPARATOR.join(filter(None, (head, digest)))
