@@ -86,7 +86,8 @@ PROMISES: dict[str, str] = {
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"
     ),
     "tool:null:absent": (
-        "`null` for an optional parameter or property is its absence, unless its own type takes null; input that fits pays nothing"
+        "`null` for an optional parameter or property is its absence, unless its own type takes null; "
+        "input that fits pays nothing"
     ),
     "tool:formats:accepted": (
         "Tools in a vendor's format keep its documented rules, and a call accepts what their strict schemas accept"

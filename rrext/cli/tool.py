@@ -155,9 +155,12 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
 
 async def _input_schema(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     """The input schema of the tool that the call reaches; an empty one if there is none, as the call itself will say."""
-    body, _ = await pipeline.ask(ListTools(node_id=args.node or None))
-    found = (tool["inputSchema"] for tool in msgspec.json.decode(body)["tools"] if tool["name"] == args.tool)
-    return next(found, {})
+    for format in (None, "mcp"):  # own names, then exported ones
+        body, _ = await pipeline.ask(ListTools(node_id=args.node or None, format=format))
+        for tool in msgspec.json.decode(body)["tools"]:
+            if tool["name"] == args.tool:
+                return tool["inputSchema"]
+    return {}
 
 
 def call_timeout(text: str) -> float:

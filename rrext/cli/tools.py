@@ -25,6 +25,7 @@ EXAMPLE = """examples:
   rrext tools pipeline.pipe
   rrext tools --at unix:/tmp/rrext.sock
   rrext tools pipeline.pipe --node files_1 --json | jq -r '.tools[].name'
+  rrext tools pipeline.pipe --format openai-strict > tools.json
 
 Nodes are set up, because only then it is known which of their tools can be called; why one cannot is said on stderr,
 or in the log of the server.
@@ -47,6 +48,11 @@ def add_parser(commands: Any, *, at: bool) -> None:
     add_source(parser, at=at)
     parser.add_argument("--node", metavar="ID", help="the tools of this node alone")
     parser.add_argument("--json", action="store_true", help="{tools: […]} with whole descriptions and schemas")
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        help="{tools: […]} for a model: openai, openai-strict, anthropic or mcp; `rrext tool` accepts their names",
+    )
     if not at:
         add_pipeline_options(parser)
     parser.set_defaults(run=run)
@@ -63,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) -> int:
     try:
-        body, _ = await pipeline.ask(ListTools(node_id=args.node))
+        body, _ = await pipeline.ask(ListTools(node_id=args.node, format=args.format))
     except RrextError as error:
+        error.message = error.message.replace("/format:", "--format:", 1)
         print_error(error)
         return EXIT_USAGE
     for failure in pipeline.setup_failures():
@@ -75,7 +82,7 @@ async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         about = f'tool "{tool["name"]}" of node "{tool["nodeId"]}" is not listed'
         print(printable(f"rrext: {about}: {tool['message']} [{tool['code']}]"), file=sys.stderr)
     code = EXIT_FAILED if undescribed else EXIT_DONE
-    if args.json:
+    if args.json or args.format is not None:
         results.write_line(msgspec.json.format(body, indent=2) if results.is_terminal else body)
         return code
     if not tools:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import anyio
 from anyio.abc import ByteStream
@@ -20,18 +20,16 @@ from rrext.client.launch import Launch, serve_command, server_env
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
+from rrext.client.question import QUESTION_TYPE, question_content
 from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
-from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool
+from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.version import __version__
-from rrext.wire.codec import encode
-
-QUESTION_TYPE = "application/rocketride-question"
 
 
 class Client:
@@ -290,11 +288,7 @@ class Client:
 
         A text becomes a question with that text; an object is sent as it is.
         """
-        asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
-        try:
-            content = encode(asked)
-        except ValueError as error:
-            raise UsageError(f"the question is not JSON: {error}") from error
+        content = question_content(question)
         about = {"name": f"Question {next(self._questions)}"}
         async with self.pipe(token=token, objinfo=about, mimetype=QUESTION_TYPE) as pipe:
             await pipe.write(content)
@@ -330,45 +324,13 @@ class Client:
         return result_of(await call)
 
     @overload
-    async def tools(
-        self,
-        *,
-        token: str | None = None,
-        node_id: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        format: None = None,
-    ) -> list[Body]: ...
-
+    async def tools(self, *, format: None = None, **which: Unpack[WhichTools]) -> list[Body]: ...
     @overload
-    async def tools(
-        self,
-        *,
-        token: str | None = None,
-        node_id: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        format: OpenAIFormat,
-    ) -> list[OpenAITool]: ...
-
+    async def tools(self, *, format: OpenAIFormat, **which: Unpack[WhichTools]) -> list[OpenAITool]: ...
     @overload
-    async def tools(
-        self,
-        *,
-        token: str | None = None,
-        node_id: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        format: Literal["anthropic"],
-    ) -> list[AnthropicTool]: ...
-
+    async def tools(self, *, format: Literal["anthropic"], **which: Unpack[WhichTools]) -> list[AnthropicTool]: ...
     @overload
-    async def tools(
-        self,
-        *,
-        token: str | None = None,
-        node_id: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        format: Literal["mcp"],
-    ) -> list[McpTool]: ...
-
+    async def tools(self, *, format: Literal["mcp"], **which: Unpack[WhichTools]) -> list[McpTool]: ...
     async def tools(
         self,
         *,
@@ -377,7 +339,7 @@ class Client:
         context: Mapping[str, Any] | None = None,
         format: str | None = None,
     ) -> Any:
-        """The tools that may be called now: `{nodeId, name, description, inputSchema, …}` each.
+        """The tools that may be called now, of `node_id` if given: `{nodeId, name, description, inputSchema, …}` each.
 
         With `format` they are entries for the requests of a model's vendor, or for MCP. Their names are unique in the
         pipeline, and `tool` accepts them.

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 OpenAIFormat: TypeAlias = Literal["openai", "openai-strict"]
 
 Schema: TypeAlias = dict[str, Any]
+
+
+class WhichTools(TypedDict, total=False):
+    """Which tools `Client.tools` lists; `context` stands in for the client's."""
+
+    token: str | None
+    node_id: str | None
+    context: Mapping[str, Any] | None
 
 
 class OpenAIFunction(TypedDict):

@@ -1,8 +1,8 @@
 """Names of tools in a whole pipeline: unique, in the characters and the length that every vendor of models accepts.
 
-A name has segments that `__` joins, such as the node and the tool. A segment in the form `[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*` stands
-as it is, so that the segments can be read from the name. Other segments, and names over 64 characters, are cut to this form and
-end in a hash; such a name is understood through the table that made it.
+A name has segments that `__` joins, such as the node and the tool. A segment in the form `[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*`
+stands as it is, so that the segments can be read from the name. Other segments, and names over 64 characters, are cut to this
+form and end in a hash; such a name is understood through the table that made it.
 """
 
 from __future__ import annotations

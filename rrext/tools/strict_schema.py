@@ -1,8 +1,8 @@
 """Schemas of inputs in the subset of JSON Schema that strict function calling accepts.
 
 There every object is closed and requires all its properties. An optional property becomes nullable; the JSON text of an object
-stands for an open object; `Any` becomes text, number, boolean, null, or an array of these. `rrext.tools.strict_input` reads such
-input. Keywords outside the subset are left out, so the call may still refuse a value.
+stands for an open object; `Any` becomes text, number, boolean, null, or an array of these. `rrext.tools.strict_input` reads
+such input. Keywords outside the subset are left out, so the call may still refuse a value.
 """
 
 from __future__ import annotations

@@ -45,6 +45,30 @@ def test_the_tools_of_one_node_alone(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert len(here(capfd, "tools", path, "--json", "--nodes", NODES).value["tools"]) == 2 * len(listed)
 
 
+def test_a_format_has_the_tools_for_a_model_and_calls_accept_their_names(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = [component(name, "lending", control="w") for name in ("a", "b")]
+    path = pipeline(tmp_path, component("w", "webhook"), *parts)
+    listed = here(capfd, "tools", path, "--format", "openai-strict", "--nodes", NODES).value["tools"]
+    assert listed[0].keys() == {"type", "function"}
+    own = here(capfd, "tools", path, "--json", "--nodes", NODES).value["tools"]
+    assert [tool["function"]["name"] for tool in listed] == [f"{tool['nodeId']}__{tool['name']}" for tool in own]
+
+
+def test_words_for_an_exported_name_have_the_types_of_its_schema(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    databases = [component(name, "db_sqlite", control="w", path=f"{name}.db", create=True) for name in ("a", "b")]
+    path = pipeline(tmp_path, component("w", "webhook"), *databases)
+    done = here(capfd, "tool", path, "b__query", "sql=select $1 as n", "params=[7]", "limit=1", "--json")
+    assert done.value["rows"] == [{"n": 7}]
+
+
+def test_an_unknown_format_names_the_near_one(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, "tools", FILES, "--format", "antropic")
+    assert (done.code, done.out) == (2, b"")
+    assert '--format: unknown format "antropic"; did you mean "anthropic"?' in done.err
+
+
 def test_an_unknown_node_names_near_ones(capfd: pytest.CaptureFixture[str]) -> None:
     done = here(capfd, "tools", FILES, "--node", "files")
     assert (done.code, done.out) == (2, b"")

@@ -55,6 +55,9 @@ class Span(NamedTuple):
     end: int = 9
 
 
+FIRST = Span(1)
+
+
 class Colour(Enum):
     RED = "red"
     BLUE = "blue"
@@ -78,7 +81,7 @@ def awkward(
     many: tuple[Place, ...] = (),
     day: date | None = None,
     maybe: dict[str, Any] | None = None,
-    span: Span = Span(1),
+    span: Span = FIRST,
     depth: Annotated[int, msgspec.Meta(ge=1, le=5, description="How deep.")] = 3,
     mode: Literal["fast", "slow", 3, None] = "fast",
     flag: bool = True,

@@ -61,8 +61,11 @@ RULES = {
 }
 
 _STRICT_KEYWORDS = frozenset(
-    """type properties required additionalProperties items anyOf enum const $ref $defs description title pattern format
-    multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems""".split()
+    {
+        *("type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const", "$ref", "$defs"),
+        *("description", "title", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum"),
+        *("exclusiveMaximum", "minItems", "maxItems"),
+    }
 )
 _STRICT_TYPES = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
 _STRICT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
