@@ -68,15 +68,9 @@ class ToolList:
     async def listing(self, call: Call, task: Task, node_id: str | None, format: str | None = None) -> dict[str, Any]:
         """The body of the answer to `tools`: descriptors of the tools that this caller may call now, in chain order.
 
-        <<<<<<< HEAD
-                A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
-                in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`,
-                and `InvalidArguments` for a format that `rrext.tools.export` does not have.
-        =======
-                A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described is
-                left out, because it could not be called and must not hide the others. `format` is one of `rrext.tools.export`;
-                `InvalidArguments` for another one.
-        >>>>>>> 22f5dfa (rrext tools --format and Client.tools(format=…) give tools for a model's request, with a type for each vendor)
+        A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
+        in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`,
+        and `InvalidArguments` for a format that `rrext.tools.export` does not have.
         """
         shape = _native if format is None else _exporting(format)
         lease = Lease(task, Place.free())
