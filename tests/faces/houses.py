@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -238,6 +239,12 @@ class StandingServer:
 STANDING = StandingServer()
 
 
+@cache
+def catalog() -> Catalog:
+    """The nodes of this folder, for all engines: what a node keeps between calls has a name that a test gives."""
+    return Catalog(node for file in NODES for node in load_nodes(str(file)))
+
+
 @asynccontextmanager
 async def _reading(channel: Channel, way: Way, reading: bool) -> AsyncIterator[WireLine]:
     line = WireLine(channel, ClientConnection(ContentLength(RECEIVED), way.dialect, RECEIVED))
@@ -282,7 +289,7 @@ async def open_house(
         return
     moved = ManualClock() if clock else None
     engine = LocalEngine(
-        catalog=Catalog(node for file in NODES for node in load_nodes(str(file))),
+        catalog=catalog(),
         environment=Environment(env),
         limits=msgspec.structs.replace(DEFAULTS, **limits),
         clock=moved,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-_ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+_ROW: Final = re.compile(r"\| `(\w+)` \|")
 
 
 class Manual:
@@ -18,8 +18,8 @@ class Manual:
         candidates = [path] if path is not None else [package / "protocol.md", package.parent / "protocol.md"]
         found = next((candidate for candidate in candidates if candidate.is_file()), None)
         self._uri = None if found is None else found.as_uri()
-        text = "" if found is None else found.read_text(encoding="utf-8")
-        self._lines = {match[1]: text.count("\n", 0, match.start()) + 1 for match in _ROW.finditer(text)}
+        lines = () if found is None else found.read_text(encoding="utf-8").split("\n")
+        self._lines = {match[1]: number for number, line in enumerate(lines, 1) if (match := _ROW.match(line)) is not None}
 
     def link(self, code: str) -> str | None:
         """The URI of the line about a code, or None."""

@@ -16,6 +16,8 @@ from pathlib import Path
 USER = "root"
 PASSWORD = "a-secret-of-the-tests"
 DATABASE = "graph"
+JVM_ARGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""A server of a few seconds does not live long enough to earn what optimising compilers and collectors with threads cost."""
 
 
 class BoltServer:
@@ -100,7 +102,7 @@ def main(folder: str, bolt_port: str, http_port: str) -> None:
             "bolt_port": int(bolt_port),
             "server_databaseDirectory": os.path.join(folder, "databases"),
         },
-        jvm_kwargs={"heap_size": "512m"},
+        jvm_kwargs={"heap_size": "512m", "jvm_args": " ".join(JVM_ARGS)},
     )
     server.start()
     if not os.path.exists(os.path.join(folder, "databases", DATABASE)):
