@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.nodes.databases.words import words
 
 FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
 """The reason for a driver's failure.
@@ -35,12 +36,24 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class QueryLanguage(msgspec.Struct, frozen=True):
-    """The words in which errors speak of statements: the language, its error code, the argument, and the database."""
+    """The words in which errors speak of statements: the language, its error code, the argument, and the database.
+
+    For the replies of language models: `fences` are names of its blocks of code, `beginnings` first words of its statements,
+    and `form` tells a model what a query is.
+    """
 
     name: str
     code: str
     path: str
     database: str
+    fences: frozenset[str]
+    beginnings: frozenset[str]
+    form: str
+
+    @property
+    def key(self) -> str:
+        """The key of a statement in answers."""
+        return self.name.lower()
 
     def error(self, failure: Failure) -> RrextError:
         """The error that a caller gets for a driver's failure."""
@@ -54,5 +67,21 @@ class QueryLanguage(msgspec.Struct, frozen=True):
         return ToolError(message, code=_CODES.get(failure.kind, self.code), hint=failure.hint)
 
 
-SQL: Final = QueryLanguage("SQL", "sql_failed", "/input/sql", "The database")
-CYPHER: Final = QueryLanguage("Cypher", "cypher_failed", "/input/query", "The graph database")
+SQL: Final = QueryLanguage(
+    "SQL",
+    "sql_failed",
+    "/input/sql",
+    "The database",
+    words("sql sqlite duckdb postgres postgresql mysql mariadb"),
+    words("select with values from"),
+    "a single SELECT (WITH is fine)",
+)
+CYPHER: Final = QueryLanguage(
+    "Cypher",
+    "cypher_failed",
+    "/input/query",
+    "The graph database",
+    words("cypher"),
+    words("match optional with unwind call return show create merge"),
+    "MATCH, WHERE, WITH, UNWIND, CALL subqueries and RETURN",
+)

@@ -15,6 +15,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
 from rrext.nodes.databases.markdown import markdown_table
+from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound
 from rrext.nodes.llm.limits import DATA_ROWS
@@ -106,8 +107,8 @@ class DatabaseNode(Node):
 
     # questions
 
-    def answer(self, question: str, limit: int, ctx: ToolContext) -> dict[str, Any]:
-        """The answer of `get_data`."""
+    def asked(self, question: str, ctx: ToolContext) -> DatabaseQuestion:
+        """The parts of a question that the kind of database knows."""
         raise NotImplementedError
 
     @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
@@ -122,11 +123,12 @@ class DatabaseNode(Node):
         Args:
             limit: Rows at most.
         """
-        return self.answer(question, limit, ctx)
+        return self.asked(question, ctx).data(self, ctx, question, limit)
 
     def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
         """Rows as a Markdown table on `table` and `text`; on `answers` the same, or the rows if it expects JSON."""
-        found = self.answer(question_text(question), DATA_ROWS, ctx)
+        text = question_text(question)
+        found = self.asked(text, ctx).data(self, ctx, text, DATA_ROWS)
         text = markdown_table(found["columns"], found["rows"]) if found["valid"] else found["answer"]
         if found["valid"]:
             self.emit("table", text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rrext.errors import RrextError, ToolError
 
 
@@ -21,15 +19,3 @@ def session_is_over(error: RrextError) -> None:
     """Add to the error of a statement that it ended the transaction of its session."""
     error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
     error.data["session"] = "over"
-
-
-def model_answer(found: dict[str, Any], language: str, statement: str, limit: int) -> dict[str, Any]:
-    """The answer of `get_data`: the rows of `found`, the statement that a model wrote, and the limit of rows."""
-    return {
-        "valid": True,
-        "columns": found["columns"],
-        "rows": found["rows"],
-        language: statement,
-        "row_limit": limit,
-        "truncated": found["truncated"],
-    }

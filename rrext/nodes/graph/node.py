@@ -10,13 +10,14 @@ import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.node import ALLOW_EXECUTE, MODEL_BOUND, READS, WRITES, DatabaseNode, Mode, Question
+from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, CypherCall
 from rrext.nodes.graph.database import Graph, GraphLimits
-from rrext.nodes.graph.questions import Asker
-from rrext.nodes.graph.schema_text import shown_schema
+from rrext.nodes.graph.schema_text import schema_text, shown_schema
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -124,10 +125,22 @@ class GraphNode(DatabaseNode):
         The statement only reads, and the database understands it. A question that no data can answer gives
         `{valid: false, answer}`.
         """
-        return self._asker(ctx).cypher(question).as_json()
+        return self.asked(question, ctx).written(self, ctx, question).as_json(CYPHER)
 
-    def answer(self, question: str, limit: int, ctx: ToolContext) -> dict[str, Any]:
-        return self._asker(ctx).data(question, limit)
+    def asked(self, question: str, ctx: ToolContext) -> DatabaseQuestion:
+        call = CypherCall(self.shared, ctx, self._allowed())
+
+        def check(cypher: str) -> str:
+            call.explain(cypher, {})
+            return call.checked(cypher, {}).text
+
+        return DatabaseQuestion(
+            CYPHER,
+            self.shared.backend.dialect.name,
+            context=lambda: [schema_text(self.shared.schema(ctx)), *filter(None, [self.config.description])],
+            check=check,
+            query=lambda cypher, limit: call.query(cypher, {}, limit),
+        )
 
     # statements of any kind
 
@@ -157,9 +170,6 @@ class GraphNode(DatabaseNode):
 
     def _allowed(self) -> Allowed:
         return self.config.allowed_functions, self.config.allowed_procedures
-
-    def _asker(self, ctx: ToolContext) -> Asker:
-        return Asker(self, self.shared, ctx, CypherCall(self.shared, ctx, self._allowed()), self.config.max_attempts)
 
 
 def _text(query: str | None, sql: str | None) -> str:

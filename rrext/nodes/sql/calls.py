@@ -57,6 +57,14 @@ class SqlCall:
             **_said(result),
         }
 
+    def checked(self, sql: str) -> str:
+        """The query, if it only reads and the database can plan it."""
+        statement = self._database.gate.read_only(sql)
+        if statement.kind != "select":
+            raise InvalidArguments.at("/input/sql", "expected a query that gives data, as SELECT")
+        self.query(statement.sql, (), 1, explain=True)
+        return statement.sql
+
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
         """Stream chunks of rows of a statement that only reads, then `{columns, types, row_count}` and `warnings` if any."""
         statement = self._database.gate.read_only(sql)

@@ -10,14 +10,16 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.node import ALLOW_EXECUTE, MODEL_BOUND, READS, WRITES, DatabaseNode, Mode, Question
+from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.row_import import insert_rows
+from rrext.nodes.sql.schema_text import schema_text
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -129,10 +131,17 @@ class SqlNode(DatabaseNode):
 
         The statement only reads, and the database accepts it. If the question needs no data: `{answer, valid: false}`.
         """
-        return sql_for(self, self.shared, ctx, question, self.config.max_attempts).as_json()
+        return self.asked(question, ctx).written(self, ctx, question).as_json(SQL)
 
-    def answer(self, question: str, limit: int, ctx: ToolContext) -> dict[str, Any]:
-        return data_for(self, self.shared, ctx, question, limit, self.config.max_attempts)
+    def asked(self, question: str, ctx: ToolContext) -> DatabaseQuestion:
+        call = SqlCall(self.shared, ctx, "object")
+        return DatabaseQuestion(
+            SQL,
+            self.sql_dialect.name,
+            context=lambda: [schema_text(self.shared.schema(ctx), question)],
+            check=call.checked,
+            query=lambda sql, limit: call.query(sql, (), limit, explain=False),
+        )
 
     def write_answers(self, answer: dict[str, Any], ctx: ToolContext) -> None:
         """Insert the rows of an answer; all of them or none."""

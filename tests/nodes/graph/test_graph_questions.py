@@ -10,14 +10,16 @@ import pytest
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, Unavailable
+from rrext.nodes.base.node import Node
 from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.testing import open_pipeline
+from rrext.tools.decorator import tool_function
 
 OLDEST = "MATCH (p:Person) RETURN p.name AS name ORDER BY p.born LIMIT 1"
 
 
 @asynccontextmanager
-async def asking(graph: GraphWorld, *script: tuple[str, Any]) -> AsyncIterator[Tools]:
+async def asking(graph: GraphWorld, *script: tuple[str, Any], model: dict[str, Any] | None = None) -> AsyncIterator[Tools]:
     """A pipeline around the graph: a chat in front, a model that knows its script, and a response behind."""
     async with graph.open():
         pass
@@ -36,6 +38,7 @@ async def asking(graph: GraphWorld, *script: tuple[str, Any]) -> AsyncIterator[T
                 "id": "model",
                 "provider": "llm_scripted",
                 "config": {"script": [{"match": match, "answer": answer} for match, answer in script]},
+                **(model or {}),
                 "control": [{"classType": "llm", "from": "graph"}],
             },
             {
@@ -46,7 +49,7 @@ async def asking(graph: GraphWorld, *script: tuple[str, Any]) -> AsyncIterator[T
             },
         ],
     }
-    async with open_pipeline(pipeline) as client:
+    async with open_pipeline(pipeline, nodes=[ListeningModel]) as client:
         yield Tools(client)
 
 
@@ -58,9 +61,25 @@ async def test_a_question_becomes_cypher_and_data(graph: GraphWorld) -> None:
     assert (found["valid"], found["cypher"], found["row_limit"], found["truncated"]) == (True, OLDEST, 250, False)
 
 
-async def test_the_model_is_told_the_schema(graph: GraphWorld) -> None:
-    async with asking(graph, ("*(:Person)-[:KNOWS {since: *}]->(:Person)*", OLDEST)) as tools:
-        assert (await tools("get_cypher", question="Who is the oldest?"))["valid"]
+class ListeningModel(Node):
+    """Answers what it was told."""
+
+    provider = "llm_listening"
+    title = "Listening"
+    class_types = ("llm",)
+
+    @tool_function(group="llm")
+    def ask(self, question: dict[str, Any], expectJson: bool = False) -> dict[str, Any]:
+        """Answer the question itself."""
+        return {"answer": {"answer": str(question)}}
+
+
+async def test_the_model_is_told_the_schema_and_the_description(graph: GraphWorld) -> None:
+    graph.config["description"] = "Who knows whom."
+    async with asking(graph, model={"provider": "llm_listening", "config": {}}) as tools:
+        told = (await tools("get_cypher", question="Who is the oldest?"))["answer"]
+    assert "(:Person)-[:KNOWS {since: " in told
+    assert "Who knows whom." in told
 
 
 @pytest.mark.parametrize(
@@ -69,11 +88,10 @@ async def test_the_model_is_told_the_schema(graph: GraphWorld) -> None:
         "MATCH (p:Person) DETACH DELETE p",
         "MATCH (p:Person RETURN p",
         "MATCH (p:Person) RETURN nobody.name",
-        "I would look at the people.",
     ],
 )
 async def test_what_is_wrong_is_written_anew_with_the_reason(graph: GraphWorld, wrong: str) -> None:
-    async with asking(graph, ("*That was refused: *", OLDEST), ("*", wrong)) as tools:
+    async with asking(graph, ("*was refused: *", OLDEST), ("*", wrong)) as tools:
         found = await tools("get_data", question="Who is the oldest?")
         assert found["rows"] == [{"name": "Charles"}]
 
@@ -83,14 +101,14 @@ async def test_a_model_that_only_writes_is_stopped_and_fails_the_call(graph: Gra
     async with asking(graph, ("*", wrong)) as tools:
         for tool in ("get_cypher", "get_data"):
             error = await tools.fails(tool, question="Make them younger")
-            assert error.code == "no_valid_cypher"
+            assert error.code == "unsafe_cypher"
             assert error.data["cypher"] == wrong
             assert "SET changes the graph" in error.message
         assert await tools.rows("MATCH (p:Person {born: 1}) RETURN p") == []
 
 
 async def test_a_question_that_no_data_answers_gets_words(graph: GraphWorld) -> None:
-    async with asking(graph, ("*", "NO_DATA: This graph knows people, not the weather.")) as tools:
+    async with asking(graph, ("*", {"answer": "This graph knows people, not the weather."})) as tools:
         answer = {"valid": False, "answer": "This graph knows people, not the weather."}
         assert await tools("get_cypher", question="Will it rain?") == answer
         assert await tools("get_data", question="Will it rain?") == answer
@@ -104,10 +122,10 @@ async def test_a_question_that_is_blank_or_a_whole_document_is_bad_input(graph: 
 
 async def test_a_model_tries_as_often_as_the_settings_say(graph: GraphWorld) -> None:
     graph.config["max_attempts"] = 1
-    async with asking(graph, ("*That was refused: *", OLDEST), ("*", "CREATE (:Person)")) as tools:
+    async with asking(graph, ("*was refused: *", OLDEST), ("*", "CREATE (:Person)")) as tools:
         error = await tools.fails("get_cypher", question="Who?")
-    assert error.code == "no_valid_cypher"
-    assert "in 1 attempt:" in error.message
+    assert error.code == "unsafe_cypher"
+    assert "(1 attempt):" in error.message
 
 
 async def test_without_a_model_the_tools_that_need_one_are_hidden(graph: GraphWorld) -> None:
@@ -127,5 +145,5 @@ async def test_a_question_on_the_lane_is_answered_as_table_text_and_answers(grap
 
 async def test_a_question_that_fails_fails_its_object(graph: GraphWorld) -> None:
     async with asking(graph, ("*", "MATCH (p) DELETE p")) as tools:
-        with pytest.raises(RrextError, match="no valid Cypher"):
+        with pytest.raises(RrextError, match="wrote Cypher that may do more"):
             await tools.client.chat(question={"questions": [{"text": "Who is there?"}]})

@@ -12,10 +12,11 @@ import pytest
 
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolNotFound, Unavailable
+from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.markdown import markdown_table
+from rrext.nodes.databases.questions import WrittenStatement, read_reply
 from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
-from rrext.nodes.sql.questions import QueryReply, read_reply
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 from rrext.nodes.sql.schema_text import schema_text
 from rrext.testing import open_pipeline
@@ -214,26 +215,26 @@ async def test_rows_that_do_not_fit_insert_nothing(path: Path, answer: Any, conf
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ('{"sql": "SELECT 1"}', QueryReply(sql="SELECT 1")),
-        ({"sql": " SELECT 1 "}, QueryReply(sql="SELECT 1")),
-        ('```json\n{"sql": "SELECT 1"}\n```', QueryReply(sql="SELECT 1")),
-        ("```sql\nSELECT 1\n```", QueryReply(sql="SELECT 1")),
-        ("Here it is:\n```\nSELECT 1;\n```\nGood luck.", QueryReply(sql="SELECT 1;")),
-        ("  with a as (select 1) select * from a", QueryReply(sql="with a as (select 1) select * from a")),
-        ('{"answer": "No."}', QueryReply(answer="No.")),
-        ("I select nothing.", QueryReply(answer="I select nothing.")),
-        ("```mermaid\ngraph\n```", QueryReply(answer="```mermaid\ngraph\n```")),
-        ("```sql\nDELETE FROM t\n```", QueryReply(sql="DELETE FROM t")),
+        ('{"sql": "SELECT 1"}', WrittenStatement("SELECT 1")),
+        ({"sql": " SELECT 1 "}, WrittenStatement("SELECT 1")),
+        ('```json\n{"sql": "SELECT 1"}\n```', WrittenStatement("SELECT 1")),
+        ("```sql\nSELECT 1\n```", WrittenStatement("SELECT 1")),
+        ("Here it is:\n```\nSELECT 1;\n```\nGood luck.", WrittenStatement("SELECT 1;")),
+        ("  with a as (select 1) select * from a", WrittenStatement("with a as (select 1) select * from a")),
+        ('{"answer": "No."}', WrittenStatement(answer="No.")),
+        ("I select nothing.", WrittenStatement(answer="I select nothing.")),
+        ("```mermaid\ngraph\n```", WrittenStatement(answer="```mermaid\ngraph\n```")),
+        ("```sql\nDELETE FROM t\n```", WrittenStatement("DELETE FROM t")),
     ],
 )
-def test_a_reply_is_sql_or_an_answer(said: Any, meant: QueryReply) -> None:
-    assert read_reply(said) == meant
+def test_a_reply_is_sql_or_an_answer(said: Any, meant: WrittenStatement) -> None:
+    assert read_reply(said, SQL) == meant
 
 
 @pytest.mark.parametrize("said", ["", "  ", "{}", {"sql": ""}, {"sql": 5}, "```sql\nSELECT 1\n```\nor\n```sql\nSELECT 2\n```"])
 def test_a_reply_that_is_neither_is_an_error(said: Any) -> None:
     with pytest.raises(RrextError) as caught:
-        read_reply(said)
+        read_reply(said, SQL)
     assert caught.value.code == "unclear_answer"
 
 
