@@ -25,6 +25,7 @@ COMMANDS = {
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",
+    "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
     "help": "show the help of a command",
 }

@@ -61,7 +61,16 @@ def add_parser(commands: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
+    add_serving_options(parser)
+    parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
+    parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
+    parser.set_defaults(run=run, connect=None)
+
+
+
+def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
+    """Add the files, as many as `files` says, and the options of a process that serves them."""
+    parser.add_argument("files", nargs=files, metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     add_pipeline_options(parser)
     add_wait_option(parser)
     parser.add_argument(
@@ -80,8 +89,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--drain", type=seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
     )
-    parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
-    parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, at level info")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
     parser.add_argument(
@@ -89,8 +96,6 @@ def add_parser(commands: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="log a line per call, at any level (default: if the level is info or debug)",
     )
-    parser.set_defaults(run=run)
-
 
 def run(args: argparse.Namespace) -> int:
     """Serve; returns an exit code only if serving cannot start: stuck threads and tasks must not delay the end."""
@@ -175,7 +180,7 @@ def _serve_claimed(
 
     async def load() -> ServingProcess | None:
         from rrext.engine.local_engine import LocalEngine
-        from rrext.server.process import ServingProcess
+        from rrext.server.process import ServingProcess, framed_connection
 
         limits = msgspec.structs.replace(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
@@ -202,6 +207,7 @@ def _serve_claimed(
             stdio,
             limits=limits,
             serves_stdio=args.stdio or listener is None,
+            connect_stdio=args.connect or framed_connection,
             listener=listener,
             parent=parent,
             watchdog=watchdog,

@@ -22,7 +22,7 @@ from rrext.limits import LAST_REQUESTS_POLL_INTERVAL, LAST_REQUESTS_TIMEOUT, Lim
 from rrext.server.outbox import Sink
 from rrext.server.session import Session
 from rrext.tools.context import CancelReason
-from rrext.wire.connection import ServerConnection
+from rrext.wire.connection import ServedConnection
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -134,7 +134,7 @@ class Peer:
     def __init__(
         self,
         engine: Engine,
-        connection: ServerConnection,
+        connection: ServedConnection,
         sink: Sink,
         *,
         host: Host,

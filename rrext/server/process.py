@@ -26,9 +26,8 @@ from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
-from rrext.wire.connection import ServerConnection
+from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.framing import ContentLength
-from rrext.wire.messages import ServerEvent
 
 EXIT_LOST: Final = 1  # answers were not read in time
 
@@ -51,6 +50,11 @@ class Listener(Protocol):
         ...
 
 
+def framed_connection(limits: Limits) -> ServedConnection:
+    """A connection with frames, in the dialect of its first message."""
+    return ServerConnection(ContentLength(limits), limits)
+
+
 class ServingProcess:
     """A process that serves stdin and stdout, the clients of `listener`, or both. `run` returns the exit code. If the loop is
     stuck, the process ends without returning from `run`, after `last_words`, which flushes the log.
@@ -64,6 +68,7 @@ class ServingProcess:
         *,
         limits: Limits,
         serves_stdio: bool = True,
+        connect_stdio: Callable[[Limits], ServedConnection] = framed_connection,
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
         watchdog: Watchdog | None = None,
@@ -80,7 +85,7 @@ class ServingProcess:
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
         self._peers: dict[Peer, int] = {}
-        self._stdio = self._stdio_peer(claimed) if serves_stdio else None
+        self._stdio = self._stdio_peer(claimed, connect_stdio(limits)) if serves_stdio else None
         self._end_watch = EndWatch(
             host.loop,
             claimed.read_fd if serves_stdio else None,
@@ -99,11 +104,11 @@ class ServingProcess:
             watchdog=watchdog,
         )
 
-    def _stdio_peer(self, claimed: ClaimedStdio) -> Peer:
-        framer: ContentLength[ServerEvent] = ContentLength(self.limits)
+    def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection) -> Peer:
+        assert connection.framer is not None
         peer = Peer(
             self.engine,
-            ServerConnection(framer, self.limits),
+            connection,
             DescriptorSink(claimed.write_fd, self.host.loop, lambda: peer.lost("nobody reads stdout")),
             host=self.host,
             limits=self.limits,
@@ -112,7 +117,12 @@ class ServingProcess:
             closed=DRAINED,
         )
         self._reader = Reader(
-            peer.session, framer, claimed.read_fd, self.host.loop, self.host.workers, lambda: peer.input_ended("end of stdin")
+            peer.session,
+            connection.framer,
+            claimed.read_fd,
+            self.host.loop,
+            self.host.workers,
+            lambda: peer.input_ended("end of stdin"),
         )
         peer.reading = self._reader
         self._peers[peer] = claimed.write_fd

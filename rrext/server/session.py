@@ -24,7 +24,7 @@ from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
-from rrext.wire.connection import ServerConnection
+from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
 log: Final = logging.getLogger("rrext.session")
@@ -49,7 +49,7 @@ class Session:
     def __init__(
         self,
         engine: Engine,
-        connection: ServerConnection,
+        connection: ServedConnection,
         sink: Sink,
         *,
         loop: asyncio.AbstractEventLoop,

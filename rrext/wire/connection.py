@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -12,6 +12,36 @@ from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
+
+
+class ServedConnection(Protocol):
+    """A session's view of its connection. Writing methods may be called from any thread, and return pieces to be written in
+    order; large payloads are among them uncopied.
+    """
+
+    raw_tail: bool
+    """Whether the client takes raw tails, as its `initialize` tells."""
+
+    @property
+    def framer(self) -> Framer[ServerEvent] | None:
+        """The framer of a stream; None if the transport keeps messages apart."""
+        ...
+
+    def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
+        """A success; `body` is an encoded JSON object."""
+        ...
+
+    def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
+        """A success that carries bytes, which JSON would have in `member` of `body`."""
+        ...
+
+    def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
+        """A failure. Without id: the answer to something that had none which could be used."""
+        ...
+
+    def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
+        """An event; `body` is an encoded JSON object, and bytes belong in `member` of it."""
+        ...
 
 
 class ServerConnection:

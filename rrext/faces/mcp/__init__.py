@@ -1,0 +1,1 @@
+"""The Model Context Protocol: the tools of pipelines, for agent hosts that spawn a server on stdio."""

@@ -1,0 +1,76 @@
+"""`--print-config` prints lines that make a host start the server, from whatever folder the host is in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_host import PATIENCE
+
+from rrext.cli.mcp import HOSTS, elsewhere
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def printed(host: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rrext", "mcp", *words, "--print-config", host]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def server_of(host: str, text: str) -> dict[str, Any]:
+    """The one server of the settings, read as the host reads them."""
+    settings = tomllib.loads(text) if host == "codex" else json.loads(text)
+    key = {"vscode": "servers", "zed": "context_servers", "codex": "mcp_servers"}.get(host, "mcpServers")
+    assert list(settings) == [key]
+    assert list(settings[key]) == ["my files"]
+    return settings[key]["my files"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_printed_command_serves_from_another_folder(host: str, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "library", tmp_path / "library")
+    shutil.copy(EXAMPLES / "filesystem.pipe", tmp_path / "my files.pipe")
+    done = printed(host, tmp_path, "my files.pipe", "--root", ".")
+    assert done.returncode == 0, done.stderr
+    server = server_of(host, done.stdout)
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = subprocess.run(
+        [server["command"], *server["args"]],
+        cwd="/",
+        input=json.dumps(hello) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert "read_file" in [tool["name"] for tool in json.loads(answer.stdout)["result"]["tools"]]
+
+
+def test_a_pipeline_that_is_not_there_has_no_settings(tmp_path: Path) -> None:
+    done = printed("vscode", tmp_path, "nothing.pipe")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nothing.pipe" in done.stderr
+
+
+def test_paths_are_absolute_and_other_words_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.pipe", "NAME", "own.py"):
+        (tmp_path / name).touch()
+    given = ["mcp", "a.pipe", "--env", "NAME", "--env=NAME", "--root=.", "--nodes", "own.py", "--nodes", "package.module"]
+    assert elsewhere([*given, "--print-config", "zed", "--threads", "4"]) == [
+        "mcp", f"{tmp_path}/a.pipe", "--env", "NAME", "--env=NAME", f"--root={tmp_path}", "--nodes", f"{tmp_path}/own.py",
+        "--nodes", "package.module", "--threads", "4",
+    ]  # fmt: skip
+
+
+def test_the_command_names_its_pipelines() -> None:
+    command = [sys.executable, "-m", "rrext", "mcp"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    assert "FILE.pipe" in done.stderr

@@ -1,0 +1,158 @@
+"""The tools of a pipeline, listed and called by the Model Context Protocol."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from mcp_host import Host
+
+PNG = b"\x89PNG\r\n\x1a\n and the rest"
+
+
+def listed(host: Host) -> dict[str, dict[str, Any]]:
+    return {tool["name"]: tool for tool in host.result("tools/list")["tools"]}
+
+
+def test_the_list_has_the_tools_that_the_host_may_call_with_their_schemas(host: Host) -> None:
+    tools = listed(host)
+    assert tools["add"]["description"] == "Add."
+    assert tools["add"]["inputSchema"]["properties"]["a"] == {"type": "integer"}
+    assert "for_ada" not in tools
+    assert set().union(*map(set, tools.values())) <= {
+        "name", "title", "description", "inputSchema", "outputSchema", "annotations"
+    }  # fmt: skip
+
+
+def test_a_list_may_be_kept_for_a_while_where_the_version_has_a_word_for_it(modern: Host, legacy: Host) -> None:
+    assert modern.result("tools/list")["ttlMs"] == 60_000
+    assert set(legacy.result("tools/list")) == {"tools"}
+
+
+def test_a_cursor_that_no_page_gave_is_refused(host: Host) -> None:
+    error = host.failure("tools/list", {"cursor": "far"})
+    assert error["code"] == -32602
+    assert error["data"]["errors"][0]["path"] == "/cursor"
+
+
+def test_an_object_is_structured_content_and_its_json_is_text(host: Host) -> None:
+    result = host.call("add", a=2)
+    assert result["structuredContent"] == {"sum": 3}
+    assert result["content"] == [{"type": "text", "text": '{"sum":3}'}]
+
+
+@pytest.mark.parametrize("value", ["a text", "", "\u2028 \U0001f600 \\", 7, 1.5, True, None, [1, {"a": None}]])
+def test_any_other_value_is_structured_content_as_the_version_has_it(value: Any, modern: Host, legacy: Host) -> None:
+    text = value if isinstance(value, str) else modern.call("echo", value=value)["content"][0]["text"]
+    assert modern.call("echo", value=value)["structuredContent"] == value
+    result = legacy.call("echo", value=value)
+    assert result["structuredContent"] == {"result": value}
+    assert result["content"] == [{"type": "text", "text": text}]
+
+
+def test_bytes_that_are_an_image_are_an_image(host: Host) -> None:
+    (block,) = host.call("blob", data=b64encode(PNG).decode())["content"]
+    assert (block["type"], block["mimeType"], b64decode(block["data"])) == ("image", "image/png", PNG)
+
+
+def test_other_bytes_are_a_resource(host: Host) -> None:
+    (block,) = host.call("blob", data=b64encode(b"\x00\xff").decode())["content"]
+    assert block["type"] == "resource"
+    assert block["resource"]["mimeType"] == "application/octet-stream"
+    assert b64decode(block["resource"]["blob"]) == b"\x00\xff"
+
+
+def test_arguments_may_be_absent(host: Host) -> None:
+    assert host.result("tools/call", {"name": "nothing"})["content"] == [{"type": "text", "text": "null"}]
+
+
+def test_a_failed_tool_is_a_result_that_the_model_reads(host: Host) -> None:
+    result = host.call("count_and_fail", to=1)
+    assert result["isError"] is True
+    assert result["content"] == [{"type": "text", "text": "out of numbers"}]
+    assert result["_meta"]["rrext/error"]["code"] == "no_more"
+
+
+def test_every_wrong_argument_is_named_to_the_model(host: Host) -> None:
+    result = host.call("add", b="x", c=1)
+    assert result["isError"] is True
+    lines = result["content"][0]["text"].splitlines()
+    assert len(lines) == 3
+    assert all(any(line.startswith(f"/input/{name}: ") for line in lines) for name in "abc")
+
+
+def test_a_tool_that_nobody_has_is_an_error_with_near_names(host: Host) -> None:
+    error = host.failure("tools/call", {"name": "ad"})
+    assert error["code"] == -32602
+    assert "add" in error["data"]["near"]
+
+
+@pytest.mark.parametrize("name", [None, 7, ["add"]])
+def test_a_call_without_a_name_is_an_error_that_names_the_place(name: Any, host: Host) -> None:
+    error = host.failure("tools/call", {"name": name})
+    assert error["code"] == -32602
+    assert error["data"]["errors"][0]["path"] == "/name"
+
+
+@pytest.mark.parametrize("arguments", ["{}", [1], 7])
+def test_arguments_that_are_no_object_are_refused(arguments: Any, host: Host) -> None:
+    result = host.result("tools/call", {"name": "echo", "arguments": arguments})
+    assert result["isError"] is True
+    assert result["_meta"]["rrext/error"]["code"] == "invalid_arguments"
+
+
+@pytest.mark.parametrize("method", ["rrext_process", "execute", "shutdown", "cancel", "tools", "resources/list", ""])
+def test_a_method_of_another_protocol_is_not_found(method: str, host: Host) -> None:
+    assert host.failure(method, {"subcommand": "tool", "tool": "nothing"})["code"] == -32601
+
+
+def test_progress_arrives_before_the_result_under_the_token_of_the_host(host: Host) -> None:
+    key = uuid4().hex
+    request = host.ask("tools/call", {"name": "wait", "arguments": {"key": key}, "_meta": {"progressToken": key}})
+    note = host.message()
+    assert note["method"] == "notifications/progress"
+    assert note["params"] == {"progressToken": key, "progress": 1, "message": "parked"}
+    host.call("open_gate", key=key)
+    assert host.answer(request)["result"]["content"][0]["text"] == "passed"
+
+
+def test_a_host_that_gives_no_token_gets_no_progress(host: Host) -> None:
+    key = uuid4().hex
+    host.notes.clear()
+    request = host.ask("tools/call", {"name": "wait", "arguments": {"key": key}})
+    host.call("open_gate", key=key)
+    assert host.answer(request)["result"]["content"][0]["text"] == "passed"
+    assert host.notes == []
+
+
+def test_a_cancelled_call_is_unwound_and_gets_no_answer(host: Host) -> None:
+    key = uuid4().hex
+    request = host.ask("tools/call", {"name": "wait", "arguments": {"key": key}, "_meta": {"progressToken": key}})
+    assert host.message()["method"] == "notifications/progress"
+    host.notes.clear()
+    host.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request, "reason": "enough"}})
+    while host.call("journal", key=key)["content"][0]["text"] != '["unwound"]':
+        pass
+    assert host.call("add", a=1)["structuredContent"] == {"sum": 2}
+    assert host.notes == []
+
+
+def test_a_cancel_of_nothing_changes_nothing(host: Host) -> None:
+    for request_id in (987_654, "never", None, [1]):
+        host.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}})
+    assert host.call("add", a=1)["structuredContent"] == {"sum": 2}
+    assert host.notes == []
+
+
+def test_calls_in_flight_do_not_wait_for_each_other(host: Host) -> None:
+    key = uuid4().hex
+    slow = [host.ask("tools/call", {"name": "wait", "arguments": {"key": key}}) for _ in range(20)]
+    assert host.call("add", a=1)["structuredContent"] == {"sum": 2}
+    host.call("open_gate", key=key)
+    answered = {message["id"]: message["result"]["content"][0]["text"] for message in host.notes if "result" in message}
+    for request in slow:
+        if request not in answered:
+            assert host.answer(request)["result"]["content"][0]["text"] == "passed"
+    host.notes.clear()

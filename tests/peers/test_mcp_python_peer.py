@@ -1,0 +1,88 @@
+"""The official Python client of the Model Context Protocol, in each era, drives a spawned server."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+FACES = Path(__file__).resolve().parents[1] / "faces"
+COMMAND = ["-m", "rrext", "mcp", str(FACES / "face.pipe")]
+NODES = [word for name in ("face_nodes", "face_fates", "face_lanes") for word in ("--nodes", str(FACES / f"{name}.py"))]
+
+
+@pytest.fixture(params=["auto", "legacy", "2026-07-28"])
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client that begins in this way."""
+    server = stdio_client(StdioServerParameters(command=sys.executable, args=[*COMMAND, *NODES]))
+    async with Client(server, mode=request.param) as connected:
+        assert connected.protocol_version == ("2025-11-25" if request.param == "legacy" else "2026-07-28")
+        yield connected
+
+
+async def test_tools_are_listed_and_called(client: Client) -> None:
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert tools["add"].description == "Add."
+    result = await client.call_tool("add", {"a": 2})
+    assert not result.is_error
+    assert result.structured_content == {"sum": 3}
+
+
+async def test_results_of_every_kind_are_read(client: Client) -> None:
+    for value in (None, True, 7, 1.5, "text", [1, "b"], {"a": {"b": []}}):
+        result = await client.call_tool("echo", {"value": value})
+        wrapped = client.protocol_version == "2025-11-25" and not isinstance(value, dict)
+        assert result.structured_content == ({"result": value} if wrapped else value)
+    image = await client.call_tool("blob", {"data": b64encode(b"\x89PNG\r\n\x1a\n").decode()})
+    assert [block.type for block in image.content] == ["image"]
+    other = await client.call_tool("blob", {"data": b64encode(b"\x00").decode()})
+    assert [block.type for block in other.content] == ["resource"]
+
+
+async def test_failures_are_told_apart(client: Client) -> None:
+    failed = await client.call_tool("add", {"b": "x"})
+    assert failed.is_error
+    with pytest.raises(MCPError) as caught:
+        await client.call_tool("nobody", {})
+    assert caught.value.code == -32602
+
+
+async def test_progress_is_told(client: Client) -> None:
+    seen: list[tuple[float, str | None]] = []
+
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        seen.append((value, message))
+        await client.call_tool("open_gate", {"key": "told"})
+
+    result = await client.call_tool("wait", {"key": "told"}, progress_callback=progress)
+    assert result.content[0].type == "text"
+    assert seen == [(1, "parked")]
+
+
+async def test_a_call_that_its_caller_gives_up_is_cancelled(client: Client) -> None:
+    async def begun(value: float, total: float | None, message: str | None) -> None:
+        scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        await client.call_tool("wait", {"key": "given up"}, progress_callback=begun)
+    assert scope.cancelled_caught
+    while (await client.call_tool("journal", {"key": "given up"})).content[0].text != '["unwound"]':  # type: ignore[union-attr]
+        pass
+
+
+async def test_many_calls_at_once_get_their_own_results(client: Client) -> None:
+    sums: dict[int, object] = {}
+
+    async def call(number: int) -> None:
+        sums[number] = (await client.call_tool("add_async", {"a": number})).structured_content
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(100):
+            tasks.start_soon(call, number)
+    assert sums == {number: {"sum": number + 1} for number in range(100)}
