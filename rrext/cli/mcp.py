@@ -34,6 +34,8 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_serving_options(parser, files="+")
+    parser.add_argument("--user", metavar="ID", help="the user whose tools are offered, where pipelines tell users apart")
+    parser.add_argument("--space", metavar="ID", help="the same for the space")
     parser.add_argument(
         "--print-config", choices=HOSTS, metavar="HOST", help=f"print the settings for a host: {', '.join(HOSTS)}"
     )

@@ -64,8 +64,7 @@ def add_parser(commands: Any) -> None:
     add_serving_options(parser)
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
-    parser.set_defaults(run=run, connect=None)
-
+    parser.set_defaults(run=run, connect=None, user=None, space=None)
 
 
 def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
@@ -96,6 +95,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
         action=argparse.BooleanOptionalAction,
         help="log a line per call, at any level (default: if the level is info or debug)",
     )
+
 
 def run(args: argparse.Namespace) -> int:
     """Serve; returns an exit code only if serving cannot start: stuck threads and tasks must not delay the end."""
@@ -180,7 +180,7 @@ def _serve_claimed(
 
     async def load() -> ServingProcess | None:
         from rrext.engine.local_engine import LocalEngine
-        from rrext.server.process import ServingProcess, framed_connection
+        from rrext.server.process import STDIO, ServingProcess, framed_connection
 
         limits = msgspec.structs.replace(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
@@ -208,6 +208,7 @@ def _serve_claimed(
             limits=limits,
             serves_stdio=args.stdio or listener is None,
             connect_stdio=args.connect or framed_connection,
+            caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space),
             listener=listener,
             parent=parent,
             watchdog=watchdog,

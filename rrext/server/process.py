@@ -29,6 +29,9 @@ from rrext.transports.parent import ParentWatch
 from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.framing import ContentLength
 
+STDIO: Final = Caller(connection_id="stdio")
+"""The client on stdin and stdout."""
+
 EXIT_LOST: Final = 1  # answers were not read in time
 
 log: Final = logging.getLogger("rrext.server")
@@ -69,6 +72,7 @@ class ServingProcess:
         limits: Limits,
         serves_stdio: bool = True,
         connect_stdio: Callable[[Limits], ServedConnection] = framed_connection,
+        caller: Caller = STDIO,
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
         watchdog: Watchdog | None = None,
@@ -85,7 +89,7 @@ class ServingProcess:
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
         self._peers: dict[Peer, int] = {}
-        self._stdio = self._stdio_peer(claimed, connect_stdio(limits)) if serves_stdio else None
+        self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller) if serves_stdio else None
         self._end_watch = EndWatch(
             host.loop,
             claimed.read_fd if serves_stdio else None,
@@ -104,7 +108,7 @@ class ServingProcess:
             watchdog=watchdog,
         )
 
-    def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection) -> Peer:
+    def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection, caller: Caller) -> Peer:
         assert connection.framer is not None
         peer = Peer(
             self.engine,
@@ -112,7 +116,7 @@ class ServingProcess:
             DescriptorSink(claimed.write_fd, self.host.loop, lambda: peer.lost("nobody reads stdout")),
             host=self.host,
             limits=self.limits,
-            caller=Caller(connection_id="stdio"),
+            caller=caller,
             on_ending=lambda seconds: self._end_within(seconds, "its client on stdio ends"),
             closed=DRAINED,
         )

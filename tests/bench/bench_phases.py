@@ -22,6 +22,11 @@ def start(subject: Subject, size: Size) -> Figures:
         return {"start ms": (time.perf_counter() - server.spawned) * 1e3}
 
 
+def starts(subject: Subject, size: Size) -> Figures:
+    """The same, and for the server over MCP."""
+    return start(subject, size) | {f"MCP {figure}": value for figure, value in start(subject.over_mcp(), size).items()}
+
+
 def sleeps(subject: Subject, size: Size) -> Figures:
     """200 calls at once of a tool that blocks its thread for 50 ms; wall time until all are answered."""
     with subject.start() as server:
@@ -136,7 +141,7 @@ class Phase:
 
 PHASES: dict[str, Phase] = {
     "shapes": Phase(5, 3, {"rrext": shapes, "mcp": many_calls, "node": many_calls}),
-    "start": Phase(11, 5, {"rrext": start, "mcp": start, "mcp-ts": start}),
+    "start": Phase(11, 5, {"rrext": starts, "mcp": start, "mcp-ts": start}),
     "sleep": Phase(3, 1, {"rrext": sleeps}),
     "write": Phase(5, 3, {"rrext": raw_writes, "floor": raw_writes, "node": base64_writes}),
     "memory": Phase(1, 1, {"rrext": memory}),

@@ -31,9 +31,16 @@ CONTEXT = "with a ToolContext"
 def server_shapes(subject: Subject, size: Size) -> Figures:
     """The median of each shape, what a batch costs behind a slow call, and calls per second with 64 of them unanswered."""
     floor = Subject("Python floor", python_floor(), Dap())
-    with on_one_core(), subject.start(cpus=same_core()) as server, floor.start(cpus=same_core()) as least:
+    core = same_core()
+    with (
+        on_one_core(),
+        subject.start(cpus=core) as server,
+        floor.start(cpus=core) as least,
+        subject.over_mcp().start(cpus=core) as mcp,
+    ):
         requests = {f"{shape} {kind}": (server, made) for kind in TOOLS for shape, made in frames_of(server, kind).items()}
         requests["Python floor"] = (least, least.frames(BLOCK, "add", ADD))
+        requests["over MCP"] = (mcp, mcp.frames(BLOCK, "add", ADD))
         for to, made in requests.values():
             write_all(to.to, made[:1])
             check(next(to.results(1)), SUM)
@@ -42,6 +49,7 @@ def server_shapes(subject: Subject, size: Size) -> Figures:
             figures = take_turns(requests, size.calls // BLOCK) | batches(server, size.calls // 100)
             for kind, tool in TOOLS.items():
                 figures[f"{kind} calls/s"] = throughput(server, tool, size)
+            figures["over MCP calls/s"] = throughput(mcp, "add", size)
         return figures
 
 

@@ -6,7 +6,7 @@ import gc
 import os
 from dataclasses import dataclass
 
-from bench_client import Dap, JsonRpc, Server
+from bench_client import Dap, JsonRpc, Mcp, Server
 
 ADD, SUM = b'{"a":1,"b":2}', {"sum": 3}
 WINDOW = 64
@@ -23,6 +23,10 @@ class Subject:
     name: str
     command: list[str]
     dialect: Dap | JsonRpc
+
+    def over_mcp(self) -> Subject:
+        """The same tools of rrext, over the Model Context Protocol."""
+        return Subject(f"{self.name} mcp", ["mcp" if word == "serve" else word for word in self.command], Mcp())
 
     def start(self, *, seconds: float = 60, cpus: set[int] | None = None) -> Server:
         return Server(self.command, self.dialect, seconds=seconds, cpus=cpus)

@@ -48,6 +48,8 @@ SHAPE_ROWS = (
         for peer, required, stretch in (("node", 1.8, 2.5), ("mcp", 35, 60))
         for kind in KINDS
     ),
+    Row("`def` call over MCP", "shapes", "over MCP p50 µs", ("rrext", "plain def p50 µs"), 1.3, 1.1),
+    Row("64 in flight over MCP", "shapes", "over MCP calls/s", ("mcp", "calls/s"), 30, 60, more=True),
     Row("await client.tool()", "shapes", "client.tool() p50 µs", ("rrext", "raw call p50 µs"), 2.2, 1.8),
     Row("client.tool() with timeout", "shapes", "client.tool(timeout=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.2, 1.1),
     Row("client.tool() with context", "shapes", "client.tool(context=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
@@ -60,6 +62,7 @@ ROWS = (
     *SHAPE_ROWS,
     Row("spawn to first result", "start", "start ms", ("mcp", "start ms"), 1 / 4, 1 / 6),
     Row("spawn to first result", "start", "start ms", ("mcp-ts", "start ms"), 1, 1 / 2),
+    Row("spawn to first result over MCP", "start", "MCP start ms", ("mcp", "start ms"), 1 / 5, 1 / 8),
     Row("200 sync calls of 50 ms, 64 threads", "sleep", "sleep ms", None, 250, 215),
     Row("write 1 MiB raw × 4 pipes", "write", "write MB/s", ("floor", "write MB/s"), 1 / 2, 0.8, more=True),
     Row("write 1 MiB, against base64", "write", "write MB/s", ("node", "write MB/s"), 2, 3, more=True),

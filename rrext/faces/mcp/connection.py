@@ -18,8 +18,8 @@ from rrext.errors import (
     ParseError,
     RrextError,
     ShuttingDown,
-    TooManyRequests,
     ToolNotFound,
+    TooManyRequests,
     UnknownCommand,
 )
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
@@ -37,6 +37,9 @@ VERSIONS: Final = ("2026-07-28",)
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+TIMEOUT_KEY: Final = "rrext/timeout"
+"""The member of a call's `_meta` with its deadline, in seconds from its receipt."""
 
 SERVER: Final = {"name": "rrext", "version": __version__}
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
@@ -109,7 +112,6 @@ class McpConnection:
         request_id = message.id
         if request_id is msgspec.UNSET:
             return self._notified(message.method, message.params, nbytes)
-        request_id = cast("int | str", request_id)
         if type(request_id) is int:
             if not -MAX_ID <= request_id <= MAX_ID:
                 return Malformed(InvalidRequest(f'"id" must be a string, or a whole number up to {MAX_ID}'))
@@ -143,7 +145,11 @@ class McpConnection:
         if not isinstance(name, str):
             raise InvalidArguments.at("/name", "expected the name of a tool")
         arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": params.get("arguments") or {}}
-        token = cast("dict[str, Any]", meta).get("progressToken") if isinstance(meta, dict) else None
+        if not isinstance(meta, dict):
+            return arguments
+        timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
+        if timeout is not None:
+            arguments["timeout"] = timeout
         if token is not None:
             if type(token) is not int and not isinstance(token, str):
                 raise InvalidArguments.at("/_meta/progressToken", "expected a string or a whole number")

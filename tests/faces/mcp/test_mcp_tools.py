@@ -108,6 +108,20 @@ def test_a_method_of_another_protocol_is_not_found(method: str, host: Host) -> N
     assert host.failure(method, {"subcommand": "tool", "tool": "nothing"})["code"] == -32601
 
 
+def test_a_call_may_have_a_deadline(host: Host) -> None:
+    call = {"name": "wait", "arguments": {"key": uuid4().hex}, "_meta": {"rrext/timeout": 0.05}}
+    result = host.result("tools/call", call)
+    assert result["_meta"]["rrext/error"]["code"] == "tool_timeout"
+    assert host.result("tools/call", {**call, "_meta": {"rrext/timeout": -1}})["isError"] is True
+
+
+def test_the_host_has_the_user_and_the_space_of_the_command_line() -> None:
+    with Host("--user", "ada", "--space", "attic") as host:
+        assert "for_ada" in listed(host)
+        who = host.value("who")
+        assert (who["user"], who["space"]) == ("ada", "attic")
+
+
 def test_progress_arrives_before_the_result_under_the_token_of_the_host(host: Host) -> None:
     key = uuid4().hex
     request = host.ask("tools/call", {"name": "wait", "arguments": {"key": key}, "_meta": {"progressToken": key}})

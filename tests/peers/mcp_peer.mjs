@@ -1,0 +1,48 @@
+// An official TypeScript client of the Model Context Protocol: `node mcp_peer.mjs PACKAGE COMMAND WORD…`
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [name, command, ...args] = process.argv.slice(2);
+const require = createRequire(process.env.RREXT_NODE_MODULES + "/");
+const load = (path) => import(pathToFileURL(require.resolve(path)));
+const sdk = name === "@modelcontextprotocol/sdk";
+const { Client } = await load(sdk ? `${name}/client/index.js` : name);
+const { StdioClientTransport } = await load(sdk ? `${name}/client/stdio.js` : `${name}/stdio`);
+
+const client = new Client({ name: "peer", version: "1" });
+await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+const call = (name, args, ...options) => client.callTool({ name, arguments: args }, ...options);
+const callWith = (name, args, options) => (sdk ? call(name, args, undefined, options) : call(name, args, options));
+
+assert.equal(client.getServerVersion().name, "rrext");
+const { tools } = await client.listTools();
+assert.ok(tools.find((tool) => tool.name === "add").inputSchema.properties.a);
+
+assert.deepEqual((await call("add", { a: 2 })).structuredContent, { sum: 3 });
+assert.deepEqual((await call("echo", { value: "text" })).content, [{ type: "text", text: "text" }]);
+const picture = Buffer.from("\x89PNG\r\n\x1a\n", "latin1").toString("base64");
+assert.deepEqual((await call("blob", { data: picture })).content, [{ type: "image", data: picture, mimeType: "image/png" }]);
+assert.equal((await call("blob", { data: "AA==" })).content[0].type, "resource");
+
+assert.equal((await call("add", { b: "x" })).isError, true);
+await assert.rejects(call("nobody", {}), (error) => error.code === -32602);
+
+const sums = await Promise.all(Array.from({ length: 100 }, (_, a) => call("add_async", { a })));
+assert.deepEqual(sums.map((result) => result.structuredContent.sum), Array.from({ length: 100 }, (_, a) => a + 1));
+
+const seen = [];
+const onprogress = async (progress) => {
+  seen.push(progress.message);
+  await call("open_gate", { key: "gate" });
+};
+assert.equal((await callWith("wait", { key: "gate" }, { onprogress })).content[0].text, "passed");
+assert.deepEqual(seen, ["parked"]);
+
+const stop = new AbortController();
+const begun = () => stop.abort("enough");
+await assert.rejects(callWith("wait", { key: "given up" }, { signal: stop.signal, onprogress: begun }));
+while ((await call("journal", { key: "given up" })).content[0].text !== '["unwound"]');
+
+await client.close();
+console.log("done");
