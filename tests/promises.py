@@ -114,6 +114,7 @@ PROMISES: dict[str, str] = {
     "editor:cancel:reaches-tool": "The editor's cancel unwinds the tool in its process, and nothing is marked as failed",
     "editor:run:disturbs-nothing": "A tool that blocks, prints or crashes keeps back no answer and no later run",
     "editor:engine:ends-with-it": "No engine outlives its server, even a killed one; a server that ends leaves no result file",
+    "editor:client:ends-with-it": "The language server ends when the process that the client named as its own has ended",
     "editor:fix:no-other-vendor": "A fix is preferred only for a typing mistake: another vendor or number is another name",
     "editor:fix:removes-problem": "Every fix that is offered removes its problem and leaves the rest of the text as it is",
     "editor:offer:stays-sound": "Whatever completion is accepted, a sound text stays sound and a broken one gets no worse",

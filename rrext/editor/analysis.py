@@ -97,8 +97,8 @@ def unread(problem: Problem, settings: AnalysisSettings) -> Analysis:
 def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] | None = None) -> Analysis:
     """Analyse a text. No code of it runs, and no content raises an exception.
 
-    In an untrusted document an unknown provider is information, because code that is not loaded may define it. Raises
-    `Cancelled` soon after `stop` returns true.
+    An unknown provider is information if code that is not loaded may define it. Raises `Cancelled` soon after `stop` returns
+    true.
     """
     if stop is not None and stop():
         raise Cancelled
@@ -106,7 +106,6 @@ def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] |
         text,
         settings.catalog,
         settings.environment,
-        unknown_provider="error" if settings.trusted else "information",
         positions=True,
         limits=settings.limits,
         stop=stop,

@@ -88,7 +88,12 @@ class ComponentReader:
             return
         self._providers = self._providers or self._catalog.names_and_aliases()
         near = self._catalog.distinct(self._near.of(provider, self._providers))
-        self._problems.add("unknown_provider", f"There is no node {shown(provider)}.", path, near=near, severity=self._unknown)
+        message, severity = f"There is no node {shown(provider)}.", self._unknown
+        origin = self._catalog.unloaded_origin(provider)
+        if origin:
+            message = f"{message[:-1]} that is loaded. It may be one of {origin}: without trust no code of nodes is loaded."
+            severity = "information"
+        self._problems.add("unknown_provider", message, path, near=near, severity=severity)
 
     def _looked_up(self, provider: str) -> type[Node] | RrextError | None:
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
@@ -19,6 +22,7 @@ from rrext.faces.lsp.document_params import Changed, Closed, Opened, Pulled, rea
 from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
 from rrext.faces.lsp.options import Options, options_from, withdrawn
+from rrext.faces.lsp.own_nodes import OwnNodes
 from rrext.faces.lsp.protocol import PipeProtocol
 from rrext.pipefile.text.problems import Problem, Span
 from rrext.version import __version__
@@ -46,8 +50,12 @@ class PipeServer(LanguageServer):
         self.documents = Documents(self.surroundings, self.publisher.publish, self._closed)
         self._complaints: list[str] = []
         self._told: set[str] = set()
+        self._own_nodes = OwnNodes(())
+        self._loading: asyncio.Task[None] | None = None
         self._commands: dict[str, CommandHandler] = {}
         self._closers: list[Callable[[], Awaitable[None]]] = [self.documents.aclose]
+        self.on_client_process: Callable[[int], object] = lambda _: None
+        """Receives the id of the client's process, with which the server ends."""
         self.on_document_closed: list[Callable[[str], object]] = []
         """Listeners that receive the URI of each closed document."""
         self.on_trust_withdrawn: list[Callable[[], object]] = []
@@ -62,8 +70,11 @@ class PipeServer(LanguageServer):
                 types.TEXT_DOCUMENT_DID_CHANGE: self._on_change,
                 types.TEXT_DOCUMENT_DID_CLOSE: self._on_close,
                 types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._on_settings,
+                types.TEXT_DOCUMENT_DID_SAVE: self._on_files,
+                types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._on_files,
             }
         )
+        self.feature(types.TEXT_DOCUMENT_DID_SAVE)(lambda _: None)  # so that the capabilities name it
 
     # the client
 
@@ -71,10 +82,13 @@ class PipeServer(LanguageServer):
         """Read the raw `initializationOptions`, before pygls converts them."""
         self.options, self._complaints = options_from(params, self.options)
 
-    def _on_initialize(self, _: types.InitializeParams) -> None:
+    def _on_initialize(self, params: types.InitializeParams) -> None:
+        if params.process_id is not None and params.process_id > 0:
+            self.on_client_process(params.process_id)
         # a string if the client named it, an enum member by default
         self.documents.unit = types.PositionEncodingKind(self.workspace.position_encoding).value
-        self.analysis_settings, complaints = analysis_settings_for(self.options)
+        self._own_nodes = OwnNodes(self.options.nodes)
+        self.analysis_settings, complaints = analysis_settings_for(self.options, self._own_nodes)
         self._complaints += complaints
         if self.publisher.introduce(self.client_capabilities):
             asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="rrext")
@@ -85,6 +99,43 @@ class PipeServer(LanguageServer):
         for complaint in self._complaints:
             self.tell(complaint, types.MessageType.Warning)
         self._complaints = []
+        self._watch_own_nodes()
+
+    # own nodes
+
+    def _watch_own_nodes(self) -> None:
+        """Ask the client to report changes of the files that own nodes are made of."""
+        asked = get_capability(self.client_capabilities, "workspace.did_change_watched_files", None)
+        folders = self._own_nodes.folders
+        if asked is None or not asked.dynamic_registration or not folders:
+            return
+        patterns: list[Any] = ["**/*.py"]
+        if asked.relative_pattern_support:
+            patterns = [{"baseUri": Path(folder).as_uri(), "pattern": "**/*.py"} for folder in folders]
+        options = {"watchers": [{"globPattern": pattern} for pattern in patterns]}
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        wanted = types.RegistrationParams([types.Registration("own nodes", method, options)])
+        self.protocol.send_request(types.CLIENT_REGISTER_CAPABILITY, wanted)
+
+    def _on_files(self, _: Any) -> None:
+        """Files were saved or changed: look whether own nodes are among them, whatever the client calls the files."""
+        if self.options.trusted and self._own_nodes.targets and self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="own nodes")
+
+    async def _load_again(self) -> None:
+        """Load own nodes again if they changed. If they cannot be loaded, the former ones stay."""
+        try:
+            while self._own_nodes.have_changed():
+                options = self.options
+                settings, complaints = await asyncio.to_thread(analysis_settings_for, options, self._own_nodes, anew=True)
+                for complaint in complaints:
+                    self.tell(complaint, types.MessageType.Warning)
+                if complaints or not self.options.trusted:
+                    break
+                self.analysis_settings = settings
+                self.documents.refresh()
+        finally:
+            self._loading = None
 
     def _on_settings(self, params: Any) -> None:
         """Apply changed settings: they may withdraw trust, never grant it, because editors merge settings of the folder."""
@@ -95,7 +146,7 @@ class PipeServer(LanguageServer):
                 self.tell(complaint, types.MessageType.Warning)
         if options != self.options:
             self.options = options
-            self.analysis_settings, _ = analysis_settings_for(options)
+            self.analysis_settings, _ = analysis_settings_for(options, self._own_nodes)
             self.documents.refresh()
             for listener in self.on_trust_withdrawn:
                 listener()

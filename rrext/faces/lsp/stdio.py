@@ -1,7 +1,7 @@
 """The language server on stdin and stdout, from the claimed descriptors to the exit code.
 
-It ends by `exit`, a signal, the end of stdin, the death of the parent, or a client that stops reading. Requests before the end
-of stdin may still be answered; a stuck thread does not keep the process alive.
+It ends by `exit`, a signal, the end of stdin, the death of the parent or of the process that the client named, or a client that
+stops reading. Requests before the end of stdin may still be answered; a stuck thread does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from rrext.faces.lsp.client_watch import ClientWatch
 from rrext.faces.lsp.limits import ANSWERS_FLUSH_TIMEOUT, END_MARGIN, RUNS_END_TIMEOUT
 from rrext.faces.lsp.message_reader import MessageReader
 from rrext.faces.lsp.server import PipeServer
@@ -61,15 +62,17 @@ class LspServing:
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
         self._reader = MessageReader(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
+        watch = ClientWatch((parent or ParentWatch()).pid)
+        self.server.on_client_process = watch.watch
         self._end_watch = EndWatch(
             loop,
             stdio.read_fd,
-            parent=parent or ParentWatch(),
+            parent=watch,
             poll=limits.parent_poll,
             drain=RUNS_END_TIMEOUT + ANSWERS_FLUSH_TIMEOUT + END_MARGIN,
             patience=limits.eof_grace,
             on_signal=partial(self._end_within, 0),
-            on_orphaned=partial(self._end_within, limits.eof_grace - limits.parent_poll, "the parent process is gone"),
+            on_orphaned=partial(self._end_within, limits.eof_grace - limits.parent_poll, "the client's process is gone"),
             on_hung_up=self._on_hung_up,
             on_unheard=stdio.silence,
             on_overdue=self._end_without_loop,

@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 class Catalog:
     """Node classes by provider name: given ones first, then built-in ones, then those of installed packages.
 
-    Installed packages are searched only for a name that is found nowhere else, or for a whole listing.
+    Installed packages are searched only for a name that is found nowhere else, or for a whole listing. `unloaded` are files and
+    modules with more nodes, whose code may not run.
     """
 
     def __init__(
-        self, nodes: Iterable[type[Node]] = (), *, builtin: Mapping[str, str] | None = None, installed: bool = True
+        self,
+        nodes: Iterable[type[Node]] = (),
+        *,
+        builtin: Mapping[str, str] | None = None,
+        installed: bool = True,
+        unloaded: Iterable[str] = (),
     ) -> None:
         self._builtin, self._aliases = builtin_nodes() if builtin is None else (dict(builtin), dict[str, str]())
         self._given: dict[str, type[Node]] = {}
@@ -35,6 +41,8 @@ class Catalog:
         self._settings: dict[type[Node], Settings | None] = {}
         self._installed: dict[str, str] | None = None
         self._scan = installed
+        self._unloaded = tuple(unloaded)
+        self._unused: dict[str, list[str]] | None = None
         self.conflicts: list[str] = []
         """Names of installed packages that are taken already; known after a scan."""
         for node_class in nodes:
@@ -74,6 +82,14 @@ class Catalog:
             return None
         found = self._classes[name] = _imported(name, reference)
         return found
+
+    def unloaded_origin(self, provider: str) -> str:
+        """The code, not loaded, that may define a provider: of an installed package, or of the user. Empty if there is none."""
+        if not self._scan:
+            self._unused = installed_nodes() if self._unused is None else self._unused
+            if provider in self._unused:
+                return "an installed package"
+        return ", ".join(self._unloaded)
 
     def names(self) -> tuple[str, ...]:
         """All provider names, without aliases, sorted."""

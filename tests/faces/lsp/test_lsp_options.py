@@ -167,6 +167,7 @@ async def test_settings_take_trust_away_and_every_document_is_looked_at_anew(tmp
     editor.messages = editor.messages[before:]
     (unknown,) = (found for found in await editor.diagnostics() if found["code"] == "unknown_provider")
     assert unknown["severity"] == 3
+    assert str(tmp_path / "own_nodes.py") in unknown["message"], "it may define that node"
     assert complaints(editor) == []
 
 

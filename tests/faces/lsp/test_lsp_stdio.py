@@ -297,6 +297,31 @@ def test_code_is_imported_only_with_trust(spawn: Spawn, tmp_path: Path, by: str,
     assert unknown == ([] if trusted else [3]), "without trust it is information: code that is not loaded may define it"
 
 
+# the client's process
+
+
+@pytest.mark.promise("editor:client:ends-with-it")
+def test_the_server_ends_with_the_process_that_the_client_names(spawn: Spawn) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as client:
+        process = spawn("--log-level", "info")
+        asked = process.post("initialize", {"processId": client.pid, "rootUri": None, "capabilities": {}})
+        assert "result" in process.answer(asked)
+        client.kill()
+        assert process.wait() == 1, "nobody said shutdown"
+        assert "the client's process is gone" in process.said()
+
+
+def test_a_process_of_another_machine_does_not_end_the_server(spawn: Spawn) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    process = spawn()
+    asked = process.post("initialize", {"processId": ended.pid, "rootUri": None, "capabilities": {}})
+    assert "result" in process.answer(asked)
+    process.open(BROKEN)
+    assert process.diagnostics()
+    assert process.request("shutdown") is None
+
+
 # people
 
 

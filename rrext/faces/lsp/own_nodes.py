@@ -1,0 +1,93 @@
+"""The user's own nodes while their files change: which source files they are made of, and their code loaded again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.util import cache_from_source
+from typing import Final, TypeAlias
+
+from rrext.errors import RrextError
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+
+_State: TypeAlias = tuple[int, int] | None
+"""Time of the last change in nanoseconds, and size; None for a file that is not there."""
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_OURS: Final = __name__.partition(".")[0]
+
+
+class OwnNodes:
+    """The nodes of files and modules that the user named. One thread at a time may use it."""
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        self.targets = tuple(targets)
+        self._modules: dict[str, str] = {}
+        """The modules that came with the nodes: name → source file."""
+        self._seen: dict[str, _State] = {}
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders whose Python files the nodes are made of."""
+        return sorted({os.path.dirname(path) for path in self._seen})
+
+    def load(self, catalog: Catalog) -> list[str]:
+        """Add the nodes to a catalog; complaints about those that cannot be loaded. Their code runs."""
+        before, complaints = set(sys.modules), list[str]()
+        for target in self.targets:
+            try:
+                for node_class in load_nodes(target):
+                    catalog.add(node_class)
+            except RrextError as error:
+                complaints.append(error.message)
+        files = [os.path.realpath(target) for target in self.targets if target.endswith(".py")]
+        modules = [name for name, module in sys.modules.items() if getattr(module, "__rrext_nodes__", None) in files]
+        self._modules |= _own_modules({*(set(sys.modules) - before), *modules, *self.targets})
+        self._seen = {path: _state_of(path) for path in (*files, *self._modules.values())}
+        return complaints
+
+    def have_changed(self) -> bool:
+        """Whether a source file is other than it was when it was loaded."""
+        return any(_state_of(path) != state for path, state in self._seen.items())
+
+    def reload(self, catalog: Catalog) -> list[str]:
+        """Load the code again, as `load` does. If a part of it fails, its former modules stay."""
+        for path, state in self._seen.items():
+            if _state_of(path) != state:
+                _drop_bytecode(path)
+        former = {name: sys.modules.pop(name) for name in self._modules if name in sys.modules}
+        complaints = self.load(catalog)
+        if complaints:
+            sys.modules.update(former)
+        return complaints
+
+
+def _own_modules(names: Iterable[str]) -> dict[str, str]:
+    """The modules whose code a user writes, rather than installs: name → source file."""
+    found: dict[str, str] = {}
+    for name in names:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and name.partition(".")[0] != _OURS and not _is_installed(path):
+            found[name] = path
+    return found
+
+
+def _is_installed(path: str) -> bool:
+    library = os.path.dirname(os.__file__) + os.sep
+    return path.startswith(library) or not set(path.split(os.sep)).isdisjoint(_PACKAGES)
+
+
+def _drop_bytecode(path: str) -> None:
+    """Remove compiled code, which Python takes for current if the source has the same size and second."""
+    with suppress(OSError, NotImplementedError):
+        os.unlink(cache_from_source(path))
+
+
+def _state_of(path: str) -> _State:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
