@@ -329,6 +329,8 @@ ATOMIC_WRITE: Final = 4096
 caller's thread after a part is written, and before anybody knows how much."""
 BUSY_POLL_INTERVAL: Final = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
+READ_INSTEAD_ROWS: Final = 25_000
+"""Rows that the client reads at most where a node refuses `execute`: as many as the tool `query` answers."""
 
 # picture
 MAX_DRAWN_PROBLEMS: Final = 20

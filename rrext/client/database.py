@@ -11,7 +11,8 @@ import anyio
 from rrext.client.node_tools import NodeTools
 from rrext.client.pending_call import Body
 from rrext.client.updates import ChunkCallback
-from rrext.limits import CLIENT_DEFAULTS
+from rrext.errors import ToolError, Unavailable
+from rrext.limits import CLIENT_DEFAULTS, READ_INSTEAD_ROWS
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """A list for the `$1…$n` of SQL, an object for the `$name` of Cypher."""
@@ -35,10 +36,35 @@ class Database(NodeTools):
     ) -> Body:
         """Run any statement and return `{rows, affected_rows}`: the tool `execute`, which a node's settings must allow.
 
-        With `session_id` it is a step of the transaction that `begin_transaction` began. `row_mode` is "object" or "array".
+        On a node that does not allow it, a statement that only reads is run as by `read`. With `session_id` it is a step of
+        the transaction that `begin_transaction` began. `row_mode` is "object" or "array".
         """
         input = {"sql": sql, "params": params, "session_id": session_id, "row_mode": row_mode}
-        return await self._call("execute", input, node_id, token, timeout)
+        try:
+            return await self._call("execute", input, node_id, token, timeout)
+        except Unavailable as refused:
+            if session_id is not None or refused.data.get("instead") != "query":
+                raise
+            return await self._read_instead(refused, input, node_id, token, timeout)
+
+    async def _read_instead(
+        self, refused: Unavailable, input: Mapping[str, Any], node_id: str, token: str | None, timeout: float | None
+    ) -> Body:
+        """Run a statement by the tool `query` after the node refused `execute`. Raises `refused` for one that may write."""
+        try:
+            found = await self._call("query", {**input, "limit": READ_INSTEAD_ROWS}, node_id, token, timeout)
+        except ToolError as error:
+            if error.code != "not_read_only":
+                raise
+            message = f"{refused.message}, and `query` refused the statement too: {error.message}"
+            raise Unavailable(message, hint=refused.hint, data={**error.data, **refused.data}) from error
+        if found["truncated"]:
+            raise ToolError(
+                f"The statement gives more than {READ_INSTEAD_ROWS:,} rows",
+                code="too_many_rows",
+                hint="Read them with `stream`.",
+            )
+        return {**found, "affected_rows": 0}
 
     async def read(
         self,

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rrext import ToolError
+from rrext import ToolError, Unavailable
 from rrext.client import blocking_tools
 from rrext.client.database import Database
 from rrext.client.vectors import Vectors
@@ -145,3 +145,41 @@ def test_the_blocking_client_has_every_method_with_the_same_arguments(plain: Any
     for name in names:
         ours, theirs = inspect.signature(getattr(plain, name)), inspect.signature(getattr(blocking, name))
         assert list(ours.parameters) == list(theirs.parameters)
+
+
+class ReadOnly(Tools):
+    """A node without `allow_execute`, whose tool `query` answers `found`, or fails with `error`."""
+
+    def __init__(self, found: dict[str, Any] | None = None, error: ToolError | None = None) -> None:
+        super().__init__()
+        self.found = found
+        self.error = error
+
+    async def __call__(self, **call: Any) -> Any:
+        await super().__call__(**call)
+        if call["tool"] == "execute":
+            raise Unavailable("execute tool is disabled", hint="use `query`", data={"instead": "query"})
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+
+async def test_a_statement_in_a_transaction_is_never_read_instead() -> None:
+    tools = ReadOnly()
+    with pytest.raises(Unavailable, match="execute tool is disabled"):
+        await Database(tools).query("select 1", session_id="s")
+    assert tools.names == ["execute"]
+
+
+async def test_more_rows_than_can_be_read_instead_are_an_error() -> None:
+    tools = ReadOnly({"rows": [], "truncated": True})
+    with pytest.raises(ToolError, match="more than 25,000 rows") as caught:
+        await Database(tools).query("select 1", params=[1], row_mode="array", node_id="db_1")
+    assert caught.value.code == "too_many_rows"
+    assert tools.calls[1]["input"] == {"sql": "select 1", "params": [1], "row_mode": "array", "limit": 25_000}
+    assert tools.calls[1]["node_id"] == "db_1"
+
+
+async def test_a_failure_of_the_statement_read_instead_is_its_own() -> None:
+    with pytest.raises(ToolError, match="no such table"):
+        await Database(ReadOnly(error=ToolError("no such table", code="sql_failed"))).query("select 1")

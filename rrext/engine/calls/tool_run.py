@@ -100,13 +100,9 @@ class ToolRun(CallRun):
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
-            predicate = spec.options.available  # its attributes may explain the refusal
-            raise Unavailable(
-                getattr(predicate, "refusal", None)
-                or f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
-                hint=getattr(predicate, "missing", None),
-                data={"nodeId": component.id, "tool": spec.name},
-            )
+            refusal = getattr(spec.options.available, "refusal", None)
+            message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
+            raise _unavailable(message, spec, nodeId=component.id)
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
@@ -140,7 +136,7 @@ class ToolRun(CallRun):
                 host.watch(call)
             self.prepare(operation.input)
             return
-        raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
+        raise _unavailable(f'Tool "{operation.tool}" is not available in this context on any node', owners[0].spec)
 
     async def _turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
@@ -327,3 +323,11 @@ class ToolRun(CallRun):
             nested=Nesting(self),
             callbacks=self.host.callbacks,
         )
+
+
+def _unavailable(message: str, spec: ToolSpec, **data: str) -> Unavailable:
+    """The error for a tool that the caller cannot use; attributes of its predicate name the remedy and another tool."""
+    predicate = spec.options.available
+    instead = getattr(predicate, "instead", None)
+    about = {**data, "tool": spec.name, **({} if instead is None else {"instead": instead})}
+    return Unavailable(message, hint=getattr(predicate, "missing", None), data=about)

@@ -13,16 +13,18 @@ class Switch:
     """An availability rule: a switch in the node's settings is on.
 
     `refusal` is what the caller of a tool that is off reads first, if there is a text of its own for that; `missing` is
-    what has to be done.
+    what has to be done. `instead` is a tool of the node that serves some of the calls, and `otherwise` says which.
     """
 
     by_settings = True
     """The settings alone decide, so that the engine need not check each call."""
 
-    def __init__(self, switch: str, *, refusal: str | None = None) -> None:
+    def __init__(self, switch: str, *, refusal: str | None = None, instead: str | None = None, otherwise: str = "") -> None:
         self.switch = switch
         self.refusal = refusal
-        self.missing = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
+        self.instead = instead
+        set_it = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
+        self.missing = f"{otherwise} {set_it}".lstrip()
 
     def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
         return node is not None and getattr(node.config, self.switch)

@@ -26,7 +26,14 @@ READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}
 STEPS = {"readOnlyHint": False, "destructiveHint": False}
 
-ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
+_EXECUTE_IS_OFF = "execute tool is disabled for this node (set allow_execute=true)"
+ALLOW_EXECUTE = Switch(
+    "allow_execute",
+    refusal=_EXECUTE_IS_OFF,
+    instead="query",
+    otherwise="A statement that only reads runs with the tool `query`, in Python `client.database.read`.",
+)
+ALLOW_TRANSACTIONS = Switch("allow_execute", refusal=_EXECUTE_IS_OFF)
 MODEL_BOUND = ModelBound()
 
 Question = Annotated[str, msgspec.Meta(min_length=1, description="What to find out, in plain words.")]
@@ -138,36 +145,36 @@ class DatabaseNode(Node):
 
     # transactions
 
-    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_TRANSACTIONS)
     def begin(self, *, ctx: ToolContext) -> dict[str, str]:
         """Begin a transaction. Answers `{session_id}`, which execute, commit and rollback take.
 
         Only the connection that began it can use it. It is rolled back when that ends, or when it is not used for long.
         """
-        ALLOW_EXECUTE.require(self, "begin")
+        ALLOW_TRANSACTIONS.require(self, "begin")
         return {"session_id": self.shared.sessions.begin(ctx).id}
 
-    @tool_function(group="database", annotations=WRITES, available=ALLOW_EXECUTE)
+    @tool_function(group="database", annotations=WRITES, available=ALLOW_TRANSACTIONS)
     def commit(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
         """Keep all that a transaction did, and end it. Answers `{ok: true}`.
 
         Args:
             session_id: From begin.
         """
-        ALLOW_EXECUTE.require(self, "commit")
+        ALLOW_TRANSACTIONS.require(self, "commit")
         with self.shared.sessions.using(session_id, ctx) as session:
             session.transaction.commit(ctx)
             session.end()
         return {"ok": True}
 
-    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_TRANSACTIONS)
     def rollback(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
         """Undo all that a transaction did, and end it. Answers `{ok: true}`.
 
         Args:
             session_id: From begin.
         """
-        ALLOW_EXECUTE.require(self, "rollback")
+        ALLOW_TRANSACTIONS.require(self, "rollback")
         with self.shared.sessions.using(session_id, ctx) as session:
             ctx.check()
             session.end()
