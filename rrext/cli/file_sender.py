@@ -202,7 +202,7 @@ class FileSender:
         closed, _ = await pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
         ended = msgspec.json.decode(closed, type=_Closed)
         if ended.error is not None:
-            raise _failed(ended.error, msgspec.json.decode(closed))
+            raise failure_of(ended.error, msgspec.json.decode(closed))
         for store, count in ended.stored.items():
             self._chunks[store] = self._chunks.get(store, 0) + count
         return closed, ended.stored
@@ -263,7 +263,7 @@ def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
         raise
 
 
-def _failed(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
+def failure_of(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
     """The failure in a result body."""
     error = error_from_wire(
         failure.get("code") or "pipe_failed",

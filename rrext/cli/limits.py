@@ -28,3 +28,5 @@ MIN_TERMINAL_WIDTH: Final = 40
 """The assumed width of a narrower terminal."""
 MAX_LISTED_VALUES: Final = 5
 """Values of an enumeration in the table; `--json` has all."""
+MAX_CHAT_MESSAGES: Final = 40
+"""Messages of a chat that go with the next question; older ones are forgotten."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "tool": "call one tool of a pipeline",
     "sql": "ask a database of a pipeline, or sit at its prompt",
     "send": "send files and folders through a pipeline",
+    "chat": "ask a pipeline that chats, question after question",
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "nodes": "list the nodes that pipelines may use",

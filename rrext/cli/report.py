@@ -40,13 +40,13 @@ def unreadable(path: str, error: OSError) -> str:
         return reason
     folder, name = os.path.split(path)
     try:
-        names = [other for other in os.listdir(folder or ".") if other.endswith(".pipe")]
+        stems = [other.removesuffix(".pipe") for other in os.listdir(folder or ".") if other.endswith(".pipe")]
     except OSError:
         return reason
-    near = [name + ".pipe"] if name + ".pipe" in names else near_matches(name, names)
+    near = [name] if name in stems else near_matches(os.path.splitext(name)[0], stems)
     if not near:
         return reason
-    return f"{reason}. Did you mean {' or '.join(printable(os.path.join(folder, other)) for other in near)}?"
+    return f"{reason}. Did you mean {' or '.join(printable(os.path.join(folder, f'{stem}.pipe')) for stem in near)}?"
 
 
 def error_lines(error: RrextError, about: str = "") -> list[str]:

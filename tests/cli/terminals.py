@@ -68,20 +68,23 @@ class Terminal:
 
     def ended(self) -> int:
         """Its exit code, after all that it shows."""
-        while self._read():
-            pass
+        deadline = time.monotonic() + DEADLINE
+        while not select.select([self.fd], [], [], max(deadline - time.monotonic(), 0))[0] or self._read():
+            assert time.monotonic() < deadline, f"it goes on: {self.shown!r}"
         return self.process.wait(DEADLINE)
 
 
 @contextmanager
-def at_terminal(words: Sequence[str], *, folder: Path, columns: int = 100, **env: str) -> Iterator[Terminal]:
-    """`rrext` with its words at a terminal."""
+def at_terminal(words: Sequence[str], *, folder: Path, columns: int = 100, hidden: str = "", **env: str) -> Iterator[Terminal]:
+    """`rrext` with its words at a terminal, without the package `hidden`."""
+    without = f"import sys; sys.modules['{hidden}'] = None; from rrext.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    run = [sys.executable, "-c", without, *words] if hidden else command(*words)
     main, side = pty.openpty()
     ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     variables = environment(XDG_STATE_HOME=str(folder / "state"), **{"TERM": "xterm", **env})
     variables.pop("COLUMNS", None)
     process = subprocess.Popen(
-        [sys.executable, "-c", OWN, *command(*words)],
+        [sys.executable, "-c", OWN, *run],
         stdin=side,
         stdout=side,
         stderr=side,

@@ -1,24 +1,17 @@
-"""The prompt of `rrext sql`: typed statements, with history and completion.
-
-A thread reads the prompt, so that signals reach the command: Ctrl-C is a key during input, and cancels the statement during a
-run.
-"""
+"""The prompt of `rrext sql`: typed statements, with history and completion."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import signal
 import sys
-import termios
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
+from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
@@ -44,15 +37,12 @@ CHANGES_SCHEMA: Final = frozenset({"create", "drop", "alter", "rename", "commit"
 
 def run_prompt(args: argparse.Namespace) -> int:
     """Read statements and run them until the user ends; returns the exit code."""
-    from rrext.nodes.base.extras import missing_packages
-
-    missing = missing_packages("cli", "prompt_toolkit")
-    if missing is not None or not os.isatty(1):
-        why = missing or "stdout is no terminal: give a statement, or -f FILE.sql"
-        print(f"rrext: there is no prompt: {why}", file=sys.stderr)
+    reason = why_no_prompt("give a statement, or -f FILE.sql")
+    if reason is not None:
+        print(f"rrext: {reason}", file=sys.stderr)
         return EXIT_USAGE
     prompt = Prompt(args)
-    return run_locally(args, prompt.run, absorbs=prompt.absorbs)
+    return run_locally(args, prompt.run, absorbs=prompt.keyboard.absorbs)
 
 
 class Prompt:
@@ -61,23 +51,10 @@ class Prompt:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._format = FORMATS[args.format or "table"]
-        self._is_expanded = self._is_timed = self._is_stopped = False
+        self._is_expanded = self._is_timed = False
         self._dialect = ""
         self._names = SchemaNames("", {"tables": {}})
-        self._statement: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def absorbs(self, number: int) -> bool:
-        """Handle Ctrl-C: it cancels the running statement, never the prompt; outside of the prompt it is not handled."""
-        if number != signal.SIGINT or self._loop is None:
-            return False
-        self._loop.call_soon_threadsafe(self._stop)
-        return True
-
-    def _stop(self) -> None:
-        self._is_stopped = True  # also the next statement, if it is about to start
-        if self._statement is not None:
-            self._statement.cancel()
+        self.keyboard = Keyboard()
 
     async def run(self, pipeline: LocalPipeline, results: Results) -> int:
         """Read and run until the end."""
@@ -89,8 +66,8 @@ class Prompt:
         except RrextError as error:
             print_error(error)
             return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
-        self._loop = asyncio.get_running_loop()
-        await self._stoppable(self._look_at_schema(database, "get_schema"))
+        self.keyboard.begin()
+        await self.keyboard.stoppable(self._look_at_schema(database, "get_schema"))
         print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
         session = self._session(results)
         while (text := await self._read(session, database)) is not None:
@@ -101,7 +78,7 @@ class Prompt:
             for statement in statements(text, self._dialect):
                 if not await self._ran(database, statement, results):
                     break
-        self._loop = None
+        self.keyboard.end()
         if database.is_in_transaction:
             await database.roll_back()
             print("the transaction was not committed: it is rolled back", file=sys.stderr)
@@ -111,25 +88,13 @@ class Prompt:
         """The typed text; None at the end."""
         name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
         more = " " * (len(name) - 4) + "...> "
-        before = termios.tcgetattr(0)
-        self._is_stopped = False
-        asked = asyncio.get_running_loop().run_in_executor(
-            None, lambda: session.prompt(name, prompt_continuation=more[-len(name) :], handle_sigint=False)
-        )
-        try:
-            return (await asked).strip()
-        except KeyboardInterrupt:
-            return ""
-        except EOFError:
-            return None
-        finally:
-            termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
+        return await self.keyboard.read(session, name, more[-len(name) :])
 
     async def _ran(self, database: StatementRunner, statement: Statement, results: Results) -> bool:
         """Run a statement; False if it failed."""
         begun = time.monotonic()
         try:
-            return await self._stoppable(self._done(database, statement, results))
+            return await self.keyboard.stoppable(self._done(database, statement, results))
         except RrextError as error:
             print_failure(error, statement)
             return False
@@ -141,22 +106,6 @@ class Prompt:
         await database.run(statement, None, self._made(results))
         if statement.first_word in CHANGES_SCHEMA:
             await self._look_at_schema(database, "refresh_schema")
-
-    async def _stoppable(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do work that Ctrl-C may cancel; False if it did."""
-        task = self._statement = asyncio.ensure_future(work)
-        if self._is_stopped:
-            task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-            print("cancelled", file=sys.stderr)
-            return False
-        finally:
-            self._statement = None
-        return True
 
     def _made(self, results: Results) -> Format:
         return Records(results) if self._is_expanded else self._format(results)
@@ -213,7 +162,7 @@ class Prompt:
                     yield Completion(text, start_position=-length, display_meta=kind)
 
         return PromptSession(
-            history=_history(),
+            history=history("sql_history"),
             completer=Known(),
             complete_while_typing=False,
             multiline=True,
@@ -244,19 +193,3 @@ def _keys(is_done: Any) -> Any:
             buffer.insert_text("\n")
 
     return keys
-
-
-def _history() -> Any:
-    """The history of input, in a file that only its owner can read."""
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
-
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    path = os.path.join(state, "rrext", "sql_history")
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        os.chmod(path, 0o600)
-    except OSError as error:
-        print(f"rrext: no history is kept: {path}: {error.strerror}", file=sys.stderr)
-        return InMemoryHistory()
-    return FileHistory(path)

@@ -1,0 +1,178 @@
+"""`rrext chat`: questions for a pipeline that chats."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rrext.cli.file_sender import failure_of
+from rrext.cli.keyboard import Keyboard, history, why_no_prompt
+from rrext.cli.limits import MAX_CHAT_MESSAGES
+from rrext.cli.local import LocalPipeline, run_locally
+from rrext.cli.options import add_pipeline_options, add_wait_option
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.columns import printable
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, Open, Write
+from rrext.errors import RrextError
+
+EXAMPLE = """examples:
+  rrext chat pipeline.pipe
+  rrext chat pipeline.pipe 'When are you open?'
+  cat questions.txt | rrext chat pipeline.pipe --json | jq -c .result.answers
+
+Without a question it is a prompt on a terminal, with history in the extra `cli`, and elsewhere each line of stdin is a
+question. Earlier questions and answers go with the next one. At the prompt, Ctrl-C ends the question that runs, Ctrl-D the
+chat, and \\new begins a new one.
+
+Exit code 0: done. 1: a question failed. 2: the command or the pipeline is wrong, or nothing takes questions. 130: Ctrl-C.
+"""
+QUESTION_TYPE = "application/rocketride-question"
+PROMPT = "chat> "
+
+Reads: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Gives the next question; None at the end."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "chat",
+        help="ask a pipeline that chats, question after question",
+        description="Ask a pipeline that chats, in this process.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    parser.add_argument("question", metavar="QUESTION", nargs="?", help="one question; else those of the prompt or of stdin")
+    parser.add_argument("--json", action="store_true", help="a line {question, result} or {question, error} for each question")
+    add_pipeline_options(parser)
+    add_wait_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask until the questions end; returns the exit code."""
+    keyboard = Keyboard()
+    typed = args.question is None and why_no_prompt("") is None
+    # Questions come through a descriptor that no child of a tool has; 0 becomes the null device.
+    fd = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) if args.question is None else -1
+
+    async def work(pipeline: LocalPipeline, results: Results) -> int:
+        if not pipeline.listens("questions"):
+            print(f"rrext: {args.file}: nothing takes questions; `rrext show` draws what it takes", file=sys.stderr)
+            return EXIT_USAGE
+        chat = Chat(pipeline, results, keyboard, as_json=args.json)
+        if args.question is not None:
+            await chat.ask(args.question)
+        elif typed:
+            print(r"Ctrl-D ends the chat, \new begins a new one.", file=sys.stderr)
+            await chat.run(_from_prompt(keyboard, results))
+        else:
+            await chat.run(_from_stdin(fd))
+        return EXIT_FAILED if chat.failed else EXIT_DONE
+
+    return run_locally(args, work, absorbs=keyboard.absorbs)
+
+
+def _from_prompt(keyboard: Keyboard, results: Results) -> Reads:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.output import create_output
+
+    session: PromptSession[str] = PromptSession(history=history("chat_history"), output=create_output(stdout=results.text()))
+    keyboard.begin()
+    return lambda: keyboard.read(session, PROMPT)
+
+
+def _from_stdin(fd: int) -> Reads:
+    stdin = os.fdopen(fd, encoding="utf-8", errors="replace")
+
+    async def read() -> str | None:
+        if stdin.isatty():
+            print(PROMPT, end="", file=sys.stderr, flush=True)
+        line = await asyncio.to_thread(stdin.readline)
+        return line.strip() if line else None
+
+    return read
+
+
+class Chat:
+    """Questions and answers, each with those before it."""
+
+    def __init__(self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, as_json: bool) -> None:
+        self._pipeline = pipeline
+        self._results = results
+        self._keyboard = keyboard
+        self._as_json = as_json
+        self._messages: list[dict[str, str]] = []
+        self._count = 0
+        self.failed = False
+        """Whether any question failed."""
+
+    async def run(self, read: Reads) -> None:
+        """Ask what is read, until the end. Raises `OSError` when stdout is closed."""
+        while (question := await read()) is not None:
+            if question == r"\new":
+                self._messages.clear()
+            elif question:
+                await self._keyboard.stoppable(self.ask(question))
+        self._keyboard.end()
+
+    async def ask(self, question: str) -> None:
+        """Ask one question and write what comes of it."""
+        self._count += 1
+        try:
+            result = await self._result(question)
+        except RrextError as error:
+            self.failed = True
+            if self._as_json:
+                told = {"code": error.code, "message": error.message}
+                self._results.write_line(msgspec.json.encode({"question": question, "error": told}))
+            print_error(error)
+            return
+        answers = [_text(answer) for key in _answer_keys(result) for answer in result[key]]
+        said = [{"role": "user", "content": question}, {"role": "assistant", "content": "\n".join(answers)}]
+        self._messages = [*self._messages, *said][-MAX_CHAT_MESSAGES:]
+        if self._as_json:
+            self._results.write_line(msgspec.json.encode({"question": question, "result": result}))
+        elif answers:
+            shown = "\n".join(answers)
+            self._results.write_line((printable(shown) if self._results.is_terminal else shown).encode())
+        else:
+            self._results.write_line(msgspec.json.encode(result))
+
+    async def _result(self, question: str) -> dict[str, Any]:
+        caller = Caller(connection_id=f"question-{self._count}")
+        asked = {"type": "question", "questions": [{"text": question}], "history": self._messages}
+        about = {"name": f"Question {self._count}"}
+        try:
+            opened, _ = await self._pipeline.ask(Open(object=about, mime_type=QUESTION_TYPE), caller=caller)
+            pipe_id = msgspec.json.decode(opened)["pipe_id"]
+            await self._pipeline.ask(Write(pipe_id=pipe_id), data=msgspec.json.encode(asked), caller=caller)
+            closed, _ = await self._pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
+        except BaseException:  # failures and Ctrl-C leave no pipe behind
+            self._pipeline.drop(caller)
+            raise
+        result = msgspec.json.decode(closed)
+        if result.get("error") is not None:
+            raise failure_of(result["error"], result)
+        return result
+
+
+def _answer_keys(result: dict[str, Any]) -> list[str]:
+    """The members of a result that hold answers; `laneName` may give them any name."""
+    kinds = result.get("result_types") or {}
+    return [key for key, kind in kinds.items() if kind == "answers" and isinstance(result.get(key), list)]
+
+
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()

@@ -1,0 +1,105 @@
+"""Typed input of a command: lines with history, and Ctrl-C that cancels the running work.
+
+A thread reads the prompt, so that signals reach the command: Ctrl-C is a key during input, and cancels the work during a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+
+def why_no_prompt(instead: str) -> str | None:
+    """The reason why there can be no prompt here, if any; `instead` says what does without one."""
+    from rrext.nodes.base.extras import missing_packages
+
+    missing = missing_packages("cli", "prompt_toolkit")
+    if missing is None and os.isatty(0) and os.isatty(1):
+        return None
+    return f"there is no prompt: {missing or f'stdin or stdout is no terminal: {instead}'}"
+
+
+class Keyboard:
+    """The keyboard of a prompt: it reads lines, and its Ctrl-C cancels work, never the prompt."""
+
+    def __init__(self) -> None:
+        self._work: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopped = False
+
+    def absorbs(self, number: int) -> bool:
+        """Handle Ctrl-C: it cancels the running work; before `begin` and after `end` it is not handled."""
+        if number != signal.SIGINT or self._loop is None:
+            return False
+        self._loop.call_soon_threadsafe(self._stop)
+        return True
+
+    def begin(self) -> None:
+        """Handle Ctrl-C from now on."""
+        self._loop = asyncio.get_running_loop()
+
+    def end(self) -> None:
+        """Handle Ctrl-C no longer."""
+        self._loop = None
+
+    def _stop(self) -> None:
+        self._is_stopped = True  # also the next work, if it is about to start
+        if self._work is not None:
+            self._work.cancel()
+
+    async def read(self, session: PromptSession[str], name: str, more: str = "") -> str | None:
+        """The typed text, empty after Ctrl-C; None at the end. `more` stands before further lines."""
+        before = termios.tcgetattr(0)
+        self._is_stopped = False
+        asked = asyncio.get_running_loop().run_in_executor(
+            None, lambda: session.prompt(name, prompt_continuation=more, handle_sigint=False)
+        )
+        try:
+            return (await asked).strip()
+        except KeyboardInterrupt:
+            return ""
+        except EOFError:
+            return None
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
+
+    async def stoppable(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do work that Ctrl-C may cancel; False if it did."""
+        task = self._work = asyncio.ensure_future(work)
+        if self._is_stopped:
+            task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if not task.cancelled() or (me is not None and me.cancelling()):  # the command itself is to end
+                raise
+            print("cancelled", file=sys.stderr)
+            return False
+        finally:
+            self._work = None
+        return True
+
+
+def history(name: str) -> Any:
+    """The history of input, in a file that only its owner can read."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = os.path.join(state, "rrext", name)
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        os.chmod(path, 0o600)
+    except OSError as error:
+        print(f"rrext: no history is kept: {path}: {error.strerror}", file=sys.stderr)
+        return InMemoryHistory()
+    return FileHistory(path)

@@ -1,0 +1,151 @@
+"""`rrext chat`: questions at a prompt, on stdin, or one on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from commands import EXAMPLES, call, component, here, pipeline, spawned, until
+from terminals import Terminal, at_terminal
+
+CHAT = str(EXAMPLES / "chat.pipe")
+OPEN = "The library is open from nine to five."
+NODE = '''
+import asyncio
+import sys
+
+from rrext import Node
+
+
+class Memory(Node):
+    """Says how many messages came before, fails and waits where it is asked to."""
+
+    provider = "memory"
+    lanes = {"questions": ("answers",)}
+
+    async def write_questions(self, question):
+        text = question["questions"][0]["text"]
+        if text == "fail":
+            raise ValueError("no such thing")
+        if text == "wait":
+            print("waiting", file=sys.stderr, flush=True)
+            await asyncio.Event().wait()
+        before = [f"{message['role']}: {message['content']}" for message in question["history"]]
+        await self.emit("answers", {"answer": f"{text} after {len(before)}: {before[-1] if before else 'nothing'}"})
+'''
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> str:
+    (tmp_path / "memory_node.py").write_text(NODE)
+    answers = component("a", "response_answers", "answers:m", laneName="said")
+    return pipeline(tmp_path, component("c", "chat"), component("m", "memory", "questions:c"), answers)
+
+
+@contextmanager
+def at_prompt(path: str, folder: Path) -> Iterator[Terminal]:
+    with at_terminal(["chat", path, "--nodes", "memory_node.py"], folder=folder, NO_COLOR="1") as terminal:
+        terminal.until("Ctrl-D ends the chat")
+        terminal.until("chat>")
+        yield terminal
+
+
+def test_one_question_has_its_answer_on_stdout(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, "chat", CHAT, "When are you open?")
+    assert (done.code, done.out.decode(), done.err) == (0, f"{OPEN}\n", "")
+
+
+def test_each_line_of_stdin_is_a_question(tmp_path: Path) -> None:
+    done = call("chat", CHAT, stdin=b"hello\n\nWhen are you open?")
+    assert (done.code, done.out.decode(), done.err) == (0, f"You said: hello\n{OPEN}\n", "")
+    lines = call("chat", CHAT, "--json", stdin=b"hello\n").lines
+    assert [(line["question"], line["result"]["answers"]) for line in lines] == [("hello", ["You said: hello"])]
+
+
+def test_a_question_that_fails_is_reported_and_the_next_one_is_asked(memory: str, tmp_path: Path) -> None:
+    words = ("chat", memory, "--nodes", "memory_node.py")
+    done = call(*words, stdin=b"fail\nx\n", cwd=tmp_path)
+    assert (done.code, done.out) == (1, b"x after 0: nothing\n")
+    assert "no such thing" in done.err
+    failed, fine = call(*words, "--json", stdin=b"fail\nx\n", cwd=tmp_path).lines
+    assert "no such thing" in failed["error"]["message"]
+    assert fine["result"]["said"] == ["x after 0: nothing"]
+
+
+def test_questions_and_answers_go_with_the_next_question_until_a_new_chat(memory: str, tmp_path: Path) -> None:
+    done = call("chat", memory, "--nodes", "memory_node.py", stdin=b"a\nb\n\\new\nc\n", cwd=tmp_path)
+    assert done.out.decode().splitlines() == [
+        "a after 0: nothing",
+        "b after 2: assistant: a after 0: nothing",
+        "c after 0: nothing",
+    ]
+
+
+def test_a_pipeline_that_takes_no_questions_is_told_so(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, "chat", str(EXAMPLES / "echo.pipe"), "x")
+    assert (done.code, "nothing takes questions" in done.err) == (2, True)
+
+
+def test_the_prompt_answers_keeps_its_history_and_ends_with_ctrl_d(memory: str, tmp_path: Path) -> None:
+    with at_prompt(memory, tmp_path) as terminal:
+        terminal.type("first question\r")
+        terminal.until("first question after 0: nothing\n")
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    with at_prompt(memory, tmp_path) as terminal:
+        terminal.type("\x1b[A")
+        terminal.until("first question")
+    assert (tmp_path / "state" / "rrext" / "chat_history").stat().st_mode & 0o777 == 0o600
+
+
+def test_ctrl_c_ends_the_question_and_never_the_chat(memory: str, tmp_path: Path) -> None:
+    with at_prompt(memory, tmp_path) as terminal:
+        terminal.type("wait\r")
+        terminal.until("waiting")
+        terminal.until_lines_are_read()
+        terminal.type("\x03")
+        terminal.until("cancelled")
+        terminal.until("chat>")
+        terminal.type("half a question\x03")
+        terminal.until("chat>")
+        terminal.type("x\r")
+        terminal.until("x after 0: nothing\n")
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+def test_ctrl_c_ends_questions_of_a_pipe(memory: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "memory_node.py")
+    with spawned("chat", memory, "--nodes", path, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"wait\nx\n")
+        process.stdin.flush()
+        until(process.stderr, "waiting")
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
+        process.stdin.close()
+
+
+def test_without_its_package_lines_are_read_at_the_terminal(tmp_path: Path) -> None:
+    with at_terminal(["chat", CHAT], folder=tmp_path, hidden="prompt_toolkit") as terminal:
+        terminal.until("chat>")
+        terminal.type("hello\r")
+        terminal.until("You said: hello\n")
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+def test_json_at_a_terminal_is_json(tmp_path: Path) -> None:
+    with at_terminal(["chat", CHAT, "hello", "--json"], folder=tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert json.loads(terminal.shown)["question"] == "hello"
