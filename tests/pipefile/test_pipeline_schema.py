@@ -28,6 +28,9 @@ TESTS = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((TESTS / "examples").glob("*.pipe"))
 UNSEEN = {
     "provider_unavailable": "the node's code decides",
+    "node_unavailable": "the machine decides",
+    "missing_file": "the machine decides",
+    "tool_undescribed": "the node's code decides",
     "duplicate_id": "two components",
     "unresolved_variable": "the environment decides",
     "variable_not_allowed": "the environment decides",
