@@ -43,8 +43,8 @@ from typing import Any, ClassVar
 class RrextError(Exception):
     """A failure that rrext reports on purpose.
 
-    `code` is stable, `message` is for a person, `hint` names the next step, and `data` holds JSON values for programs. Only the
-    client sets `result`: what a failed object produced before it failed, as `close` returned it.
+    `code` is stable, `message` is for a person, `hint` names the next step, and `data` holds JSON values for programs. Only
+    the client sets `result`: the results of a failed object up to its failure, as `close` returned them.
     """
 
     code: str = "internal"
@@ -162,7 +162,7 @@ class PipeNotOpen(PipeError):
 
 
 class PipeFailed(PipeError):
-    """An earlier operation on this pipe failed; `close` still returns what was collected."""
+    """An earlier operation on this pipe failed; `close` still returns the collected results."""
 
     code = "pipe_failed"
     number = -32014

@@ -1,4 +1,4 @@
-"""Limits of rrext, each with its default and its reason: those that somebody sets, and constants of behaviour.
+"""Limits of rrext, each with its default and its reason: limits that an operator sets, and constants of behaviour.
 
 Rooms that a server does not load have a `limits.py` of their own (`cli`, `editor`, `faces/lsp`), and so has each family of
 nodes. A limit that an operator sets per node is a field of the node's `Config`.
@@ -20,13 +20,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     # wire
     max_header: int = 8 * KIB
-    """A header block; what people send is under 100 bytes (h11 allows 16 KiB for whole HTTP heads)."""
+    """A header block; real ones are under 100 bytes (h11 allows 16 KiB for whole HTTP heads)."""
     max_frame: int = 16 * MIB
-    """A body that is received; larger ones are skipped and answered. `--max-frame`."""
+    """A received body; a larger one is skipped, and answered with an error. `--max-frame`."""
     max_length: int = 4 * GIB
     """An announced length beyond this is no length: skipping it could take for ever."""
     id_recovery: int = 4 * KIB
-    """How much of an unreadable body is searched for its id."""
+    """Bytes of an unreadable body that are searched for its id."""
     max_name: int = KIB
     """Characters of a name or a text id in a request; real ones are under 100, and each is searched for and echoed."""
     # answers
@@ -112,7 +112,7 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one `rrext.Client`. Sizes are bytes, times are seconds."""
 
     max_frame: int = 256 * MIB
-    """An answer; servers bound their results far lower, this is against one that has gone mad."""
+    """An answer; servers have far lower limits, this one protects against a broken server."""
     start: float = 30.0
     """How long a server may take to answer `initialize`; a pipeline's models may load meanwhile."""
     stop: float = 2.0
@@ -122,7 +122,7 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     timeout_margin: float = 1.0
     """How much longer than the server the client waits, so that the server's own `tool_timeout` wins."""
     stderr_tail: int = 64 * KIB
-    """What is kept of a server's stderr for the error when it dies."""
+    """Last bytes of a server's stderr, kept for the error when the server ends."""
     events: int = 1024
     """Server events that wait for a slow reader; the oldest go first, and are counted."""
     chunk_backlog: int = 8 * MIB
@@ -141,8 +141,9 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 8
     """Files that `send_files` and `rrext send` send at a time."""
     interrupt: float = 1.0
-    """What a first Ctrl-C leaves the command line's tools and pipes to end by themselves; a thread that is stuck is not
-    waited for any longer."""
+    """Time for tools and pipes of the command line to end by themselves after a first Ctrl-C; stuck threads are then left
+    behind.
+    """
     progress_redraw: float = 0.1
     """Between two states of progress on a terminal; faster ones flicker."""
     progress_line: float = 1.0
@@ -156,7 +157,7 @@ class PictureLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of the picture of a pipeline."""
 
     max_nodes: int = 1000
-    """Nodes of one picture; nobody finds anything among more, and drawing them takes seconds."""
+    """Nodes of one picture; a larger picture is unreadable, and takes seconds to draw."""
     max_edges: int = 5_000
     """Edges of one picture, several lanes between two nodes counted once."""
     width: int = 200
@@ -169,32 +170,32 @@ PICTURE_DEFAULTS = PictureLimits()
 
 # server
 EXIT_HANDLERS_TIMEOUT: Final = 0.1
-"""Seconds that handlers of `atexit` get, which libraries of tools may need."""
+"""Seconds for handlers of `atexit`, which libraries of tools may need."""
 THREAD_SWITCH_INTERVAL: Final = 0.0005
 """Seconds until a thread that runs Python lets another one run. With Python's own 5 ms a ping takes seconds while 32 tools
 compute. Half a millisecond costs those 15 % of their speed, 12 of them 10 %, and plain calls nothing that can be measured."""
 STDERR_FLUSH_TIMEOUT: Final = 0.1
 """Seconds that a reader of stderr gets to make room for the last lines."""
 SHARED_CLOSE_TIMEOUT: Final = 0.1
-"""Seconds beyond the last answers until what nodes share is not waited for any longer."""
+"""Seconds after the last answers in which the shared state of nodes may close."""
 END_WATCH_MARGIN: Final = 0.15
 """Seconds beyond the last answers until the end watch takes over."""
 THREADS_END_TIMEOUT: Final = 0.1
 """Seconds that threads and peers get after the last answers."""
 THREADS_POLL_INTERVAL: Final = 0.005
-"""Seconds between two looks at these threads and peers."""
+"""Seconds between two checks of these threads and peers."""
 LAST_REQUESTS_TIMEOUT: Final = 0.15
-"""Seconds of `Cause.flush` in which what has arrived at the end is read and refused."""
+"""Seconds of `Cause.flush` in which the requests that arrived at the end are read and refused."""
 LAST_REQUESTS_POLL_INTERVAL: Final = 0.0005
-"""Seconds between two looks at what has arrived at the end."""
+"""Seconds between two checks for such requests."""
 LOOP_POLL_INTERVAL: Final = 0.04
-"""Seconds between two looks at the loop; each costs some microseconds."""
+"""Seconds between two checks of the loop; each costs some microseconds."""
 END_SLACK: Final = 0.3
-"""Seconds beyond its time that a process which moves has to end by itself."""
+"""Seconds beyond its time for a process that still makes progress to end by itself."""
 WATCHDOG_POLL_INTERVAL: Final = 0.1
-"""Seconds between two looks of the watchdog, once there is something to look for."""
+"""Seconds between two checks of the watchdog, after the end of the server has begun."""
 WATCHDOG_MARGIN: Final = 0.2
-"""Seconds beyond the time that the server has by itself, until the watchdog ends it."""
+"""Seconds beyond the server's own time to end, until the watchdog kills it."""
 TRACE_TIMEOUT: Final = 0.05
 """Seconds for the trace of a process that the watchdog kills."""
 MAX_SHOWN_NAME: Final = 100
@@ -204,7 +205,7 @@ REQUEST_COST: Final = 4096
 MAX_OUTBOX_PIECES: Final = 512
 """Pieces of the outbox in one `writev`; below every system's IOV_MAX."""
 WAKES_PER_ITERATION: Final = 16
-"""Of those that wait for room in the outbox, so many begin in one iteration of the loop: each may fill it again."""
+"""Number of calls waiting for room in the outbox that begin in one iteration of the loop: each may fill the outbox again."""
 CALM_TICKS: Final = 50
 """Ticks without a call before the watch of the reading thread sleeps."""
 REQUESTS_PER_ITERATION: Final = 16
@@ -215,8 +216,9 @@ ACCEPT_RETRY_INTERVAL: Final = 1.0
 # engine
 QUICK_SHARE_AMONG_OTHERS: Final = 0.25
 QUICK_SHARE_ALONE: Final = 0.9
-"""Of `Limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
-nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
+"""Shares of `Limits.quick` below which a tool counts as quick. A call without others beside it may take longer, because no
+other call waits for its thread; calls beside others run faster in threads, at the same time.
+"""
 CHUNKS_PER_ITERATION: Final = 32
 """Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
 MIN_QUICK_TIMEOUT: Final = 0.05
@@ -224,9 +226,9 @@ MIN_QUICK_TIMEOUT: Final = 0.05
 MIN_SWEEP_ENTRIES: Final = 256
 """Entries of cancelled deadlines below which a sweep costs more than it frees."""
 LAST_CALLS_TIMEOUT: Final = 0.1
-"""Seconds that cancelled calls get to return at the end of all, before what they share is closed."""
+"""Seconds for cancelled calls to return at the end of the engine, before their shared state is closed."""
 BLOCKED_LOOP_TIME: Final = 0.1
-"""Seconds in one step of a tool; whoever else is served waits for as long."""
+"""Seconds in one step of a tool on the loop; all other calls wait meanwhile."""
 MAX_KEPT_ERRORS: Final = 50
 """Errors in the status of a task, as in the reference server's."""
 MAX_SPARE_CHAINS: Final = 16
@@ -237,27 +239,27 @@ MAX_PROBED_TEXT: Final = 1000
 
 # pipefile
 MAX_LISTED_IDS: Final = 8
-"""So many ids of nodes are listed if none resembles the wrong one."""
+"""The number of ids of nodes up to which a message lists them all, if none resembles the wrong id."""
 MAX_NEAR_NAMES: Final = 3
-"""How many near matches there are at most."""
+"""The number of near matches in a message."""
 MIN_SIMILARITY: Final = 0.6
-"""How alike near names are at least, as `difflib` counts."""
+"""The least similarity of near names, as the ratio of `difflib`."""
 MIN_TYPED_LENGTHS: Final = (3, 7)
 """Lengths of a word, in letters, from which one more slip of the fingers is likely: none below the first."""
 MAX_COMPARED_NAME: Final = 100
-"""Characters of a name that is compared letter by letter with others: nobody mistypes a longer one by hand."""
+"""Characters of a name that is compared letter by letter; longer names are not typed by hand."""
 MIN_SECRET: Final = 4
-"""Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
+"""The least number of characters of a value that is redacted: shorter values occur in every text."""
 MIN_SECRET_IN_WORD: Final = 8
-"""Characters from which a value is found inside of words too; a shorter one has to stand alone."""
+"""The least number of characters of a value that is redacted inside of words too; shorter ones only as whole words."""
 MIN_SECRET_PART: Final = 8
-"""Characters of a part of a value (a path's last name, a URL's password) that is looked for by itself."""
+"""The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
 MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
 MAX_FAST_PIECE: Final = 65_536
-"""Characters of a piece of a pipeline file that is read at once."""
+"""Characters of an object in a pipeline file that the fast decoder reads."""
 MAX_SCANNED_MEMBERS: Final = 20
-"""Members of an object that are looked through one by one."""
+"""Members up to which an object is searched one by one; larger objects get an index."""
 
 # tools
 MAX_KEPT_SCHEMAS: Final = 64
@@ -287,13 +289,13 @@ MAX_QUOTED_NAME: Final = 80
 
 # wire
 MAX_TEMPLATES: Final = 256
-"""Commands whose messages are kept half made; a server answers far fewer."""
+"""Commands whose message templates are kept; a server has far fewer commands."""
 MAX_COPIED_PAYLOAD: Final = 16 * KIB
 """A payload up to this size is copied into its message, so that one write sends it; a larger one is handed on as it is."""
 READ_BUFFER: Final = 64 * KIB
 """The capacity of a pipe, and so the most that one read can bring. A frame that fits is parsed where it lies."""
 MAX_LENGTH_DIGITS: Final = 20
-"""Digits of an announced length that are looked at: more are over every limit, and Python converts no thousands."""
+"""Digits of an announced length; more exceed every limit, and Python does not convert thousands of digits."""
 
 # transports
 MAX_CLIENT_PIECES: Final = 64
@@ -321,12 +323,13 @@ SOCKET_LOCK_POLL_INTERVAL: Final = 0.01
 MAX_JOINED_PIECES: Final = 65536
 """Bytes of pieces that are joined before they are sent; joining costs less than another `send`."""
 OPEN_PIPE_RESERVE: Final = 8
-"""One place in so many is kept for calls on open pipes, as others wait until those finish."""
+"""Every eighth slot is reserved for calls on open pipes, because other calls wait until those finish."""
 MAX_QUOTED_LINES: Final = 20
 """Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
 ATOMIC_WRITE: Final = 4096
-"""POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
-caller's thread after a part is written, and before anybody knows how much."""
+"""Bytes that POSIX writes to a pipe as a whole or not at all. The loop writes larger messages: in a caller's thread Ctrl-C may
+raise after an unknown part is written.
+"""
 BUSY_POLL_INTERVAL: Final = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
 READ_INSTEAD_ROWS: Final = 25_000

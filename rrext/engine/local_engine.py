@@ -18,23 +18,10 @@ from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
 from rrext.engine.host.host import Host
+from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
-from rrext.engine.interface.operations import (
-    Close,
-    Execute,
-    ListTasks,
-    ListTools,
-    Open,
-    Operation,
-    Services,
-    TaskStatus,
-    Terminate,
-    Tool,
-    Validate,
-    Write,
-)
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.status import status_of, summary_of
 from rrext.engine.tasks.component_factory import components_of
@@ -115,18 +102,18 @@ class LocalEngine(Engine):
         try:
             if self._host.events.watches_calls:
                 self._watch(call)
-            if type(operation) is Tool and not is_late:
+            if type(operation) is operations.Tool and not is_late:
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
             match operation:
-                case Write():
+                case operations.Write():
                     is_quick = self._objects.write(call, operation)
                     if not is_late:
                         return is_quick
-                case Close():
+                case operations.Close():
                     self._objects.close(call, operation)
                 case _ if is_late:
                     pass  # the operation does not begin
-                case Open():
+                case operations.Open():
                     self._objects.open(call, self._live(operation.token), operation)
                     self._watch_idle()
                 case _:
@@ -145,9 +132,9 @@ class LocalEngine(Engine):
                 self._watch(call)
             if call.received is not None and self._host.is_late(call):
                 return False
-            if isinstance(operation, Tool):
+            if isinstance(operation, operations.Tool):
                 return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
-            return isinstance(operation, Write) and self._objects.write_here(call, operation)
+            return isinstance(operation, operations.Write) and self._objects.write_here(call, operation)
         except Exception as error:
             self._refuse(call, error)
         return True
@@ -245,31 +232,31 @@ class LocalEngine(Engine):
         else:
             call.succeed(encoded)
 
-    async def _body(self, call: Call, operation: Operation) -> Any:
+    async def _body(self, call: Call, operation: operations.Operation) -> Any:
         """Run an operation other than those of tools and pipes, and return the body of its answer."""
         match operation:
-            case ListTools():
+            case operations.ListTools():
                 task = self._tasks.get(operation.token)
                 return await self._list.listing(call, task, operation.node_id, operation.format)
-            case Execute():
+            case operations.Execute():
                 return self._execute(call, operation)
-            case Terminate():
+            case operations.Terminate():
                 # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                 await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
                 return {}
-            case Validate():
+            case operations.Validate():
                 return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
-            case Services():
+            case operations.Services():
                 return self.catalog.services(operation.service)
-            case ListTasks():
+            case operations.ListTasks():
                 return {"tasks": [summary_of(task) for task in self._tasks]}
-            case TaskStatus():
+            case operations.TaskStatus():
                 task = self._tasks.get(operation.token)
                 return status_of(task, self._pipes.of_task(task))
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
-    def _execute(self, call: Call, operation: Execute) -> dict[str, Any]:
+    def _execute(self, call: Call, operation: operations.Execute) -> dict[str, Any]:
         if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:
             raise InvalidArguments.at("/threads", f"expected 1 to {self.limits.threads} (threads)")
         if operation.ttl is not None and operation.ttl < 0:
@@ -299,7 +286,7 @@ class LocalEngine(Engine):
             "provider": task.source_class.provider,
         }
 
-    def _task_of(self, call: Call, operation: Tool) -> Task:
+    def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call, by its pipe or by its token."""
         if operation.pipe_id is None:
             return self._tasks.get(operation.token)

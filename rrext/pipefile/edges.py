@@ -24,7 +24,7 @@ Lanes: TypeAlias = tuple[str, ...] | None
 class EdgeCheck:
     """Checks the edges between some components. Afterwards `data` and `control` lead from a node to those behind it.
 
-    They hold only edges whose both ends exist, so that later checks can walk them; `ComponentDraft.broken` marks the others.
+    Edges with a missing end are left out, so that later checks can follow the rest; their components are marked `broken`.
     """
 
     def __init__(self, drafts: Sequence[ComponentDraft], problems: Problems, near: NearNames) -> None:
@@ -94,7 +94,7 @@ class EdgeCheck:
             self._report_lane("lane_not_accepted", draft, producer, edge, at, accepted, offered)
 
     def _lanes_of(self, node: type[Node] | None) -> tuple[Lanes, Lanes]:
-        """The lanes that nodes of a class offer, and those that they accept."""
+        """The lanes that nodes of a class offer, and the lanes that they accept."""
         found = self._lanes.get(node)
         if found is None:
             assert node is not None  # an unknown class has unknown lanes

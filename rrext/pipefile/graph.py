@@ -15,8 +15,8 @@ Follows = Mapping[str, Sequence[str]]
 def chain_order(source: str, order: Mapping[str, int], data: Follows, control: Follows) -> tuple[str, ...]:
     """The chain of a pipeline, without its source. `order` has each node's place in the file.
 
-    First what data reaches, depth-first; then, pass after pass through the file until nothing is added, each node that
-    something in the chain (or the source) may invoke, with what its own data reaches.
+    First the nodes that data reaches, depth-first; then, in repeated passes through the file, each node that a member of the
+    chain (or the source) may invoke, with the nodes that its data reaches.
     """
     chain: dict[str, None] = {source: None}
     # (pass, place in the file): a node that becomes reachable behind the current place is met in the same pass.

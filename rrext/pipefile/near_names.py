@@ -88,7 +88,7 @@ def _looks(name: str) -> str:
 
 
 def _differing(name: str, other: str) -> tuple[list[str], list[str]]:
-    """The words of two names, without those that both begin and end with."""
+    """The words of two names, without their common first and last words."""
     mine, others = _words(name), _words(other)
     for end in (0, -1):
         while mine and others and mine[end] == others[end]:

@@ -1,4 +1,4 @@
-"""Loads a pipeline from its text or JSON value: a pipeline that can run, or all problems of it."""
+"""Loads a pipeline from its text or JSON value: a pipeline that can run, or all its problems."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def load_pipeline(
 ) -> LoadedPipeline:
     """Read and check a pipeline; problems of its content are returned, not raised.
 
-    `source` is the id of the source component to use instead of the one in the file.
-    With `strict_env` an unresolved variable is an error, else a warning.
-    `positions` makes the source map at once, which a text with a problem needs anyway.
-    Raises `Cancelled` soon after `stop()` returns true.
+    `source` replaces the source component that the file names. With `strict_env` an unresolved variable is an error, else a
+    warning. `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled` soon after
+    `stop()` returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)

@@ -36,7 +36,7 @@ class LaneReceiver(msgspec.Struct, frozen=True):
 
 
 class LanePlan:
-    """The data flow of a loaded pipeline. It knows no node objects, so all pipes share it.
+    """The data flow of a loaded pipeline. The plan refers to no node objects, so all pipes share it.
 
     `opening` and `closing` are the node ids of the chain in the order of `open`, and of `closing` and `close`.
     `source_lanes` are the lanes on which a node listens to the source. `needs_loop` says that at least one lifecycle
@@ -114,7 +114,7 @@ class LanePlan:
         return self._declared[node_id]
 
     def methods(self, node_id: str) -> Mapping[str, Method]:
-        """The node's lifecycle methods, and its lane methods for the lanes that it listens to here; by name."""
+        """The node's lifecycle methods, and its lane methods for its lanes in this pipeline; by name."""
         return self._methods[node_id]
 
     def receivers(self, sender: str, lane: str) -> tuple[LaneReceiver, ...]:
@@ -141,7 +141,7 @@ class LanePlan:
 
 
 def _listeners(spec: PipelineSpec, chain: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """(sender, lane) → the nodes that listen, in file order. What stands outside of the chain takes no part."""
+    """(sender, lane) → the nodes that listen, in file order. Components outside of the chain are left out."""
     members = {spec.source, *chain}
     found: dict[tuple[str, str], dict[str, None]] = {}
     for component in spec.components:

@@ -10,7 +10,7 @@ from typing import Final
 ORDINARY: Final = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
 )
-"""What every program needs to find its files and its language: no secrets, and they stay where they are."""
+"""Variables with which every program finds its files and its language: no secrets, and they stay where they are."""
 _ENV_START: Final = 47
 """Where the start of the environment stands in /proc/self/stat, counted from behind the program's name (proc_pid_stat(5))."""
 

@@ -23,7 +23,7 @@ def choose_source(
     problems: Problems,
     near: NearNames,
 ) -> ComponentDraft | None:
-    """The component that the pipeline begins with: the named one, else the only source there is."""
+    """The component at which the pipeline begins: the named one, else the only source."""
     at = below(base, "source")
     if named:
         source = by_id.get(named)
@@ -64,7 +64,7 @@ def _sources(drafts: Sequence[ComponentDraft], by_id: Mapping[str, ComponentDraf
 
 
 class ReachabilityCheck:
-    """Checks what only the whole graph shows. `chain` is worked out even if there are errors elsewhere."""
+    """Checks of the whole graph. `chain` is computed even if there are errors elsewhere."""
 
     def __init__(self, source: ComponentDraft, drafts: Sequence[ComponentDraft], edges: EdgeCheck, problems: Problems) -> None:
         self._source = source
@@ -76,7 +76,7 @@ class ReachabilityCheck:
         self.chain = chain_order(source.id, order, edges.data, edges.control)
 
     def run(self) -> None:
-        """Report nodes that nothing reaches, output that nobody reads, and helpers that are missing."""
+        """Report unreached nodes, unread output, and missing or excess bound nodes."""
         self._report_unconnected()
         members = [self._source, *(self._by_id[node_id] for node_id in self.chain)]
         if any(draft.broken or draft.node is None for draft in self._drafts):
@@ -155,7 +155,7 @@ class ReachabilityCheck:
             self._problems.add("output_unread", message, below(draft.path, "id"))
 
     def _check_silent_source(self) -> None:
-        """Nothing listens to the source. That is fine if it has tools to call, unless it is there for questions."""
+        """Report a source that no node listens to, unless it only invokes tools."""
         source, node = self._source, self._source.node
         if node is None or not node.accepts:
             return
@@ -177,7 +177,7 @@ class ReachabilityCheck:
         return sends
 
     def _check_response_keys(self, draft: ComponentDraft) -> None:
-        """A response node that names a key for a lane which does not arrive there: nobody will find it in the result."""
+        """Report keys of a response node for lanes that do not arrive at it: no result will have them."""
         lanes = draft.config.get("lanes")
         if not is_response(draft) or not isinstance(lanes, list) or not draft.inputs:
             return
@@ -195,7 +195,7 @@ class ReachabilityCheck:
 
 
 def sent_lanes(draft: ComponentDraft) -> tuple[str, ...]:
-    """The lanes on which a node sends because of what it receives."""
+    """The lanes on which a node sends, given the lanes that it receives."""
     return tuple(dict.fromkeys(_sent(draft)))
 
 

@@ -183,7 +183,7 @@ class ShapeReader:
         self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), below(path, key))
 
     def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> set[str]:
-        """Report keys that resemble one that has a meaning, all others belong to editors; the names that were meant."""
+        """Report keys that resemble a known key, and return the known keys; other keys belong to editors."""
         meant: set[str] = set()
         for key in item:
             if key not in known and key not in more:
@@ -197,7 +197,7 @@ class ShapeReader:
 
 
 def report_same_ids(drafts: Iterable[ComponentDraft], problems: Problems) -> None:
-    """Report each component whose id another one has before it."""
+    """Report each component with the id of an earlier one."""
     first: dict[str, ComponentDraft] = {}
     for draft in drafts:
         other = first.setdefault(draft.id, draft)

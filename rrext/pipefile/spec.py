@@ -1,4 +1,4 @@
-"""A pipeline as data: its components, their edges and settings, and the order in which tools are looked for."""
+"""A pipeline as data: its components, their edges and settings, and the order in which tools are searched."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ControlEdge(msgspec.Struct, frozen=True, gc=False):
 class ComponentSpec(msgspec.Struct, frozen=True, gc=False):
     """One component of a pipeline.
 
-    `config` is what the file says, variables resolved. `settings` is what the node gets of it as `node.config`: an
-    instance of its `Config`, or the effective settings as a dict if it has none.
+    `config` is the file's config with variables resolved. `settings` becomes `node.config`: an instance of the node's
+    `Config`, or the effective settings as a dict if the node has no `Config`.
     """
 
     id: str

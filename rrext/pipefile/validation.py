@@ -1,4 +1,4 @@
-"""All that can be wrong with a pipeline document, found in one go; and the pipeline itself if nothing is."""
+"""The check of a whole pipeline document: all its problems, or the pipeline."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Validation:
 
 
 def component_of(draft: ComponentDraft) -> ComponentSpec:
-    """A component in which nothing is wrong."""
+    """Convert a component without problems."""
     assert draft.node is not None
     return ComponentSpec(
         id=draft.id,

@@ -6,39 +6,26 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from rrext.engine.interface.operations import (
-    Close,
-    Execute,
-    ListTasks,
-    ListTools,
-    Open,
-    Operation,
-    Services,
-    TaskStatus,
-    Terminate,
-    Tool,
-    Validate,
-    Write,
-)
+from rrext.engine.interface import operations
 from rrext.errors import InvalidArguments, UnknownCommand
 
-SUBCOMMANDS: dict[str, type[Operation]] = {
-    "open": Open,
-    "write": Write,
-    "close": Close,
-    "tool": Tool,
-    "tools": ListTools,
+SUBCOMMANDS: dict[str, type[operations.Operation]] = {
+    "open": operations.Open,
+    "write": operations.Write,
+    "close": operations.Close,
+    "tool": operations.Tool,
+    "tools": operations.ListTools,
 }
 """Subcommand of `rrext_process` -> operation."""
 
-ENGINE_COMMANDS: dict[str, type[Operation]] = {
-    "execute": Execute,
-    "terminate": Terminate,
-    "tools": ListTools,
-    "rrext_validate": Validate,
-    "rrext_services": Services,
-    "rrext_get_tasks": ListTasks,
-    "rrext_get_task_status": TaskStatus,
+ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
+    "execute": operations.Execute,
+    "terminate": operations.Terminate,
+    "tools": operations.ListTools,
+    "rrext_validate": operations.Validate,
+    "rrext_services": operations.Services,
+    "rrext_get_tasks": operations.ListTasks,
+    "rrext_get_task_status": operations.TaskStatus,
 }
 """Command -> engine operation, for commands that are one operation each."""
 
@@ -69,7 +56,7 @@ class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     request_id: int | str
 
 
-def operation_for(command: str, arguments: dict[str, Any]) -> type[Operation]:
+def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
     """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
     if command == "rrext_process":
         subcommand = arguments.get("subcommand")

@@ -26,7 +26,7 @@ from rrext.wire.messages import (
 
 
 class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A request with the usual members and no others."""
+    """The record of a request with exactly the usual members."""
 
     type: Literal["request"]
     seq: int
@@ -35,7 +35,7 @@ class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Sent(msgspec.Struct, tag_field="type", tag="request", gc=False):
-    """A request as rrext's client writes it."""
+    """The record of a request that the client writes."""
 
     seq: int
     command: str
@@ -43,7 +43,7 @@ class _Sent(msgspec.Struct, tag_field="type", tag="request", gc=False):
 
 
 class _Success(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """An answer with the members that a success has, in the order in which they are read fastest: as rrext writes them."""
+    """The record of a success, with the members in the order in which rrext writes them, because that is read fastest."""
 
     seq: int = 0
     type: Literal["response"]
@@ -58,7 +58,7 @@ _decode_success = msgspec.json.Decoder(_Success).decode
 
 
 class Dap(Dialect):
-    """DAP-style messages."""
+    """The DAP-style dialect of one connection."""
 
     name = "dap"
 

@@ -1,4 +1,4 @@
-"""A dialect: it makes events of the bytes of one message, and the bytes of one message of events. It knows no header."""
+"""The base class of dialects: conversion between the bytes of one message and its event, without headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 DialectName: TypeAlias = Literal["dap", "jsonrpc"]
 
 Members: TypeAlias = dict[str, int | str | None]
-"""Top-level members that were found in a body. None: it is there, and is neither a usable integer nor a string."""
+"""The top-level members found in a body. None: the member's value is neither a usable integer nor a string."""
 
 
 def pieces_of(head: bytes, payload: bytes) -> list[bytes]:
@@ -22,7 +22,7 @@ def pieces_of(head: bytes, payload: bytes) -> list[bytes]:
 
 
 class Dialect(ABC):
-    """The messages of one connection, in one dialect. Writing methods may be called from any thread.
+    """Reads and writes the messages of one connection. Writing methods may be called from any thread.
 
     A written message is a list of pieces to be joined: a large payload is one of them, uncopied.
 
@@ -45,23 +45,23 @@ class Dialect(ABC):
 
     @abstractmethod
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
-        """`read_request` of a body that is decoded already."""
+        """Like `read_request`, for a decoded body."""
 
     @abstractmethod
     def request_id(self, members: Members) -> RequestId | None:
-        """The id of a request of which only these members are known."""
+        """The id of an unreadable request, from the members that were found."""
 
     @abstractmethod
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
-        """A success; `body` is an encoded object."""
+        """Write a success; `body` is an encoded object."""
 
     @abstractmethod
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
-        """A failure; without id if the request had none that can be used."""
+        """Write a failure; without an id if the request had no usable one."""
 
     @abstractmethod
     def event(self, name: str, body: bytes) -> list[bytes]:
-        """An event; `body` is an encoded object."""
+        """Write an event; `body` is an encoded object."""
 
     # a client's side
 
@@ -71,26 +71,26 @@ class Dialect(ABC):
 
     @abstractmethod
     def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
-        """`read_answer` of a body that is decoded already."""
+        """Like `read_answer`, for a decoded body."""
 
     @abstractmethod
     def answer_id(self, members: Members) -> RequestId | None:
-        """The id of the request that is answered by a message of which only these members are known."""
+        """The id of the request that an unreadable message answers, from the members that were found."""
 
     @abstractmethod
     def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
-        """A request under the next free id. Raises `ValueError`, which names the place, for values outside of JSON."""
+        """Write a request with the next free id. Raises `ValueError`, which names the place, for values outside of JSON."""
 
     # the careful way
 
     def refused_request(self, error: RrextError, start: memoryview) -> ServerEvent:
-        """A request that cannot be read, given the first bytes of its body."""
+        """The event of an unreadable request, given the first bytes of its body."""
         from rrext.wire.recovery import recover_members  # few connections ever need it
 
         return Malformed(error, self.request_id(recover_members(start)))
 
     def refused_answer(self, error: RrextError, start: memoryview) -> ClientEvent:
-        """An answer that cannot be read, given the first bytes of its body."""
+        """The event of an unreadable answer, given the first bytes of its body."""
         from rrext.wire.recovery import recover_members
 
         return Malformed(error, self.answer_id(recover_members(start)))

@@ -1,7 +1,7 @@
-"""Framers: they find the messages in a stream of bytes that may be cut anywhere, and put messages into frames.
+"""Framers: cut a stream of bytes into messages, and put messages into frames.
 
-Bytes are read into one buffer that stays, and a body is handed on as a slice of it. A body that does not fit is read
-straight into memory of its announced size; a raw tail into what becomes its `bytes`, so that it is not copied.
+Bytes are read into one permanent buffer, and a body is a slice of it. A larger body is read straight into memory of its
+announced size, a raw tail into the memory of its `bytes`, without a copy.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from rrext.wire.messages import Fatal
 E = TypeVar("E")
 
 _FOREVER = 1 << 62
-"""Bytes to skip after a fatal error: all that will ever come."""
+"""The number of bytes to skip after a fatal error: all later bytes."""
 
 _usual_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n").match
-"""The header block that nearly everyone sends; any other one takes a longer way to the same result."""
+"""The usual header block, read with one pattern; other blocks are read line by line, with the same result."""
 
 _usual_tail_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\nJson-Length: ([0-9]{1,9})\r\n\r\n").match
 """The same for a frame with a raw tail."""
 
 
 class Framer(ABC, Generic[E]):
-    """The framing of one connection: each message that arrives becomes one event, each message that is sent a frame.
+    """The framing of one connection: makes an event of each received message, and a frame of each sent message.
 
     Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
     One thread at a time may read. Returned events stay valid; the buffer does not.
@@ -58,22 +58,22 @@ class Framer(ABC, Generic[E]):
 
     @abstractmethod
     def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
-        """The events of the messages that are complete with `nbytes` more bytes in the buffer."""
+        """The events of the messages that `nbytes` more bytes in the buffer complete."""
 
     @abstractmethod
     def receive_eof(self) -> list[E | Fatal]:
-        """The peer sends no more: `Fatal` if that cuts a message in two."""
+        """End the input: `Fatal` if a message is incomplete."""
 
     @abstractmethod
     def frame(self, message: list[bytes], tail: bytes | None = None) -> list[bytes]:
-        """A frame around a message and its raw tail, in pieces to be written in order. From any thread."""
+        """Put a message and its raw tail into a frame: pieces to be written in order. From any thread."""
 
     @abstractmethod
     def state(self) -> str:
         """A description of the incomplete message, for a `repr`."""
 
     def receive_data(self, data: Bytes) -> list[E | Fatal]:
-        """The events that are complete with these bytes."""
+        """The events of the messages that these bytes complete."""
         events: list[E | Fatal] = []
         rest = memoryview(data)
         while rest:
@@ -88,8 +88,8 @@ class Framer(ABC, Generic[E]):
 class ContentLength(Framer[E]):
     """Frames with a header block: `Content-Length`, and `Json-Length` where a raw tail follows the message.
 
-    The receive buffer begins small, as most connections only ever send small messages, and grows once when one does not fit.
-    Blank lines before a header block are passed over: people who type a frame by hand end it with Return.
+    The receive buffer begins small, because most connections only send small messages, and grows once for a larger one. Blank
+    lines before a header block are ignored, because a frame that is typed by hand ends with Return.
     """
 
     __slots__ = ("_buffer", "_end", "_large", "_need", "_skip", "_start", "_view", "limits")
@@ -129,7 +129,7 @@ class ContentLength(Framer[E]):
         return self._view[self._end :] if self._end else self._view
 
     def _move_to_front(self) -> None:
-        """Make room. Only bytes of the last read move, so each byte moves once at most."""
+        """Make room in the buffer. Only bytes of the last read are moved, so each byte moves at most once."""
         start, rest = self._start, self._end - self._start
         if rest:
             self._view[:rest] = self._view[start : self._end]
@@ -182,7 +182,7 @@ class ContentLength(Framer[E]):
         return "its header block is not complete" if self._start < self._end else None
 
     def _step(self, events: list[E | Fatal]) -> bool:
-        """Go on with anything but a whole frame with the usual header. False: more bytes must come first."""
+        """Continue after a frame that is incomplete or has an unusual header. False if more bytes are needed."""
         try:
             found = self._header()
         except ParseError as error:
@@ -205,7 +205,7 @@ class ContentLength(Framer[E]):
         return self._wait_for(header, body)
 
     def _header(self) -> tuple[Header, int] | None:
-        """The next header block and where its body begins; None if it is not complete. Raises `ParseError`."""
+        """The next header block, and the offset of its body; None if the block is incomplete. Raises `ParseError`."""
         tailed = _usual_tail_header(self._buffer, self._start, self._end)
         if tailed is not None and (json_length := int(tailed[2])) <= (length := int(tailed[1])):
             return Header(length, json_length), tailed.end()
@@ -231,7 +231,7 @@ class ContentLength(Framer[E]):
         return self._on_body(self._view[body:cut], bytes(self._view[cut:stop]), header.length)
 
     def _refuse(self, error: RrextError, header: Header, body: int, events: list[E | Fatal]) -> bool:
-        """Show the start of a body, where its id may be, and skip it all."""
+        """Make the event of a refused body from its first bytes, which may have the id, and skip the body."""
         shown = min(header.length, self.limits.id_recovery)
         if body + shown > self._end:
             self._need = body + shown
@@ -250,7 +250,9 @@ class ContentLength(Framer[E]):
         self._skip -= dropped
 
     def _wait_for(self, header: Header, body: int) -> bool:
-        """Set the size at which the body is complete here, or read a body that is too large for the buffer elsewhere."""
+        """Set the size at which the body in the buffer is complete, or begin to read a body that is too large for the
+        buffer.
+        """
         size = len(self._buffer)
         stop = body + header.length
         json_stop = stop if header.json_length is None else body + header.json_length
@@ -270,7 +272,7 @@ class ContentLength(Framer[E]):
         return False
 
     def _grow(self) -> None:
-        """Take a buffer of full size, and begin it with the bytes that are held."""
+        """Replace the buffer by one of full size with the same bytes."""
         held = self._view[self._start : self._end]
         self._buffer = bytearray(READ_BUFFER)
         self._view = memoryview(self._buffer)
@@ -286,7 +288,7 @@ class ContentLength(Framer[E]):
 
 
 def _after_blank_line(buffer: bytearray, start: int, stop: int) -> int:
-    """Where the first blank line ends; 0 if there is none."""
+    """The end of the first blank line; 0 without a blank line."""
     crlf, lf = buffer.find(b"\n\r\n", start, stop), buffer.find(b"\n\n", start, stop)
     if crlf >= 0 and (lf < 0 or crlf < lf):
         return crlf + 3

@@ -1,4 +1,4 @@
-"""A body that is too large for the receive buffer, on its way into memory of its own size."""
+"""Receives a body that is too large for the receive buffer, in memory of its own size."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rrext.wire.header import Header
 
 
 class LargeBody:
-    """Room for a body, or only for its raw tail if the JSON before it is in memory already.
+    """Memory for a body, or only for its raw tail if the JSON before it is received already.
 
-    `json` is that JSON, and `received` is what came of the rest; without `json`, of the whole body. A tail is read into what
-    becomes its `bytes`: an `io.BytesIO` gives back the bytes it was made of without a copy, if nothing else refers to them.
+    `json` is that JSON. `received` are the first bytes of the tail, or of the whole body without `json`. A tail is read into
+    the memory of its `bytes`: an `io.BytesIO` returns the bytes it was made of without a copy, if it has the only reference.
     """
 
     __slots__ = ("_filled", "_header", "_json", "_lent", "_owner", "_target")
@@ -30,16 +30,16 @@ class LargeBody:
 
     @property
     def missing(self) -> int:
-        """Bytes that are still to come."""
+        """The number of missing bytes."""
         return len(self._target) - self._filled
 
     def room(self) -> memoryview:
-        """Where the next bytes go; good until `filled`."""
+        """The memory for the next bytes; valid until `filled`."""
         self._lent = self._target[self._filled :]
         return self._lent
 
     def filled(self, nbytes: int) -> bool:
-        """Count bytes that were put into `room()`. Whether these were the last ones."""
+        """Count bytes that were written into `room()`. True if the body is complete."""
         if self._lent is not None:
             self._lent.release()
         self._filled += nbytes

@@ -30,9 +30,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The answer to a request: a body, or an error. `tail`, if there is one, is also `body["data"]`.
+    """The answer to a request: a body, or an error. A `tail` is also `body["data"]`.
 
-    `id` is None if the server could not tell which request it answers: then `error` says which part it could not read.
+    `id` is None if the server could not read the id of the request; `error` then names the unreadable part.
     """
 
     id: RequestId | None
@@ -43,7 +43,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something the server tells unasked. `tail`, if there is one, is also `body["data"]`."""
+    """A message of the server without a request. A `tail` is also `body["data"]`."""
 
     name: str
     body: dict[str, Any]
@@ -51,20 +51,20 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A frame that is no message: answer `error` and go on. `id` is the id it had, as far as that could be found."""
+    """A frame that is not a message: answer `error`, and continue. `id` is the id of the frame, None if it was not found."""
 
     error: RrextError
     id: RequestId | None = None
 
 
 class Fatal(msgspec.Struct, frozen=True):
-    """Where the next frame starts cannot be known any more: answer `error`, then close. Nothing is read after it."""
+    """An error after which the start of the next frame is unknown: answer `error`, then close. Nothing is read after it."""
 
     error: RrextError
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A frame that asks for nothing here; `reason` is for a debug line."""
+    """A frame without effect; `reason` is for a debug line."""
 
     reason: str
 

@@ -1,8 +1,8 @@
-"""Finding the id of a request that could not be read, so that its caller does not wait for ever.
+"""Finds the id of an unreadable request, so that its caller does not wait for ever.
 
-The start of the body is taken apart into tokens. Text is never searched: an `"id"` inside a string or a nested object is
-not the id of the message. What is in the strings does not matter here, and may be bad UTF-8; as soon as the structure
-itself is broken or cut off, the search ends with what was found before.
+The start of the body is taken apart into tokens. Text is never searched: an `"id"` inside a string or a nested object is not
+the id of the message. The content of strings is ignored, and may be bad UTF-8. Where the structure is broken or cut off, the
+search ends with the members found so far.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _CLOSES = {b"{": b"}", b"[": b"]"}
 
 
 def recover_members(start: Bytes) -> Members:
-    """The members `id`, `seq`, `request_seq` and `jsonrpc` of the object that starts here. Never raises.
+    """The members `id`, `seq`, `request_seq` and `jsonrpc` of an object. Never raises.
 
-    The input may end anywhere; a member counts only if the token after it is there too. Of equal keys the last one counts.
+    The input may end anywhere; a member counts only if a token follows it. Of duplicate keys the last one counts.
     """
     found: Members = {}
     tokens = _tokens(bytes(start))
@@ -60,7 +60,7 @@ def _tokens(text: bytes) -> Iterator[bytes]:
 
 
 def _skip_value(first: bytes, tokens: Iterator[bytes]) -> bool:
-    """Whether a whole value was there; only strings and the nesting of brackets are looked at."""
+    """Skip a value, reading only strings and brackets; False if the value is incomplete."""
     if first not in _CLOSES:
         return first not in (b"", b"}", b"]", b":", b",")
     closes = [_CLOSES[first]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """Node classes by provider name: given ones first, then built-in ones, then those of installed packages.
+    """Node classes by provider name: given, built-in, and of installed packages, in this order.
 
     Installed packages are searched only for a name that is found nowhere else, or for a whole listing. `unloaded` are files and
     modules with more nodes, whose code may not run.
@@ -72,7 +72,7 @@ class Catalog:
         return found
 
     def find(self, provider: str) -> type[Node] | None:
-        """The class of a provider name or alias, or None if there is none. Raises `Unavailable` if it cannot be imported."""
+        """The class of a provider name or alias; None for an unknown name. Raises `Unavailable` if it cannot be imported."""
         name = self._aliases.get(provider, provider)
         found = self._given.get(name) or self._classes.get(name)
         if found is not None:

@@ -25,8 +25,8 @@ class PluginError(UsageError):
 def load_nodes(target: str) -> list[type[Node]]:
     """The node classes of a Python file or of an importable module, in the order of their definition.
 
-    The code runs: it is the operator's own. A file's folder, or the current one for a module, is searched last for what
-    the code imports. Raises `PluginError`.
+    The code runs: it is the operator's own. Imports of the code are searched last in the file's folder, or in the current
+    folder for a module. Raises `PluginError`.
     """
     is_file = target.endswith(".py") or os.sep in target
     return _nodes_of(_run_file(target) if is_file else _import_module(target), target)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The definition of a node class. Nothing of it runs; what depends on a component's settings is left out."""
+    """The definition of a node class. No code of the node runs; parts that depend on a component's settings are left out."""
     text = _description(node)
     provider = node.provider
     return {
@@ -70,7 +70,7 @@ def _capabilities(node: type[Node]) -> list[str]:
 
 
 def _fields(settings: Settings | None) -> dict[str, Any]:
-    """Each setting on its own, as RocketRide's forms want them: type, default, text."""
+    """Each setting by itself, in the form that RocketRide's forms read: type, default, text."""
     if settings is None:
         return {}
     fields: dict[str, Any] = {}

@@ -77,7 +77,7 @@ class Settings:
         return [] if self._validator.fits(value) else self._validator.problems(value, DEFAULTS.max_errors)
 
     def make(self, value: dict[str, Any]) -> tuple[Any, list[tuple[Parts, str]]]:
-        """The instance for a value without problems; or None, and what the class itself refuses."""
+        """The instance for a value without problems; or None, and the problems that the class itself reports."""
         convert = self._form.convert
         if convert is None:
             return value, []
@@ -135,7 +135,7 @@ def _is_class_var(hint: Any) -> bool:
 
 
 def _instance(config: type, values: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-    """An instance of a plain class. One with an `__init__` of its own gets what was given, the others all fields."""
+    """An instance of a plain class. A class with its own `__init__` gets the given values, another one all fields."""
     if config.__init__ is not object.__init__:
         try:
             return config(**given)

@@ -1,1 +1,1 @@
-"""A pipeline's text: JSON with comments, as a tree whose every value knows its place, and problems at such places."""
+"""A pipeline's text: JSON with comments, as a tree of values with their positions, and problems with positions."""

@@ -1,4 +1,4 @@
-"""Builds the tree of a JSON text while the text is read, however broken it is."""
+"""Builds the tree of a JSON text, right or broken, from the tokens of a scanner."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, N
 
 
 class Tree:
-    """Takes keys, values, brackets and commas in the order of the text, and keeps a tree of them.
+    """The tree of a JSON text, built from its keys, values, brackets and commas in the order of the text.
 
-    What comes at the wrong place is reported and put where it was most likely meant. `at` is the end of the piece that
-    is being taken; the reader moves it. Once `stopped`, the rest of the text is not worth reading; `cut` says that the
-    tree lacks what stands there.
+    A token at a wrong place is reported, and added at the most likely place. `at` is the end of the current token; the scanner
+    sets it. `stopped`: the scanner need not read on. `cut`: the tree lacks the rest of the text.
     """
 
     def __init__(self, text: str, problems: Problems, max_depth: int) -> None:
@@ -38,7 +37,7 @@ class Tree:
         return len(self._stack)
 
     def key(self, key: str, span: Span, end: int) -> None:
-        """A key; `end` is after its colon."""
+        """Add a key; `end` is after its colon."""
         expect = self.expect
         if expect == VALUE:
             self._missing_value()
@@ -57,7 +56,7 @@ class Tree:
         return None
 
     def value(self, kind: str, value: Any, start: int, end: int) -> Located | None:
-        """A value, or a container that was opened; None if there is no place for it."""
+        """Add a value, or an opened object or list; None if a value cannot stand at this place."""
         expect = self.expect
         if expect == NOTHING:
             self.trailing(start)
@@ -83,12 +82,12 @@ class Tree:
         return located
 
     def hole(self, end: int | None = None) -> None:
-        """A place for a value that has none."""
+        """Add a hole: a place without a usable value."""
         end = self.last if end is None else end
         self.value("hole", None, self.last, end)
 
     def open(self, kind: str, start: int, end: int) -> bool:
-        """An opening bracket of an `object` or `array`; False if nothing was opened."""
+        """Open an `object` or `array`; False if it cannot stand at this place."""
         if self.expect in (KEY, AFTER_VALUE):
             self._close_forgotten(start)
         if len(self._stack) >= self._max_depth:
@@ -105,7 +104,7 @@ class Tree:
         return True
 
     def take(self, element: Located) -> None:
-        """A complete object where an element of a list is expected."""
+        """Add a complete object as the next element of a list."""
         holder = self._stack[-1]
         holder.value.append(element.value)
         holder.children.append(element)
@@ -142,7 +141,7 @@ class Tree:
             self.nonsense("extra_comma", "Nothing stands before this comma.", (start, end))
 
     def finish(self) -> Located:
-        """The end of the text: the root, or a hole if there is none."""
+        """End the text, and return the root; a hole if the text has no value."""
         if self.root is None:
             if not self.problems.errors:
                 self.report("empty_file", "There is nothing here: a pipeline is an object.", (self.last, self.at))
@@ -156,18 +155,18 @@ class Tree:
         return self.root
 
     def trailing(self, start: int) -> None:
-        """Something after the end of the value."""
+        """Report text after the end of the root value, and stop."""
         end = max(len(self.text.rstrip()), start + 1)
         self.report("trailing_text", "The value ended before this.", (start, end))
         self.stopped = True
 
     def nonsense(self, code: str, message: str, span: Span) -> None:
-        """Report what may be a mere consequence of an earlier mistake in the same line."""
+        """Report a problem, unless an earlier mistake in the same line may have caused it."""
         if self.at > self._quiet and not self.stopped:
             self.report(code, message, span)
 
     def quiet_line(self) -> None:
-        """From here to the end of the line, nonsense is a consequence."""
+        """Treat further problems in this line as consequences of the current one."""
         if self.at > self._quiet:
             newline = self.text.find("\n", self.at)
             self._quiet = len(self.text) if newline < 0 else newline
@@ -186,7 +185,7 @@ class Tree:
     # what was forgotten
 
     def _imply_object(self, span: Span) -> bool:
-        """A key where a value belongs: as if an opening brace stood before it."""
+        """Open an object at a key where a value belongs: its brace is missing."""
         self.nonsense("missing_brace", "A key needs an object around it: { is missing before it.", span)
         if self.expect == AFTER_ELEMENT:
             self.expect = ELEMENT
@@ -196,7 +195,7 @@ class Tree:
         return opened
 
     def _close_forgotten(self, start: int) -> None:
-        """A bracket where a key belongs: in a list of objects, the object before was not closed."""
+        """Handle a bracket where a key belongs: in a list of objects, the object before lacks its brace."""
         if len(self._stack) > 1 and self._stack[-2].kind == "array":
             self._close_unasked()
             self.expect = ELEMENT
@@ -206,7 +205,7 @@ class Tree:
         self.expect = VALUE
 
     def _close_unasked(self) -> None:
-        """Close the innermost bracket because what comes belongs further out."""
+        """Close the innermost bracket, because the next token belongs to an outer one."""
         located = self._stack[-1]
         if self._implied and self._implied[-1] is located:
             self._implied.pop()
@@ -236,7 +235,9 @@ class Tree:
         self.nonsense("expected_comma", "A comma is missing here.", (self.last, self.last))
 
     def _report_open_end(self) -> None:
-        """One problem for all brackets that are open at the end; the innermost is the likeliest."""
+        """Report one problem for all brackets that are open at the end, at the innermost one, which is the likeliest
+        mistake.
+        """
         *outer, located = self._stack
         if self._implied and self._implied[-1] is located:
             return

@@ -1,6 +1,6 @@
-"""Objects of a text that are strict JSON: the fast decoder reads them, and nobody looks at each of their characters.
+"""Reads objects of a text that are strict JSON with the fast decoder instead of the scanner.
 
-Where the values in such a piece stand is worked out when it is asked for.
+The positions of their values are computed at first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _STRING = r'"(?:[^"\\]++|\\.)*+"'
 
 
 def _balanced(levels: int) -> str:
-    """The inside of a bracket, where brackets and quotes match as far as so many levels; is it JSON? Others must say."""
+    """A pattern for the content of a bracket: brackets and quotes match down to `levels` levels. The decoder decides whether
+    it is JSON.
+    """
     plain = rf'[^"{{}}\[\]]++|{_STRING}'
     return f"(?:{plain})*+" if levels == 0 else rf"(?:{plain}|[{{\[]{_balanced(levels - 1)}[}}\]])*+"
 
@@ -33,9 +35,9 @@ _KINDS: Final = {dict: "object", list: "array", str: "string", int: "number", fl
 
 
 class FastObjects:
-    """The pieces of one text.
+    """Finds the objects of one text that are strict JSON.
 
-    What turns out to be none is read again in the slow way, so that looking for pieces ends when that was in vain for a few
+    An object that is not strict JSON is read again by the scanner. So the search ends after failures that add up to a few
     times the length of the text.
     """
 
@@ -45,7 +47,7 @@ class FastObjects:
         self._left = 4 * len(text) + MAX_FAST_PIECE
 
     def at(self, start: int, depth: int) -> Located | None:
-        """The object that begins at `start` below `depth` brackets, if it is a piece."""
+        """The object that begins at `start` inside `depth` brackets, if it is strict JSON."""
         if self._left <= 0:
             return None
         found = _OBJECT.match(self._text, start, start + MAX_FAST_PIECE)
@@ -64,14 +66,14 @@ class FastObjects:
 
 
 class UnreadObject(msgspec.Struct, frozen=True, gc=False):
-    """The children of a value that begins at `start`, before anybody asked for them. `text` is all of it, and strict JSON."""
+    """The children of a value that begins at `start`, computed at first use. `text` is the value's text, strict JSON."""
 
     text: str
     value: Any
     start: int
 
     def children(self) -> list[Located]:
-        """Find them: which they are is known, only the places are not."""
+        """Compute the children: their values are known, their positions are not."""
         items: Iterable[tuple[str | None, Any]] = (
             self.value.items() if type(self.value) is dict else ((None, item) for item in self.value)
         )

@@ -1,7 +1,7 @@
 """Reads JSON with comments and trailing commas, and recovers from any error.
 
-Broken text gives the best value that can be had, and a problem with an exact place for each mistake. The scanner walks
-once over the text and never raises.
+Broken text gives the best possible value, and a problem with an exact position for each mistake. The scanner reads the text
+once and never raises.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Scanner:
         return tree.finish()
 
     def _on_member(self, found: re.Match[str]) -> None:
-        """A key and its value, or the opening bracket of its value, after a comma if there must be one."""
+        """Add a key and its value, or the opening bracket of its value, with the comma before it."""
         tree = self._tree
         tree.expect = KEY
         start, end = found.span(2)
@@ -106,7 +106,7 @@ class Scanner:
         self._take_text(value, start, end)
 
     def _take_text(self, text: str, start: int, end: int) -> None:
-        """A string: a key where keys stand, else a value."""
+        """Add a string: as a key where a key is expected, else as a value."""
         tree = self._tree
         if tree.expect not in AT_KEY:
             tree.value("string", text, start, end)
@@ -141,7 +141,7 @@ class Scanner:
         self._tree.key(word, (start, end), self._pos)
 
     def _take_word(self, word: str, start: int, end: int) -> None:
-        """A word where a value belongs."""
+        """Add a word where a value belongs."""
         tree = self._tree
         if word in tokens.WORDS:
             tree.value(word, tokens.WORDS[word], start, end)
@@ -224,7 +224,7 @@ class Scanner:
         self._tree.report(code, text, (start, end))
 
     def _is_escaped(self, at: int, start: int) -> bool:
-        """Whether an odd number of backslashes stands before a character."""
+        """Whether an odd number of backslashes precedes a character."""
         before = self._text[start + 1 : at]
         return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 

@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901): how a problem names a place in a pipeline."""
+"""JSON pointers (RFC 6901), which name places in a pipeline."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ def pointer(*parts: str | int) -> str:
 
 
 def below(path: str, *parts: str | int) -> str:
-    """The pointer of something inside the value at `path`."""
+    """The pointer of a value inside the value at `path`."""
     for part in parts:
         path += f"/{part}" if type(part) is int else f"/{_escaped(str(part))}"
     return path
 
 
 def parts_of(path: str) -> list[str]:
-    """The members and indexes that a pointer passes, unescaped. List indexes stay strings."""
+    """The keys and indexes of a pointer, unescaped. List indexes stay strings."""
     if not path:
         return []
     return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]

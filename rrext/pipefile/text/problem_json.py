@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
-    """The problem as it travels; of a text with `line`, `column`, `endLine` and `endColumn`, all from 1."""
+    """Convert a problem to JSON; for a text with `line`, `column`, `endLine` and `endColumn`, all from 1."""
     shown = problem.as_json()
     if where is None:
         return shown
@@ -27,7 +27,7 @@ def located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
 
 
 def related_places(problem: Problem, where: SourceMap) -> Iterator[tuple[dict[str, str], Span]]:
-    """The other places that have to do with a problem, each `{path, message}` with its span."""
+    """The related places of a problem, each `{path, message}` with its span."""
     for other in problem.related:
         span = other.span if other.span is not None else where.span(other.path)
         yield {"path": other.path, "message": other.message}, span

@@ -1,4 +1,4 @@
-"""Problems of pipeline files: data with a stable code, a severity, a message and a place."""
+"""Problems of pipeline files: records with a stable code, a severity, a message and a place."""
 
 from __future__ import annotations
 
@@ -106,12 +106,11 @@ class Related(msgspec.Struct, frozen=True, gc=False):
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
-    """One mistake in a pipeline file.
+    """A problem of a pipeline file.
 
-    `path` is a JSON pointer into the document as it was written, or to where a missing member would be; `on` says whether
-    the key or the value there is meant, and `part` which piece of its text, if not all of it. `span` is given where no
-    pointer is exact (broken text, the second of two equal keys). `near` are names that could have been meant; they end
-    the message too.
+    `path` is a JSON pointer into the document as written, also of a missing member. `on` tells whether the problem is in the
+    key or in the value, `part` in which piece of its text. `span` is given where no pointer is exact (broken text, the second
+    of two equal keys). `near` are near matches; the message lists them too.
     """
 
     code: str
@@ -154,7 +153,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 
 
 class Problems:
-    """Collects problems, at most `limit`; `errors` counts them all, `cut` says that some are not kept."""
+    """A list of at most `limit` problems. `errors` counts all errors, listed or not; `cut`: some problems are not listed."""
 
     def __init__(self, limit: int = DEFAULTS.max_problems) -> None:
         self._found: list[Problem] = []
@@ -175,14 +174,14 @@ class Problems:
         span: Span | None = None,
         part: str = "",
     ) -> None:
-        """Add one problem; its usual severity holds unless another is given."""
+        """Add one problem, with the usual severity of its code unless one is given."""
         near = tuple(near)
         if near:
             message += " Did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
         self.append(Problem(code, severity or CODES[code][0], message, path, tuple(related), near, on, span, part))
 
     def append(self, problem: Problem) -> None:
-        """Add a problem that is made already."""
+        """Add a problem."""
         self.errors += problem.severity == "error"
         if len(self._found) < self.limit:
             self._found.append(problem)
@@ -191,11 +190,11 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """Whether a search for more problems is useless."""
+        """Whether the list has no room for more problems."""
         return len(self._found) >= self.limit
 
     def listing(self) -> tuple[Problem, ...]:
-        """All problems, and one more if some were left out."""
+        """The problems, with `too_many_problems` at the end if some are not listed."""
         if not self.cut:
             return tuple(self._found)
         text = f"There are more problems: only {self.limit} are listed (max_problems)."
@@ -209,5 +208,5 @@ class Problems:
 
 
 def shown(text: str) -> str:
-    """A piece of the user's text for a message: in quotes and not too long."""
+    """A piece of the user's text for a message: in quotes, cut at 60 characters."""
     return f'"{text}"' if len(text) <= 60 else f'"{text[:60]}…"'

@@ -19,7 +19,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class ValueAt(msgspec.Struct, frozen=True):
-    """The innermost value at an offset, its pointer, and whether the offset is in the key before it."""
+    """The innermost value at an offset, and its pointer. `in_key`: the offset is in the value's key."""
 
     pointer: str
     located: Located
@@ -57,7 +57,7 @@ class SourceMap:
         return located
 
     def nearest(self, path: str) -> Located:
-        """The value at a pointer, or the innermost one around the place where it would be."""
+        """The value at a pointer; if it is missing, the innermost existing value around it."""
         located = self.root
         for part in parts_of(path):
             child = self._child(located, part)
@@ -67,7 +67,9 @@ class SourceMap:
         return located
 
     def span(self, path: str, *, key: bool = False) -> Span:
-        """The range of the value at a pointer, or of its key. For what is not there, the opening of what is around it."""
+        """The span of the value at a pointer, or of its key. For a missing value, the opening bracket of the value around
+        it.
+        """
         located = self.find(path)
         if located is not None:
             return located.key_span if key and located.key_span is not None else (located.start, located.end)
@@ -77,7 +79,7 @@ class SourceMap:
         return around.start, around.end
 
     def span_of(self, problem: Problem) -> Span:
-        """The range that a problem marks."""
+        """The span of a problem."""
         if problem.span is not None:
             return problem.span
         start, end = self.span(problem.path, key=problem.on == "key")
@@ -85,12 +87,12 @@ class SourceMap:
         return (start, end) if at < 0 else (at, at + len(problem.part))
 
     def is_hole(self, path: str) -> bool:
-        """Whether the text has a place for this value, but none that can be used: that was reported already."""
+        """Whether the text has a place for this value without a usable value; a problem reports that."""
         located = self.find(path)
         return located is not None and located.kind == "hole"
 
     def at(self, offset: int) -> ValueAt:
-        """The value at an offset; its end counts too, as a cursor there still touches it."""
+        """The value at an offset, its end included, because a cursor there touches it."""
         located, path = self.root, ""
         while True:
             inner = _touched(located.children, offset)
@@ -112,7 +114,7 @@ class SourceMap:
         return line, offset - starts[line - 1] + 1
 
     def offset(self, line: int, column: int) -> int:
-        """The offset of a line and column; what is outside of the text gives the nearest place in it."""
+        """The offset of a line and column, moved to the nearest place inside the text."""
         starts = self._starts()
         if line < 1:
             return 0
@@ -145,7 +147,7 @@ class SourceMap:
         return None
 
     def _members_of(self, located: Located) -> dict[str, Located]:
-        """The members of a large object by their keys: a thousand problems may each look for one among 100,000."""
+        """The members of a large object by key: a thousand problems may each need one of 100,000 members."""
         known = self._members.get(id(located))
         if known is None:  # with the object itself, so that no other one gets its id
             members = {child.key: child for child in located.children if child.key is not None}
@@ -159,9 +161,10 @@ class SourceMap:
 
 
 def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False) -> ParsedText:
-    """Read a pipeline file: strict JSON the fast way, everything else, and where `positions` are wanted, by `parse`.
+    """Read a pipeline file: strict JSON with the fast decoder; other text, and text whose `positions` are needed, with
+    `parse`.
 
-    Never raises for what the text holds.
+    Never raises for the content of the text.
     """
     if not positions and len(text) <= limits.max_pipeline:
         try:
@@ -190,7 +193,7 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> ParsedText:
 
 
 def _decoded(text: str | bytes, problems: Problems) -> str:
-    """The text, with U+FFFD for what is no Unicode."""
+    """The text, with U+FFFD for invalid Unicode."""
     if isinstance(text, str):
         try:
             text.encode()  # much faster than to search
@@ -211,7 +214,7 @@ def _not_utf8(message: str, at: int) -> Problem:
 
 
 def is_plain(value: Any, text: str | bytes, max_depth: int) -> bool:
-    """Whether strict JSON has no key twice and is not too deep: what the fast decoder does not say."""
+    """Whether strict JSON has no duplicate keys and is not too deep; the fast decoder does not check that."""
     keys, level, depth = 0, [value], 0
     while level:
         depth += 1
@@ -230,7 +233,7 @@ def is_plain(value: Any, text: str | bytes, max_depth: int) -> bool:
 
 
 def _count_keys(text: str | bytes) -> int:
-    """The number of keys in strict JSON, without colons inside of texts."""
+    """The number of keys in strict JSON: colons outside of strings."""
     text = text if isinstance(text, str) else text.decode("utf-8")
     return _STRING_THEN_COLON.findall(text).count(":")
 

@@ -1,4 +1,4 @@
-"""The tokens of JSON with comments, as regular expressions that never look at a character more than a few times.
+"""The tokens of JSON with comments, as regular expressions that read each character at most a few times.
 
 All loops are possessive (`++`, `*+`), so that no text can make them backtrack.
 """
@@ -35,7 +35,7 @@ MEMBER: Final = re.compile(
     rf'{_SKIP}(,?+){_SKIP}("{_PLAIN}"){_SKIP}:{_SKIP}(?:("{_PLAIN}")(?!{_SKIP}:)|([^ \t\r\n"\'{{}}\[\],:/]++)|([{{\[]))'
 )
 COMMENTS: Final = re.compile(_COMMENT)
-"""The comments of what `TOKEN` passes over; elsewhere it finds them in strings too."""
+"""Comments. Valid only for text that `TOKEN` skips; elsewhere it matches inside strings too."""
 COLON: Final = re.compile(_SKIP + ":")
 CLEAN_END: Final = re.compile(_SKIP + r"(?:[,}\]]|\Z)")
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")
@@ -47,7 +47,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 
 
 def unescape(body: str) -> tuple[str, list[tuple[str, int, int]]]:
-    """The text that stands for the inside of a string, and what is wrong with it as (code, start, end)."""
+    """The text of a string literal without its quotes, and its problems as (code, start, end)."""
     try:
         return msgspec.json.decode(f'"{body}"', type=str), []
     except (msgspec.DecodeError, UnicodeEncodeError):
