@@ -12,6 +12,9 @@ MAX_STYLE_CONTAINERS: Final = 300
 MARK_STEP: Final = 512
 """Characters. In a longer line, the units before every so many characters are counted once and kept."""
 
+FORMAT_WIDTH: Final = 120
+"""Columns of a line up to which a formatted list or object stays on it; components of one line have about a hundred."""
+
 # completions
 MAX_OFFERS: Final = 200
 """The number of offers that are listed; of more, those that match the typed text."""

@@ -14,6 +14,8 @@ MAX_TITLE: Final = 200
 """Characters of a title, which may quote the file."""
 MAX_OFFER_WIDTH: Final = 200
 """Columns of a text in the list of offers."""
+MAX_INDENT: Final = 16
+"""Spaces of one level of a formatted document."""
 MAX_FOLDS: Final = 5000
 """The number of folds for a client without a limit; more delay other answers."""
 MAX_CHUNK: Final = 80
