@@ -1,4 +1,4 @@
-"""The sandbox for untrusted programs: a protocol and the engine that serves it.
+"""The sandbox for untrusted programs.
 
 The walls, outside in. `warden`: a process of its own, without capabilities, in a Landlock domain that can read the
 interpreter and nothing else. `sandlock`: a second domain and a system-call filter for each program, whose supervisor

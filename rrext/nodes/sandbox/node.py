@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.nodes.sandbox.limits import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
-from rrext.nodes.sandbox.protocol import PythonSandbox
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+if TYPE_CHECKING:
+    from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 DEFAULTS = SandboxLimits()
 
@@ -41,7 +43,7 @@ class PythonNode(Node):
     provider = "tool_python"
     title = "Python"
     class_types = ("tool",)
-    shared: PythonSandbox
+    shared: SandlockSandbox
 
     class Config:
         timeout: Annotated[float, "Seconds until a program is killed; taken as 1 to 1200."] = DEFAULTS.timeout
@@ -62,7 +64,7 @@ class PythonNode(Node):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any) -> AsyncIterator[PythonSandbox]:
+    async def setup(cls, config: Any) -> AsyncIterator[SandlockSandbox]:
         """Make one sandbox for all objects; it starts at the first program."""
         from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 

@@ -11,10 +11,24 @@ import msgspec
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
-from rrext.nodes.sandbox.protocol import PythonRun
 
 _KILLED = 128
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
+
+
+class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a program.
+
+    `exit_code` is 0 after a clean end, 1 after an exception, the program's own after `sys.exit(n)`, −1 when its time
+    was up, and 128 + n when signal n ended it. `result` is JSON-safe; `has_result` tells a result from none.
+    """
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    timed_out: bool
+    result: Any = None
+    has_result: bool = False
 
 
 class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):

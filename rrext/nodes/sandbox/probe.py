@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.nodes.sandbox.protocol import PythonRun
+from rrext.nodes.sandbox.outcome import PythonRun
 
 _TEMPLATE = """
 import os, sys, _socket

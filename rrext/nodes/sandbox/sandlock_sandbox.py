@@ -22,9 +22,8 @@ from rrext.nodes.child.launch import launch, reap
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
-from rrext.nodes.sandbox.outcome import ProgramEnd, outcome
+from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
-from rrext.nodes.sandbox.protocol import PythonRun
 
 INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -131,7 +130,10 @@ class WardenProcess:
 
 
 class SandlockSandbox:
-    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tests the confinement."""
+    """Runs programs that are not trusted. Methods block; call them from a worker thread, any number at a time.
+
+    Costs nothing until the first program, which starts the warden and tests the confinement.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # the test of the confinement is a call, too
@@ -148,12 +150,16 @@ class SandlockSandbox:
     def run(
         self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
     ) -> PythonRun:
-        """See `PythonSandbox.run`."""
+        """Run `code` as a fresh `__main__` and wait for its end.
+
+        `on_cancel` is given a function that kills the program; the call then ends by raising `Cancelled`. Raises
+        `Unavailable` where this machine cannot isolate, before anything of `code` has run.
+        """
         self._check()
         return self._call(code, limits, on_cancel)
 
     def close(self) -> None:
-        """End the warden and all its children."""
+        """End the warden and all its children. The sandbox is not used again."""
         with self._lock:
             self._closed = True
             self._wardens.close(FAREWELL)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rrext.nodes.sandbox.limits import SandboxLimits
-from rrext.nodes.sandbox.protocol import PythonRun
+from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 GONE_WITHIN = 10.0

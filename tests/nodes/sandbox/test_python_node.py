@@ -17,7 +17,7 @@ from rrext.nodes.child import landlock
 from rrext.nodes.sandbox import sandlock_sandbox
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, limits_of
-from rrext.nodes.sandbox.protocol import PythonRun
+from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox, missing_piece
 from rrext.tools.context import CancelToken, ToolContext
 
