@@ -71,7 +71,3 @@ INTERRUPT_AGAIN: Final = 0.05
 """Seconds until an interrupt is repeated: the first may have come before the step began."""
 LEAVING_TIMEOUT: Final = 5.0
 """Seconds that rollback and close may take after the server is gone."""
-
-# parameters.py
-READING_ATTEMPTS: Final = 32
-"""Attempts of a statement with other variants of its parameters."""

@@ -35,9 +35,6 @@ OF_LADYBUG = [
     ("TIMESTAMP_MS", "CAST('2020-01-01 00:00:00.123' AS TIMESTAMP_MS)"),
     ("TIMESTAMP_SEC", "CAST('2020-01-01 00:00:00' AS TIMESTAMP_SEC)"),
     ("TIMESTAMP_TZ", "CAST('2020-01-01 00:00:00+02:00' AS TIMESTAMP_TZ)"),
-    ("INTERVAL", "interval('3 days 2 hours')"),
-    ("INTERVAL", "interval('1 year 2 months 3 days 4 microseconds')"),
-    ("INTERVAL[]", "[interval('1 day'), interval('2 days')]"),
     ("UUID", "uuid('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')"),
     ("INT64[]", "[1, 2, 3]"),
     ("INT64[3]", "CAST([1, 2, 3] AS INT64[3])"),
@@ -46,11 +43,7 @@ OF_LADYBUG = [
     ("INT64[][]", "[[1], [2, 3]]"),
     ("DATE[]", "[date('2020-01-01')]"),
     ("STRUCT(a INT64, b STRING)", "{a: 1, b: 'x'}"),
-    ("STRUCT(a DATE, b INTERVAL)", "{a: date('2020-01-01'), b: interval('1 day')}"),
     ("STRUCT(a INT64[])[]", "[{a: [1]}]"),
-    ("MAP(STRING, INT64)", "map(['k', 'l'], [1, 2])"),
-    ("MAP(INT64, STRING)", "map([1, 2], ['a', 'b'])"),
-    ("MAP(STRING, STRING[])", "map(['k'], [['a']])"),
     ("UNION(num INT64, str STRING)", "union_value(num := 1)"),
 ]
 OF_SERVERS = [
@@ -90,42 +83,23 @@ async def test_a_property_of_each_type_of_ladybug_is_written_back(ladybug: Tools
         rows = await tools("execute", query="UNWIND $rows AS row CREATE (t:T {id: 3}) RETURN t.id", params={"rows": [1]})
         assert rows["affected_rows"] == 1
         assert await tools.value("MATCH (t:T {id: 2}) RETURN t.v AS v") == found
-        if "nan" not in value and "months" not in value and "MAP" not in kind:  # its driver gives a month as 30 days
+        if "nan" not in value:
             assert await tools.value("MATCH (a:T {id: 1}), (b:T {id: 2}) RETURN a.v = b.v") is True
     finally:
         await tools("execute", query="DROP TABLE T")
 
 
-async def test_rows_with_intervals_and_maps_are_written_back_together() -> None:
+async def test_intervals_and_maps_are_made_in_the_statement_and_texts_stay_texts() -> None:
     async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
-        columns = "id INT64 PRIMARY KEY, i INTERVAL, s STRING, t STRUCT(a INT64), m MAP(STRING, INT64), n MAP(STRING, INT64)"
+        columns = "id INT64 PRIMARY KEY, i INTERVAL, s STRING, t STRUCT(a INT64), m MAP(STRING, INT64)"
         await tools("execute", query=f"CREATE NODE TABLE T({columns})")
-        rows = [
-            {"id": number, "i": f"P{number}D", "s": "P1D", "t": {"a": number}, "m": {f"k{number}": number}, "n": {"x": 1}}
-            for number in range(1, 4)
-        ]
-        statement = "UNWIND $rows AS row CREATE (:T {id: row.id, i: row.i, s: row.s, t: row.t, m: row.m, n: row.n})"
-        assert (await tools("execute", query=statement, params={"rows": rows}))["affected_rows"] == 3
-        found = await tools(
-            "query", query="MATCH (t:T) RETURN t.id AS id, t.i AS i, t.s AS s, t.t AS t, t.m AS m, t.n AS n ORDER BY id"
-        )
-        assert found["rows"] == rows
-
-
-async def test_a_text_that_looks_like_a_duration_stays_a_text() -> None:
-    async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
-        assert await tools.value("RETURN $v AS v", v="P1D") == "P1D"
-        assert await tools.value("RETURN $v AS v", v={"a": {"b": "P1D"}}) == {"a": {"b": "P1D"}}
-        assert await tools.value("RETURN interval($v) AS v", v="P1DT2H") == "P1DT7200S"
-
-
-async def test_what_is_no_interval_is_an_error_and_leaves_nothing() -> None:
-    async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
-        await tools("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY, i INTERVAL)")
-        for wrong in ("soon", "P1Y", "P"):
-            error = await tools.fails("execute", query="CREATE (:T {id: 1, i: $i})", params={"i": wrong})
-            assert error.code == "cypher_failed"
-        assert await tools.value("MATCH (t:T) RETURN count(*) AS n") == 0
+        statement = "CREATE (:T {id: 1, i: interval($i), s: $s, t: $t, m: map($keys, $values)})"
+        given = {"i": "1 day 2 hours", "s": "P1D", "t": {"a": 1}, "keys": ["k"], "values": [2]}
+        await tools("execute", query=statement, params=given)
+        found = await tools("query", query="MATCH (t:T) RETURN t.i AS i, t.s AS s, t.t AS t, t.m AS m")
+        assert found["rows"] == [{"i": "P1DT7200S", "s": "P1D", "t": {"a": 1}, "m": {"k": 2}}]
+        error = await tools.fails("execute", query="CREATE (:T {id: 2, i: $i})", params={"i": "P1D"})
+        assert error.code == "cypher_failed"
 
 
 @pytest.mark.parametrize(("value", "written"), OF_SERVERS)

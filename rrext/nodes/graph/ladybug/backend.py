@@ -19,7 +19,7 @@ from rrext.nodes.graph.ladybug.open_database import LentConnection, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.limits import WRITE_TURN
-from rrext.nodes.graph.parameters import ParameterVariants
+from rrext.nodes.graph.parameters import bytes_in, wide_integers_in
 from rrext.nodes.graph.values import EmbeddedValues
 
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
@@ -74,7 +74,6 @@ class EmbeddedTransaction:
         self._lease: LentConnection | None = None
         self._is_open = False
         self._is_cancelled = False
-        self._is_first = True  # whether no statement has run yet
         self._writes = False
 
     def start(self) -> None:
@@ -85,27 +84,11 @@ class EmbeddedTransaction:
         assert self._database is not None  # it was opened, or that raised
         self._lease = self._database.lease()
         self._lease.connection.set_query_timeout(ceil(self._timeout * 1000))  # 0: none
-        self._begin()
+        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
         self._is_open = True
 
-    def _begin(self) -> None:
-        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
-
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> EmbeddedCursor:
-        is_first, self._is_first = self._is_first, False
-        variants = ParameterVariants(params)
-        while True:
-            try:
-                return self._ran(cypher, variants.params, counts=counts)
-            except EmbeddedError as error:
-                # Mostly the failure ended the transaction; a new one is as good if this one did nothing.
-                if not is_first or not variants.learn(str(error)):
-                    raise
-            if (lease := self._lease) is not None:
-                _rolled_back(lease.connection)
-            self._begin()
-
-    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> EmbeddedCursor:
+        params = _given(params)
         tally = Tally(effects_of(cypher), self._rows, params) if counts else None
         result = self._execute(cypher, params)
         return EmbeddedCursor(result, self._backend.values, tally.counters() if tally is not None else None)
@@ -118,7 +101,7 @@ class EmbeddedTransaction:
             result.close()
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        result = self._execute(f"EXPLAIN {cypher}", ParameterVariants(params).params)
+        result = self._execute(f"EXPLAIN {cypher}", _given(params))
         try:
             return result.get_next()[0]
         finally:
@@ -192,6 +175,11 @@ class EmbeddedCursor:
 
     def close(self) -> None:
         self._result.close()
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters in the form of the driver."""
+    return wide_integers_in(bytes_in(dict(params)))
 
 
 def _rolled_back(connection: Any) -> bool:
