@@ -47,11 +47,11 @@ class RunningStatement:
         return self._stop("timeout")
 
     def _call_cancelled(self) -> None:
-        again = self._stop("cancelled")
-        if again is not None:
-            self._watch.set(self, again, lambda: self._stop("cancelled"))
-            if self._is_over:  # the statement ended meanwhile, and its `drop` may have come before this `set`
-                self._watch.drop(self)
+        """Stop the statement from the thread of the watch: a cancel may wait for the network, and the cancelling thread must
+        not."""
+        self._watch.set(self, monotonic(), lambda: self._stop("cancelled"))
+        if self._is_over:  # the statement ended meanwhile, and its `drop` may have come before this `set`
+            self._watch.drop(self)
 
     def _stop(self, reason: StopReason) -> float | None:
         with self._lock:

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.databases.pool import Pool, PoolExhausted
 from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import SqlGate
-from rrext.nodes.sql.pool import Pool, PoolExhausted
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.transaction import SqlTransaction, error_of
 from rrext.tools.context import ToolContext
@@ -124,7 +124,7 @@ class SqlDatabase:
     def _new_pool(self, *, read_only: bool) -> Pool:
         return Pool(partial(self._connect, read_only=read_only), self._limits.connections, self._limits.wait)
 
-    def _connect(self, *, read_only: bool) -> Any:
+    def _connect(self, ctx: ToolContext | None, *, read_only: bool) -> Any:
         try:
             return self.backend.connect(read_only=read_only)
         except Exception as error:

@@ -50,11 +50,9 @@ MAX_DOCUMENTS: Final = 100_000
 
 # postgres/connections.py
 MAX_WAIT: Final = 30.0
-"""Seconds that a call without a deadline waits for a connection; after that it fails for lack of connections."""
+"""Seconds that a call waits for a connection; after that it fails for lack of connections."""
 CANCEL_TIMEOUT: Final = 2.0
 """Seconds for one attempt to cancel in the server."""
-CANCEL_AGAIN: Final = 0.2
-"""Seconds between attempts: a cancel before the begin of the statement has no effect."""
 CUT_AFTER: Final = 5.0
 """Seconds after which a statement that ignores its cancel is abandoned, because its thread is needed."""
 SERVER_GRACE: Final = 1.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, Unavailable
-from rrext.nodes.sql.pool import Pool, PoolExhausted
+from rrext.nodes.databases.pool import Pool, PoolExhausted
 from rrext.tools.context import ToolContext
 
 LONG = 60.0
@@ -78,7 +78,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.is_down = self.is_closed = False
         self.pool = Pool(self.connect, SIZE, LONG)
 
-    def connect(self) -> Connection:
+    def connect(self, _: object) -> Connection:
         if self.is_down:
             raise ConnectionError("down")
         return Connection(self.alive)
@@ -171,7 +171,7 @@ TestPoolMachine.settings = settings(stateful_step_count=25)
 
 
 def test_who_waits_too_long_is_told_so_and_leaves_the_line() -> None:
-    pool = Pool(lambda: Connection(set()), 1, 0.01)
+    pool = Pool(lambda _: Connection(set()), 1, 0.01)
     connection, _ = pool.take()
     with pytest.raises(PoolExhausted):
         pool.take()
@@ -180,7 +180,7 @@ def test_who_waits_too_long_is_told_so_and_leaves_the_line() -> None:
 
 
 def test_without_patience_a_free_connection_is_lent_all_the_same() -> None:
-    pool = Pool(lambda: Connection(set()), 1, 0)
+    pool = Pool(lambda _: Connection(set()), 1, 0)
     connection, _ = pool.take()
     with pytest.raises(PoolExhausted):
         pool.take()
@@ -189,7 +189,7 @@ def test_without_patience_a_free_connection_is_lent_all_the_same() -> None:
 
 
 def test_a_call_that_is_over_already_takes_no_place_in_line() -> None:
-    pool = Pool(lambda: Connection(set()), 1, LONG)
+    pool = Pool(lambda _: Connection(set()), 1, LONG)
     pool.take()
     ctx = ToolContext()
     ctx.token.cancel()
@@ -202,7 +202,7 @@ def test_a_connection_that_cannot_be_closed_frees_its_place() -> None:
         def close(self) -> None:
             raise OSError("gone")
 
-    pool = Pool(Stuck, 1, 0)
+    pool = Pool(lambda _: Stuck(), 1, 0)
     pool.give_back(pool.take()[0], is_good=False)
     assert pool.take()[1]
 
@@ -211,7 +211,7 @@ def test_a_slow_connect_holds_up_nobody_who_needs_none() -> None:
     begun, go_on = threading.Event(), threading.Event()
     slow = False
 
-    def connect() -> Connection:
+    def connect(_: object) -> Connection:
         if slow:
             begun.set()
             assert go_on.wait(20)
@@ -229,7 +229,7 @@ def test_a_slow_connect_holds_up_nobody_who_needs_none() -> None:
 
 @pytest.mark.promise("data:pool:in-turn")
 def test_who_came_first_is_served_first() -> None:
-    pool = Pool(lambda: Connection(set()), 1, LONG)
+    pool = Pool(lambda _: Connection(set()), 1, LONG)
     connection, _ = pool.take()
     waiting = [Line(pool) for _ in range(3)]
     for first in waiting:
@@ -240,7 +240,7 @@ def test_who_came_first_is_served_first() -> None:
 @pytest.mark.promise("data:pool:in-turn")
 def test_many_threads_share_few_connections() -> None:
     alive: set[Connection] = set()
-    pool = Pool(lambda: Connection(alive), 2, LONG)
+    pool = Pool(lambda _: Connection(alive), 2, LONG)
     used: set[Connection] = set()
     wrong: list[str] = []
 

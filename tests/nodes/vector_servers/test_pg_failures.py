@@ -124,7 +124,7 @@ def test_a_call_waits_for_a_connection_until_it_is_cancelled_or_late(
         waiter = Outcome(lambda: store.stats(call(token=second)))
         with pytest.raises(ToolTimeout):
             store.stats(call(0.05))
-        monkeypatch.setattr(connections, "MAX_WAIT", 0.05)
+        monkeypatch.setattr(store._connections._pool, "_wait", 0.05)
         with pytest.raises(ToolError) as failure:
             store.stats(ToolContext())
         assert failure.value.code == "database_busy"

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic
 from typing import Any, Final
 
 from rrext.errors import Unavailable
@@ -26,8 +25,8 @@ class Pool:
     No lock is held while a connection is opened or closed.
     """
 
-    def __init__(self, connect: Callable[[], Any], size: int, wait: float) -> None:
-        """`wait`: seconds that `take` waits for a connection in use."""
+    def __init__(self, connect: Callable[[ToolContext | None], Any], size: int, wait: float) -> None:
+        """`connect` opens a connection for a call. `wait`: seconds that `take` waits for a connection in use."""
         self._connect = connect
         self._size = size
         self._wait = wait
@@ -58,7 +57,7 @@ class Pool:
                 self._waiting.append(place)
         if not place.is_granted:
             self._wait_in_line(place, ctx)
-        return (place.connection, False) if place.connection is not None else (self._opened(), True)
+        return (place.connection, False) if place.connection is not None else (self._opened(ctx), True)
 
     def give_back(self, connection: Any, *, is_good: bool) -> None:
         """Return a connection; a bad one is closed, which makes room for another."""
@@ -90,9 +89,9 @@ class Pool:
         """Wait until the place in the line is granted. An error removes it from the line, and no connection is lost."""
         if ctx is not None:
             ctx.on_cancel(place.ready.set)
-        due = monotonic() + self._wait
+        remaining = None if ctx is None else ctx.remaining()
         try:
-            place.ready.wait(max(0.0, due - monotonic()))
+            place.ready.wait(self._wait if remaining is None else min(self._wait, remaining))
         finally:
             if ctx is not None:
                 ctx.token.forget(place.ready.set)
@@ -106,9 +105,9 @@ class Pool:
             ctx.check()
         raise PoolExhausted
 
-    def _opened(self) -> Any:
+    def _opened(self, ctx: ToolContext | None) -> Any:
         try:
-            return self._connect()
+            return self._connect(ctx)
         except BaseException:
             with self._lock:
                 self._pass_on(None)
