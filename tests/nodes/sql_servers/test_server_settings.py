@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +170,13 @@ async def test_no_server_gets_the_password_in_clear_text_without_tls():
     assert "clear text" in refused.message
     assert len(heard) == 2
     assert b"the-passw0rd" not in b"".join(heard)
+
+
+async def test_a_connection_without_a_demand_for_tls_reads_no_certificates(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: pytest.fail("certificates are read"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        free = listener.getsockname()[1]
+    assert "Connection refused" in (await refusal(MysqlNode, {"host": "127.0.0.1", "port": free})).message
 
 
 @pytest.mark.promise("data:secrets:never-shown")

@@ -26,6 +26,8 @@ from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import pymysql
 
 
@@ -91,14 +93,15 @@ class MysqlBackend(Backend):
     separate_readers: ClassVar[bool] = True
     statements_may_commit: ClassVar[bool] = True
 
-    def __init__(self, options: dict[str, Any], *, statement_timeout: float) -> None:
-        """`options` are those of `pymysql.connect` for the server's address and the user."""
+    def __init__(self, options: dict[str, Any], *, statement_timeout: float, preferred: SSLContext | None = None) -> None:
+        """`options` are those of `pymysql.connect` for the server's address and the user, `preferred` a context of TLS."""
         from pymysql.constants import FIELD_TYPE
         from pymysql.converters import conversions
 
         own: dict[int, Any] = {FIELD_TYPE.BIT: _bits, FIELD_TYPE.TIME: str, FIELD_TYPE.JSON: _json}
         self._types = MysqlTypes()
         self._timeout = statement_timeout
+        self._preferred = preferred
         self._options: dict[str, Any] = {
             "charset": "utf8mb4",
             "autocommit": True,
@@ -113,7 +116,7 @@ class MysqlBackend(Backend):
 
         silence = self._timeout + SPARE_TIME if self._timeout else None
         try:
-            raw = pymysql.connect(**self._options, read_timeout=silence)
+            raw = self._raw(read_timeout=silence)
         except (pymysql.MySQLError, OSError, UnicodeError, RuntimeError) as error:
             raise self._unreachable(error) from None
         with raw.cursor() as cursor:
@@ -122,6 +125,16 @@ class MysqlBackend(Backend):
             connection = MysqlConnection(raw, self._fresh(*row, read_only=read_only), read_only=read_only)
             cursor.execute(connection.fresh)
         return connection
+
+    def _raw(self, **more: Any) -> pymysql.Connection[Any]:
+        """Connect. A preferred TLS has one context for all connections: the driver's own reads certificates each time."""
+        import pymysql
+
+        raw: Any = pymysql.connect(**{**self._options, **more}, defer_connect=True)
+        if self._preferred is not None:
+            raw.ssl, raw.ctx = True, self._preferred
+        raw.connect()
+        return raw
 
     def _fresh(self, modes: str, version: str, *, read_only: bool) -> str:
         is_mariadb = "mariadb" in version.lower()
@@ -176,7 +189,7 @@ class MysqlBackend(Backend):
         import pymysql
 
         try:
-            other = pymysql.connect(**{**self._options, "connect_timeout": CANCEL_TIMEOUT}, read_timeout=CANCEL_TIMEOUT)
+            other = self._raw(connect_timeout=CANCEL_TIMEOUT, read_timeout=CANCEL_TIMEOUT)
         except (pymysql.MySQLError, OSError):
             log.debug("no connection to cancel a statement", exc_info=True)
             return
@@ -287,4 +300,5 @@ class MysqlNode(SqlNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> MysqlBackend:
-        return MysqlBackend(connection_options(config, ctx.path), statement_timeout=config.statement_timeout)
+        options, preferred = connection_options(config, ctx.path)
+        return MysqlBackend(options, statement_timeout=config.statement_timeout, preferred=preferred)

@@ -40,8 +40,9 @@ class MysqlSettings:
     ] = 10.0
 
 
-def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> dict[str, Any]:
-    """Keyword arguments for `pymysql.connect`, complete: no option file and no account of this machine changes their meaning.
+def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> tuple[dict[str, Any], SSLContext | None]:
+    """Keyword arguments for `pymysql.connect`, complete: no option file and no account of this machine changes their meaning;
+    and the context of TLS that is only preferred.
 
     `path` makes paths absolute and refuses those that the node may not use. Raises `Unavailable` for an invalid URL,
     and for unreadable certificates.
@@ -59,11 +60,19 @@ def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> d
         options["unix_socket"] = path(given["socket"])
     if given["sslmode"] in ("disable", "prefer"):
         options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _no_clear_text)
-    if given["sslmode"] == "disable":
         options["ssl_disabled"] = True
-    elif given["sslmode"] != "prefer":
-        options["ssl"] = _tls(given, path)
-    return options
+        return options, _preferred() if given["sslmode"] == "prefer" else None
+    options["ssl"] = _tls(given, path)
+    return options, None
+
+
+def _preferred() -> SSLContext:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _no_clear_text(connection: object) -> object:
