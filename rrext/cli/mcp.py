@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rrext.cli.serve import EXIT_INVALID, add_serving_options
 from rrext.cli.serve import run as serve
+from rrext.engine.interface.engine import Engine
 from rrext.limits import Limits
 from rrext.wire.connection import ServedConnection
 
@@ -50,9 +51,17 @@ def connect(limits: Limits) -> ServedConnection:
     return McpConnection(Lines(limits), limits)
 
 
+def as_one(engine: Engine) -> Engine:
+    """The pipelines of an engine as one."""
+    from rrext.faces.mcp.pipelines import ManyPipelines
+
+    return ManyPipelines(engine)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
     if args.print_config is None:
+        args.as_one = as_one if len(args.files) > 1 else None
         return serve(args)
     missing = [path for path in args.files if not os.path.isfile(path)]
     if missing:

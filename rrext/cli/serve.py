@@ -64,7 +64,7 @@ def add_parser(commands: Any) -> None:
     add_serving_options(parser)
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
-    parser.set_defaults(run=run, connect=None, user=None, space=None)
+    parser.set_defaults(run=run, connect=None, as_one=None, user=None, space=None)
 
 
 def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
@@ -202,7 +202,7 @@ def _serve_claimed(
 
             listener = UnixClients(socket_path(args.listen), lambda: _tell_listening(args.listen))
         return ServingProcess(
-            engine,
+            engine if args.as_one is None else args.as_one(engine),
             engine.host,
             stdio,
             limits=limits,

@@ -15,6 +15,8 @@ Schema = Mapping[str, Any]
 
 _AT_ROOT: Final = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else")
 """Keywords that OpenAI and Anthropic refuse at the root of a schema; our own validation asserts them at the call."""
+WRAPS_KEY: Final = "rrext/wrapsResult"
+"""The member of `_meta` that marks a tool of MCP whose structured content is `{result: value}`."""
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -81,7 +83,10 @@ def _mcp(tool: ExportedTool) -> dict[str, Any]:
     found["inputSchema"] = described["inputSchema"]
     output = described.get("outputSchema")
     if output is not None and not tool.chunks_described:
-        found["outputSchema"] = output if output.get("type") == "object" else _as_result(output)
+        if output.get("type") == "object":
+            found["outputSchema"] = output
+        else:
+            found |= {"outputSchema": _as_result(output), "_meta": {WRAPS_KEY: True}}
     known = {name: hints[name] for name in _HINTS if isinstance(hints.get(name), bool)}
     return {**found, "annotations": known} if known else found
 

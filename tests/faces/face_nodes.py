@@ -75,6 +75,21 @@ class Probe(Node):
     def nothing(self) -> None:
         """Null."""
 
+    @tool_function(output_schema={"anyOf": [{"type": "object"}, {"type": "array"}]})
+    def either(self, value: Any) -> Any:
+        """An object or a list."""
+        return value
+
+    @tool_function(output_schema={"type": "object"})
+    def boxed(self, value: Any) -> Any:
+        """An object."""
+        return value
+
+    @tool_function(output_schema={"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}})
+    def numbers(self, value: Any) -> Any:
+        """A list of numbers."""
+        return value
+
     @tool_function
     def environment(self) -> dict[str, str]:
         """What this process sees."""

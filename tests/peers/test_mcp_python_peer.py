@@ -37,7 +37,7 @@ async def test_tools_are_listed_and_called(client: Client) -> None:
 async def test_results_of_every_kind_are_read(client: Client) -> None:
     for value in (None, True, 7, 1.5, "text", [1, "b"], {"a": {"b": []}}):
         result = await client.call_tool("echo", {"value": value})
-        wrapped = client.protocol_version == "2025-11-25" and not isinstance(value, dict)
+        wrapped = not isinstance(value, dict)
         assert result.structured_content == ({"result": value} if wrapped else value)
     image = await client.call_tool("blob", {"data": b64encode(b"\x89PNG\r\n\x1a\n").decode()})
     assert [block.type for block in image.content] == ["image"]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,11 +25,23 @@ def blocks(language: str) -> list[Any]:
 
 @pytest.fixture
 def server() -> Iterator[subprocess.Popen[bytes]]:
-    command = re.search(r"^rrext (serve .*)$", PAGE, re.MULTILINE)
+    with serving("serve") as process:
+        yield process
+
+
+@pytest.fixture
+def mcp_server() -> Iterator[subprocess.Popen[bytes]]:
+    with serving("mcp") as process:
+        yield process
+
+
+@contextmanager
+def serving(subcommand: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The server of the page, by one of the commands that serve."""
+    command = re.search(r"^rrext serve (.*)$", PAGE, re.MULTILINE)
     assert command is not None
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rrext", *command[1].split()], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    words = [sys.executable, "-m", "rrext", subcommand, *command[1].split()]
+    process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     yield process
     assert process.stdin is not None
     assert process.stdout is not None
@@ -71,7 +84,15 @@ def literal(text: str) -> bytes:
     return text.replace("\\r", "\r").replace("\\n", "\n").encode()
 
 
-def play(lines: list[str], server: subprocess.Popen[bytes], encode: Any) -> None:
+def one_line(text: str) -> bytes:
+    return text.encode() + b"\n"
+
+
+def read_line(stream: IO[bytes]) -> Any:
+    return json.loads(stream.readline())
+
+
+def play(lines: list[str], server: subprocess.Popen[bytes], encode: Any, read: Any = read_frame) -> None:
     assert server.stdin is not None
     assert server.stdout is not None
     for line in lines:
@@ -81,13 +102,18 @@ def play(lines: list[str], server: subprocess.Popen[bytes], encode: Any) -> None
             server.stdin.flush()
         else:
             assert direction == "←", f"neither sent nor received: {line}"
-            answer = read_frame(server.stdout)
+            answer = read(server.stdout)
             assert fits(json.loads(text), answer), f"\nexpected {text}\nreceived {json.dumps(answer, ensure_ascii=False)}"
 
 
 @pytest.mark.parametrize("lines", [*blocks("dap"), *blocks("jsonrpc")])
 def test_the_server_answers_as_the_transcript_says(lines: list[str], server: subprocess.Popen[bytes]) -> None:
     play(lines, server, framed)
+
+
+@pytest.mark.parametrize("lines", blocks("mcp"))
+def test_the_server_answers_a_host_as_the_transcript_says(lines: list[str], mcp_server: subprocess.Popen[bytes]) -> None:
+    play(lines, mcp_server, one_line, read_line)
 
 
 @pytest.mark.parametrize("lines", blocks("frames"))

@@ -295,6 +295,7 @@ def test_mcp_entries_have_a_title_known_annotations_and_an_output_schema_of_an_o
     assert broken_rules("mcp", entry) == []
     assert entry["title"] == "List rows"
     assert entry["annotations"] == {"readOnlyHint": True}
+    assert entry["_meta"] == {"rrext/wrapsResult": True}
     from jsonschema_rs import validator_for
 
     output = validator_for(entry["outputSchema"])

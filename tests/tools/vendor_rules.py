@@ -54,7 +54,7 @@ RULES = {
     ),
     "mcp": VendorRules(
         name=r"[A-Za-z0-9_.-]{1,128}",
-        members=frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations"}),
+        members=frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"}),
         needed=frozenset({"name", "inputSchema"}),
         schemas=("inputSchema", "outputSchema"),
     ),

@@ -23,7 +23,8 @@ from rrext.errors import (
     UnknownCommand,
 )
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
-from rrext.faces.mcp.listing import ToolPage, page_of
+from rrext.faces.mcp.limits import TTL
+from rrext.faces.mcp.listing import listing, start_of
 from rrext.limits import DEFAULTS, Limits
 from rrext.version import __version__
 from rrext.wire.codec import decode, encode_own, quote
@@ -97,6 +98,8 @@ class McpConnection:
         self._limits = limits
         self._instructions = instructions
         self._shakes_hands = False
+        self._wrapping: frozenset[str] = frozenset()  # tools whose structured content is `{result: value}`, as listed
+        self._wrapped: set[RequestId] = set()  # calls of these
         self._asked: dict[RequestId, tuple[str, Any]] = {}  # the methods, but for calls, and what their answers depend on
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
@@ -130,9 +133,9 @@ class McpConnection:
                 raise UnsupportedVersion(version)
         if method == "tools/call":
             return Request(request_id, CALL, self._call(request_id, params, meta), None, nbytes)
-        command, arguments, known = "rrext_ping", {}, None
+        command, arguments, known = "rrext_ping", {}, None  # a ping and a discovery
         if method == "tools/list":
-            command, known = "tools", page_of(params.get("cursor"))
+            command, arguments, known = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, known = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
         elif method not in ("ping", "server/discover"):
@@ -144,7 +147,9 @@ class McpConnection:
         name = params.get("name")
         if not isinstance(name, str):
             raise InvalidArguments.at("/name", "expected the name of a tool")
-        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": params.get("arguments") or {}}
+        if name in self._wrapping:
+            self._wrapped.add(request_id)
+        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": params.get("arguments", {})}
         if not isinstance(meta, dict):
             return arguments
         timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
@@ -197,8 +202,9 @@ class McpConnection:
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is the encoded object of the session's command."""
         if command == CALL:
-            self._progress.pop(request_id, None)
-            return self._result(request_id, content_of(body, wraps=self._shakes_hands))
+            wraps = request_id in self._wrapped
+            self._forget(request_id)
+            return self._result(request_id, content_of(body, wraps=wraps))
         method, known = self._asked.pop(request_id)
         if method == "initialize":
             self._shakes_hands = True
@@ -206,13 +212,14 @@ class McpConnection:
         if method == "server/discover":
             return self._result(request_id, encode_own(self._discovery())[1:-1])
         if method == "tools/list":
-            page: ToolPage = known
-            return self._result(request_id, page.encode(body, wraps=self._shakes_hands))
+            members, self._wrapping = listing(body, known)
+            cached = b"" if self._shakes_hands else b',"ttlMs":%d,"cacheScope":"private"' % (TTL * 1000)
+            return self._result(request_id, members + cached)
         return self._result(request_id, b"")
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that consists of bytes."""
-        self._progress.pop(request_id, None)
+        self._forget(request_id)
         return self._result(request_id, content_of_bytes(tail))
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
@@ -222,7 +229,7 @@ class McpConnection:
         """
         if request_id is not None:
             self._asked.pop(request_id, None)
-            self._progress.pop(request_id, None)
+            self._forget(request_id)
             if isinstance(error, Cancelled) and request_id in self._cancelled:
                 self._cancelled.discard(request_id)
                 return [b""]
@@ -243,6 +250,11 @@ class McpConnection:
             return [b""]
         params = {"progressToken": token, **told}
         return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})])
+
+    def _forget(self, request_id: RequestId) -> None:
+        """Drop the notes about a call, which is answered now."""
+        self._progress.pop(request_id, None)
+        self._wrapped.discard(request_id)
 
     def _result(self, request_id: RequestId, members: bytes) -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))

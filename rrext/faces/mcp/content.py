@@ -32,13 +32,13 @@ _SIGNATURES: Final[tuple[tuple[bytes, int, bytes, str], ...]] = (
 def content_of(body: bytes, *, wraps: bool) -> bytes:
     """The members `content` and `structuredContent` of a result, encoded; `body` is the encoded `{"result": …}` of the call.
 
-    A string is its own text, any other value its JSON. `wraps` says that structured content must be an object, as the
-    versions up to 2025-11-25 require: another value then stays in its `{"result": …}`.
+    A string is its own text, any other value its JSON. Structured content is an object, as versions up to 2025-11-25 require:
+    a value that is none, and any value of a tool that `wraps`, stays in its `{"result": …}`.
     """
     value = body[_BODY:-1]
     first = value[:1]
     text = value if first == b'"' else encode_own(str(value, "utf-8"))
-    structured = value if first == b"{" or not wraps else body
+    structured = value if first == b"{" and not wraps else body
     return b'"content":[{"type":"text","text":%b}],"structuredContent":%b' % (text, structured)
 
 

@@ -85,7 +85,7 @@ def test_a_line_over_the_limit_is_refused_with_its_id_and_the_next_one_is_read()
         error = host.failure("tools/call", {"name": "echo", "arguments": {"value": "x" * 300_000}})
         assert error["data"]["code"] == "frame_too_large"
         assert host.value("add", a=1) == {"sum": 2}
-        assert host.value("echo", value="y" * 90_000) == "y" * 90_000
+        assert host.value("echo", value="y" * 90_000) == {"result": "y" * 90_000}
         assert host.end() == 0
 
 
@@ -101,7 +101,7 @@ def test_a_call_in_flight_is_answered_at_the_end_of_input() -> None:
     with Host() as host:
         request = host.ask("tools/call", {"name": "echo", "arguments": {"value": "last"}})
         host.close_input()
-        assert host.answer(request)["result"]["structuredContent"] == "last"
+        assert host.answer(request)["result"]["structuredContent"] == {"result": "last"}
         assert host.process.wait(PATIENCE) == 0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
 from typing import Any
 from uuid import uuid4
 
+import jsonschema_rs
 import pytest
 from mcp_host import Host
 
@@ -22,7 +24,7 @@ def test_the_list_has_the_tools_that_the_host_may_call_with_their_schemas(host: 
     assert tools["add"]["inputSchema"]["properties"]["a"] == {"type": "integer"}
     assert "for_ada" not in tools
     assert set().union(*map(set, tools.values())) <= {
-        "name", "title", "description", "inputSchema", "outputSchema", "annotations"
+        "name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"
     }  # fmt: skip
 
 
@@ -44,12 +46,19 @@ def test_an_object_is_structured_content_and_its_json_is_text(host: Host) -> Non
 
 
 @pytest.mark.parametrize("value", ["a text", "", "\u2028 \U0001f600 \\", 7, 1.5, True, None, [1, {"a": None}]])
-def test_any_other_value_is_structured_content_as_the_version_has_it(value: Any, modern: Host, legacy: Host) -> None:
-    text = value if isinstance(value, str) else modern.call("echo", value=value)["content"][0]["text"]
-    assert modern.call("echo", value=value)["structuredContent"] == value
-    result = legacy.call("echo", value=value)
+def test_any_other_value_is_a_member_of_the_structured_content(value: Any, host: Host) -> None:
+    result = host.call("echo", value=value)
     assert result["structuredContent"] == {"result": value}
-    assert result["content"] == [{"type": "text", "text": text}]
+    (block,) = result["content"]
+    assert block["text"] == value if isinstance(value, str) else json.loads(block["text"]) == value
+
+
+def test_structured_content_fits_the_schema_that_was_listed(host: Host) -> None:
+    tools = listed(host)
+    for name, value in (("either", {"a": 1}), ("either", [1]), ("boxed", {"a": 1}), ("numbers", [1, 2])):
+        content = host.call(name, value=value)["structuredContent"]
+        assert jsonschema_rs.is_valid(tools[name]["outputSchema"], content), (name, value)
+        assert content == ({"a": 1} if name == "boxed" else {"result": value})
 
 
 def test_bytes_that_are_an_image_are_an_image(host: Host) -> None:

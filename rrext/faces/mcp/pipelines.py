@@ -1,0 +1,106 @@
+"""Several pipelines as one: their tools in one list, under names that are unique in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from rrext.engine.events.hub import EventSink, Subscription
+from rrext.engine.events.records import Filter
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.failures import internal_error
+from rrext.engine.interface.operations import ListTasks, ListTools, Tool
+from rrext.errors import RrextError, ToolNotFound
+from rrext.tools.names import exported_names
+
+
+class ManyPipelines(Engine):
+    """Another engine, whose callers name no pipeline.
+
+    A tool has its own name, or `token__tool` if several pipelines have one of that name. Names of the last list are unique;
+    a name of an earlier list keeps its meaning until a later list gives it to another tool.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tools: dict[str, tuple[str, str]] = {}  # listed name → token and name in its pipeline
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, call: Call, *, alone: bool = False) -> bool:
+        operation = call.operation
+        if isinstance(operation, ListTools) and operation.token is None:
+            self._run(call)
+            return False
+        if isinstance(operation, Tool) and operation.token is None and not self._directed(call, operation):
+            self._run(call)
+            return False
+        return self._engine.start(call, alone=alone)
+
+    def start_here(self, call: Call, *, alone: bool = False) -> bool:
+        operation = call.operation
+        if isinstance(operation, Tool) and (operation.token is not None or self._directed(call, operation)):
+            return self._engine.start_here(call, alone=alone)
+        return False
+
+    def begin_batch(self) -> None:
+        self._engine.begin_batch()
+
+    def end_batch(self) -> None:
+        self._engine.end_batch()
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        return self._engine.subscribe(filter, sink)
+
+    def disconnect(self, connection_id: str) -> None:
+        self._engine.disconnect(connection_id)
+
+    async def aclose(self) -> None:
+        await self._engine.aclose()
+
+    def _directed(self, call: Call, operation: Tool) -> bool:
+        """Name the pipeline of a tool call; False if the name was not listed."""
+        found = self._tools.get(operation.tool)
+        if found is None:
+            return False
+        call.operation = msgspec.structs.replace(operation, token=found[0], tool=found[1])
+        return True
+
+    def _run(self, call: Call) -> None:
+        running = asyncio.get_running_loop().create_task(self._answer(call))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+
+    async def _answer(self, call: Call) -> None:
+        """Answer a list of tools, or a call of a tool that was not listed yet."""
+        try:
+            tools = await self._listed(call.caller, call.operation)
+            operation = call.operation
+            if isinstance(operation, ListTools):
+                call.succeed(msgspec.json.encode({"tools": tools}))
+            elif isinstance(operation, Tool) and not call.settled:
+                if not self._directed(call, operation):
+                    raise ToolNotFound.near(f'No pipeline has a tool "{operation.tool}".', operation.tool, list(self._tools))
+                self._engine.start(call)
+        except RrextError as error:
+            call.fail(error)
+        except BaseException:
+            call.fail(internal_error())
+            raise
+
+    async def _listed(self, caller: Caller, operation: Any) -> list[dict[str, Any]]:
+        """List the tools of all pipelines, and note their names."""
+        body, _ = await self._engine.ask(ListTasks(), caller)
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for token in [task["token"] for task in msgspec.json.decode(body)["tasks"]]:
+            body, _ = await self._engine.ask(ListTools(token=token, format="mcp"), caller)
+            found |= {(token, tool["name"]): tool for tool in msgspec.json.decode(body)["tools"]}
+        names = exported_names(found)
+        self._tools |= {name: key for key, name in names.items()}
+        return [_renamed(tool, names[token, name], token) for (token, name), tool in found.items()]
+
+
+def _renamed(tool: dict[str, Any], name: str, token: str) -> dict[str, Any]:
+    return tool if name == tool["name"] else {**tool, "name": name, "title": f"{tool['title']} ({token})"}
