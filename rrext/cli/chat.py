@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         if not pipeline.listens("questions"):
             print(f"rrext: {args.file}: nothing takes questions; `rrext show` draws what it takes", file=sys.stderr)
             return EXIT_USAGE
-        chat = Chat(pipeline, results, keyboard, as_json=args.json)
+        chat = Conversation(pipeline, results, keyboard, as_json=args.json)
         if args.question is not None:
             await chat.ask(args.question)
         elif typed:
@@ -105,7 +105,7 @@ def _from_stdin(fd: int) -> Reads:
     return read
 
 
-class Chat:
+class Conversation:
     """Questions and answers, each with those before it."""
 
     def __init__(self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, as_json: bool) -> None:
