@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.cli.pipeline import Pipeline
-from rrext.cli.progress import ProgressLine, size
+from rrext.cli.progress import ProgressLine, pace, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.client.mime_types import LANES_IN_PIECES, mime_type_of
@@ -56,8 +57,9 @@ class FileSender:
         *,
         mime_type: str | None,
         sync: FolderSync | None = None,
+        writes_lines: bool = True,
     ) -> None:
-        """With `sync`, files that the stores have are not sent and have no line."""
+        """With `sync`, files that the stores have are not sent and have no line. Unless it `writes_lines`, no file has one."""
         self._pipeline = pipeline
         self._sync = sync
         self._results = results
@@ -66,6 +68,8 @@ class FileSender:
         self._progress = ProgressLine(summary_follows=True)
         self._bytes_total = sum(source.size for source in sources)
         self._bytes_done = 0
+        self._writes_lines = writes_lines
+        self._begun = time.monotonic()
         self._unheard: set[str] = set()
         self._chunks: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
@@ -225,7 +229,10 @@ class FileSender:
         done, total = self._bytes_done, self._bytes_total
         share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # a device has no size in advance
         dealt = sum(map(self._counts.__getitem__, OF_SOURCES))
-        self._progress.show(f"{dealt}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
+        parts = [f"{dealt}/{len(self._sources)} files", f"{size(done)}{share}"]
+        if self._progress.in_place:
+            parts.append(pace(done, total, time.monotonic() - self._begun))
+        self._progress.show(", ".join([*filter(None, parts), shown(source.path)]))
 
     def _finish(
         self, source: UploadFile, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None
@@ -235,14 +242,17 @@ class FileSender:
         if how == "failed" and error is not None:
             self._progress.clear()
             print_error(error, shown(source.path))
-        if how != "unchanged":
+        if how == "unchanged":
+            self._bytes_total -= source.size  # it is not sent
+        else:
             self._write(_line(source, None if self._sync is None else how, error, result))
         self._advance(source, 0)
 
     def _write(self, line: bytes) -> None:
-        if self._results.is_terminal:
-            self._progress.clear()
-        self._results.write_line(line)
+        if self._writes_lines:
+            if self._results.is_terminal:
+                self._progress.clear()
+            self._results.write_line(line)
 
     def _say(self, text: str) -> None:
         self._progress.clear()

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rrext.cli.limits import MIN_WRAPPED_WIDTH
 from rrext.cli.options import add_nodes_option, catalog_from
+from rrext.cli.terminal import terminal_width
+from rrext.columns import columns, wrapped
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:
@@ -49,12 +52,13 @@ def run(args: argparse.Namespace) -> int:
     definitions = [found] if args.name is not None else list(found["services"].values())
     for definition in definitions:
         _add_availability(catalog, definition)
+    width = terminal_width() if sys.stdout.isatty() else None
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.name is not None:
-        print(*_details(found), sep="\n")
+        print(*(part for line in _details(found) for part in _fitted(line, width)), sep="\n")
     else:
-        print(*_table(definitions), sep="\n")
+        print(*_table(definitions, width), sep="\n")
     for conflict in catalog.conflicts:
         print(f"rrext: {conflict}; the first one is used", file=sys.stderr)
     return 0
@@ -72,9 +76,9 @@ def _add_availability(catalog: Catalog, definition: dict[str, Any]) -> None:
         definition["unavailable"] = reason
 
 
-def _table(definitions: list[dict[str, Any]]) -> Iterator[str]:
-    """One line per node: its name, its lanes, its tools."""
-    width = max((len(definition["prefix"]) for definition in definitions), default=0)
+def _table(definitions: list[dict[str, Any]], width: int | None) -> Iterator[str]:
+    """Each node with its name, its lanes and its tools: in one line, or wrapped to a width."""
+    indent = max((len(definition["prefix"]) for definition in definitions), default=0) + 2
     for definition in definitions:
         parts = [*_lanes(definition["lanes"])]
         tools = [tool["name"] for tool in definition["tools"]]
@@ -82,7 +86,21 @@ def _table(definitions: list[dict[str, Any]]) -> Iterator[str]:
             parts.append(f"tools: {', '.join(tools)}")
         if "unavailable" in definition:
             parts.append(f"(not available here: {_first_line(definition['unavailable'])})")
-        yield f"{definition['prefix']:<{width}}  {'; '.join(parts) or '-'}"
+        text = "; ".join(parts) or "-"
+        first, *more = [text] if width is None else wrapped(text, max(width - indent, MIN_WRAPPED_WIDTH))
+        yield f"{definition['prefix']:<{indent}}{first}"
+        yield from (" " * indent + line for line in more)
+
+
+def _fitted(line: str, width: int | None) -> Iterator[str]:
+    """A line, in several with a deeper indent if it is wider than `width`."""
+    if width is None or columns(line) <= width:
+        yield line
+        return
+    indent = " " * (len(line) - len(line.lstrip()))
+    first, *more = wrapped(line, max(width - len(indent) - 4, MIN_WRAPPED_WIDTH))
+    yield indent + first
+    yield from (f"{indent}    {part}" for part in more)
 
 
 def _details(definition: dict[str, Any]) -> Iterator[str]:

@@ -89,3 +89,19 @@ def size(nbytes: float) -> str:
         if nbytes < 1000:
             return f"{nbytes:.1f} {unit}"
     return f"{nbytes / 1024:.1f} TiB"
+
+
+def pace(done: float, total: float, seconds: float) -> str:
+    """The rate of bytes and the time that is left, as `1.5 MiB/s, 12 s left`; nothing in the first second."""
+    if seconds < 1 or done <= 0:
+        return ""
+    left = f", {duration((total - done) / done * seconds)} left" if total > done else ""
+    return f"{size(done / seconds)}/s{left}"
+
+
+def duration(seconds: float) -> str:
+    """A time in readable units: `12 s`, `3 min`, `2 h 5 min`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from rrext.cli.options import add_pipeline_options, add_source, add_wait_option,
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.client.upload_files import find_files
+from rrext.client.upload_files import UploadFile, find_files, shown
 from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
@@ -35,6 +36,7 @@ A folder means every file below it, hidden ones too. A link is followed if it is
 one that leads out of the folder is named as skipped. A file is the same object to a store however it is sent, so that
 sending it again replaces it. Files are read in pieces, at most --jobs at a time. Each has one line on stdout, in the
 order in which they are done: {path, result}, {path, skipped}, or {path, error} with the result as far as there is one.
+On a terminal there is progress instead: only a single file, or --json, has its line.
 `stored` in a result says how many chunks each store has of the file.
 
 --sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else the
@@ -70,6 +72,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
     parser.add_argument(
         "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
     )
+    parser.add_argument("--json", action="store_true", help="a line for each file also on a terminal")
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)
@@ -127,7 +130,10 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
 async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync | None) -> int:
     find = find_files if sync is None else sync.find
     sources = await pipeline.in_thread(lambda: find(args.paths))
-    sending = FileSender(pipeline, results, sources, mime_type=args.mime, sync=sync)
+    for path in await pipeline.in_thread(lambda: _empty_folders(args.paths, sources)):
+        print(f"rrext: {shown(path)}: there is no file in this folder", file=sys.stderr)
+    writes_lines = args.json or not results.is_terminal or (len(sources) == 1 and sync is None)
+    sending = FileSender(pipeline, results, sources, mime_type=args.mime, sync=sync, writes_lines=writes_lines)
     try:
         await sending.run(args.jobs)
         if sync is not None:
@@ -137,10 +143,16 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
         # In one write, because ending nodes write there too.
         print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
         raise
-    if sync is not None:
+    if sync is not None and writes_lines:
         results.write_line(msgspec.json.encode({"summary": sending.counts()}))
     print(f"rrext: {sending.summary()}", file=sys.stderr)
     return EXIT_FAILED if sending.failed else EXIT_DONE
+
+
+def _empty_folders(paths: Sequence[str], sources: Sequence[UploadFile]) -> list[str]:
+    """The given folders without any file below them."""
+    folders = {source.folder for source in sources}
+    return [path for path in paths if os.path.isdir(path) and os.path.realpath(path) not in folders]
 
 
 def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:

@@ -48,6 +48,8 @@ EXAMPLE = """examples:
 With --listen it answers the clients of a socket, which is for processes of the same user alone, and ends by SIGTERM,
 Ctrl-C or a client's `shutdown`. It says on stderr when clients can connect.
 """
+AT_TERMINAL = """rrext: this is a server for programs: it waits for framed requests on stdin. Ctrl-D or Ctrl-C ends it.
+  For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
 
@@ -195,6 +197,8 @@ def _serve_claimed(
             return None
         gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
+        if args.listen is None and os.isatty(stdio.read_fd):
+            print(AT_TERMINAL, file=sys.stderr, flush=True)
         listener = None
         if args.listen is not None:
             from rrext.server.unix import UnixClients
@@ -222,7 +226,8 @@ def _serve_claimed(
 
 def _tell_listening(address: str) -> None:
     """Announce that clients can connect."""
-    print(f"rrext: listening at {address}", file=sys.stderr, flush=True)
+    end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
+    print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)
 
 
 def _trace_crashes(fd: int) -> None:

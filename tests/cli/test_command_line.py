@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import EXAMPLES, call, environment, spawned
+from terminals import at_terminal
 
 from rrext import __version__
 from rrext.cli.main import COMMANDS
@@ -100,3 +101,15 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert (done.code, "not overwritten" in done.err) == (2, True)
     assert (tmp_path / "pipeline.pipe").read_text() == before
     assert call("init", "nowhere/a.pipe", cwd=tmp_path).code == 2
+
+
+def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: Path) -> None:
+    with at_terminal(["serve", str(EXAMPLES / "filesystem.pipe")], folder=tmp_path) as terminal:
+        terminal.until("a server for programs")
+        terminal.until("Ctrl-D or Ctrl-C ends it")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    with at_terminal(["serve", "--listen", "unix:s.sock"], folder=tmp_path) as terminal:
+        terminal.until("listening at unix:s.sock. Ctrl-C ends it")
+        terminal.type("\x03")
+        assert terminal.ended() == 0

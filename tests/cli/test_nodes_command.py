@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import NODES, call
+from terminals import at_terminal
 
 from rrext.cli.main import main
 from rrext.nodes import BUILTIN
@@ -108,3 +109,11 @@ def test_the_command_prints_the_schema_also_with_nodes_of_ones_own() -> None:
     assert with_own["additionalProperties"] is False
     assert "kinds" in with_own["$defs"]
     assert call("schema", "--nodes", "nowhere.py").code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["store_qdrant_edge"]])
+def test_a_terminal_gets_lines_that_fit_it(words: list[str], tmp_path: Path) -> None:
+    with at_terminal(["nodes", *words], folder=tmp_path, columns=60) as terminal:
+        assert terminal.ended() == 0
+    assert all(len(line) <= 60 for line in terminal.shown.splitlines())
+    assert any(len(line) > 60 for line in call("nodes", *words).out.decode().splitlines())

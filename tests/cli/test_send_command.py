@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spawned, until
+from terminals import at_terminal
 
 ECHO = str(EXAMPLES / "echo.pipe")
 
@@ -65,7 +66,10 @@ def test_an_empty_folder_is_nothing_to_do(tmp_path: Path, send) -> None:
     (tmp_path / "empty").mkdir()
     done = send("empty")
     assert (done.code, done.out) == (0, b"")
+    assert "rrext: empty: there is no file in this folder\n" in done.err
     assert "0 files" in done.err
+    (tmp_path / "a.txt").write_text("x")
+    assert "no file in this folder" not in send("a.txt", ".").err
 
 
 def test_a_failed_file_has_its_error_and_others_go_on(tmp_path: Path, send) -> None:
@@ -283,3 +287,45 @@ def test_ctrl_c_tells_what_was_done_and_frees_the_pipes(tmp_path: Path) -> None:
     said = r"rrext: interrupted: 4 files, \d B sent: 1 done, 0 failed, 1 cancelled, 2 not sent\n"
     assert re.search(said, rest), rest
     assert "closed" in rest
+
+
+def test_a_terminal_shows_progress_and_the_summary_and_no_line_for_each_file(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("hello")
+    with at_terminal(["send", ECHO, "a.txt", "b.txt"], folder=tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert "2 files, 10 B sent: 2 done, 0 failed" in terminal.shown
+        assert "reply" not in terminal.shown
+    with at_terminal(["send", ECHO, "a.txt", "b.txt", "--json"], folder=tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert terminal.shown.count('"reply"') == 2 * 2  # the name of the lane, and its values
+    with at_terminal(["send", ECHO, "a.txt"], folder=tmp_path) as terminal:
+        assert terminal.ended() == 0
+        assert '"path":"a.txt"' in terminal.shown
+
+
+SLOW = """
+import time
+from rrext import Node
+
+
+class Slow(Node):
+    provider = "slow"
+    lanes = {"tags": ()}
+
+    def open(self, entry):
+        self.begun = time.monotonic()
+
+    def write_tags(self, tag):
+        while time.monotonic() < self.begun + 1.2:  # the rate is that of more than a second
+            time.sleep(0.05)
+"""
+
+
+def test_progress_at_a_terminal_has_the_rate_and_the_time_that_is_left(tmp_path: Path) -> None:
+    (tmp_path / "slow_node.py").write_text(SLOW)
+    path = pipeline(tmp_path, component("d", "dropper"), component("s", "slow", "tags:d"))
+    (tmp_path / "a.bin").write_bytes(bytes(9_000_000))
+    with at_terminal(["send", path, "a.bin", "--nodes", "slow_node.py"], folder=tmp_path, columns=160) as terminal:
+        assert terminal.ended() == 0
+        assert re.search(r"MiB/s, \d+ s left", terminal.shown), terminal.shown

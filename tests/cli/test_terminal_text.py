@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.cli.progress import amount, size
+from rrext.cli.progress import amount, duration, pace, size
 from rrext.cli.table import table
 from rrext.columns import columns, cut, one_line, printable, wrapped
 
@@ -118,3 +118,22 @@ def test_characters_that_nobody_sees_are_shown_as_escapes() -> None:
     hidden = "a\u00a0b\u00adc\u200bd\u2060e\ufefff\u3164g\ufe0fh\U000e0041i\u2028j"
     assert one_line(hidden) == r"a\u00a0b\u00adc\u200bd\u2060e\ufefff\u3164g\ufe0fh\u{e0041}i\u2028j"
     assert one_line("grün 字 😀 e\u0301") == "grün 字 😀 e\u0301"
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "shown"),
+    [
+        (0, 10, 5, ""),
+        (5, 10, 0.5, ""),
+        (1024, 4096, 2, "512 B/s, 6 s left"),
+        (1 << 20, 1 << 30, 10, "102.4 KiB/s, 2 h 50 min left"),
+        (4096, 4096, 2, "2.0 KiB/s"),
+    ],
+)
+def test_a_pace_is_a_rate_and_the_time_that_is_left(done: float, total: float, seconds: float, shown: str) -> None:
+    assert pace(done, total, seconds) == shown
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0 s"), (99, "99 s"), (180, "3 min"), (7500, "2 h 5 min")])
+def test_a_duration_is_readable(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
