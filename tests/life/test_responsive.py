@@ -12,8 +12,8 @@ from raw_client import Server
 from socket_client import SocketClient, folder, listen
 
 PROMISE = 0.1
-TURNS = 10
-ROUNDS = 6
+TURNS = 5
+ROUNDS = 4
 
 
 def cancel_and_ping(server: Server) -> float:

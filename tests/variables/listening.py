@@ -17,6 +17,8 @@ HERE = Path(__file__).resolve().parent
 NODES = HERE / "leaky_nodes.py"
 PATIENCE = 120.0
 """Seconds until a test that waits for a server fails."""
+OVERLAP = 1000
+"""Bytes, more than any form of a value has."""
 
 
 def surroundings(secrets: Mapping[str, str]) -> dict[str, str]:
@@ -66,6 +68,7 @@ class Peer:
         self._dialect = dialect
         self.out = bytearray()
         self.said = bytearray()
+        self._seen = [0, 0]
         self.answers: dict[int, dict[str, Any]] = {}
         self._changed = threading.Condition()
         self._readers = [threading.Thread(target=self._read), threading.Thread(target=self._listen)]
@@ -118,6 +121,13 @@ class Peer:
             with self._changed:
                 self.answers[number] = message
                 self._changed.notify_all()
+
+    def news(self) -> list[bytes]:
+        """What came since it was asked the last time, with so much of what was before that nothing is missed in between."""
+        wholes = (self.out, self.said)
+        begins = [max(0, seen - OVERLAP) for seen in self._seen]
+        self._seen = [len(whole) for whole in wholes]
+        return [bytes(whole[begin:]) for whole, begin in zip(wholes, begins, strict=True)]
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
