@@ -243,8 +243,8 @@ async def test_a_list_with_a_value_is_kept_to_the_byte() -> None:
 @pytest.mark.promise("result:endless:bounded")
 @pytest.mark.parametrize("tool", ["endless", "endless_async"])
 async def test_an_endless_generator_costs_no_more_memory_than_its_result_may_have(tool: str) -> None:
-    """As objects, a quarter of a million numbers take twenty times the bytes that they are in JSON."""
-    limit = 512 * 1024
+    """As objects, a hundred thousand numbers take twenty times the bytes that they are in JSON."""
+    limit = 256 * 1024
     async with world(counters([]), max_result=limit) as w:
         tracemalloc.start()
         try:

@@ -79,6 +79,6 @@ def test_every_edge_of_a_small_picture_can_be_followed(picture: Picture, width: 
 
 @pytest.mark.promise("picture:edges:followed")
 @given(pictures(), WIDTHS)
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 def test_every_edge_of_a_large_picture_can_be_followed(picture: Picture, width: int) -> None:
     check(picture, width)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from rrext import Client
@@ -26,6 +27,7 @@ from rrext.errors import (
     TooManyRequests,
     UnknownCommand,
 )
+from rrext.limits import DEFAULTS
 from rrext.testing import open_pipeline
 
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("testing:pair-public")]
@@ -187,24 +189,24 @@ async def test_shutdown_fails_what_does_not_finish(way: str, dialect: str) -> No
 
 
 def quick_drain() -> Any:
-    import msgspec
-
-    from rrext.limits import DEFAULTS
-
     return msgspec.structs.replace(DEFAULTS, drain=0.1)
 
 
-async def test_the_servers_limit_of_requests_is_kept_by_the_client(client: Client) -> None:
-    """5,000 calls at a time: the server takes 4,096 and would refuse the others."""
+async def test_the_servers_limit_of_requests_is_kept_by_the_client(way: str, dialect: str) -> None:
+    """A quarter more calls at a time than the server takes: it would refuse the others."""
+    most = DEFAULTS.max_inflight if way == "spawned" else 100
+    more: dict[str, Any] = {} if way == "spawned" else {"limits": msgspec.structs.replace(DEFAULTS, max_inflight=most)}
     failures: list[Exception] = []
 
-    async def call() -> None:
-        try:
-            await client.tool(tool="add", input={"a": 1})
-        except TooManyRequests as error:
-            failures.append(error)
+    async with opened(way, dialect, **more) as client:
 
-    async with anyio.create_task_group() as tasks:
-        for _ in range(5000):
-            tasks.start_soon(call)
+        async def call() -> None:
+            try:
+                await client.tool(tool="add", input={"a": 1})
+            except TooManyRequests as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(most + most // 4):
+                tasks.start_soon(call)
     assert failures == []

@@ -32,7 +32,7 @@ Found: TypeAlias = tuple[list[str], list[str] | None, Sequence[Sequence[Any]]]
 Alone: TypeAlias = Callable[[str], Found]
 """A statement → the names of its columns, their types if the driver tells them, and its rows, as the driver alone has them."""
 
-STRIDE = 1 if hypothesis.settings().max_examples > 50 else 3
+STRIDE = 1 if hypothesis.settings().max_examples > 50 else 5
 """Of so many statements the plain profile takes one."""
 LEAST = 2000 // STRIDE
 REFUSED = 0.01
