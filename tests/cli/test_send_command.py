@@ -328,4 +328,4 @@ def test_progress_at_a_terminal_has_the_rate_and_the_time_that_is_left(tmp_path:
     (tmp_path / "a.bin").write_bytes(bytes(9_000_000))
     with at_terminal(["send", path, "a.bin", "--nodes", "slow_node.py"], folder=tmp_path, columns=160) as terminal:
         assert terminal.ended() == 0
-        assert re.search(r"MiB/s, \d+ s left", terminal.shown), terminal.shown
+        assert re.search(r"iB/s, \d+ s left", terminal.shown), terminal.shown
