@@ -15,11 +15,11 @@ class Lane(msgspec.Struct, frozen=True):
     """A lane. Its row in `TABLE` is all that the package knows of it.
 
     `payload` is the form of its payloads: `tags` are `Tag`, `media` are `Media`, `text` is a str, `words` a list of str,
-    `documents` a list of dict, `question` a dict (see `new_question`), `answer` a dict `{answer, expectJson}`, `object` a dict.
-    `text` says for people what the lane carries. `result` is how a response node puts payloads into the result of a pipe:
-    one joined text, a value for each, a value for each item of a list, the value of an answer, a whole image, or a
-    description of each piece; None: no response node takes the lane. `mime_type` is the MIME type of the objects that take
-    the lane; one that ends in `*` stands for all that begin so.
+    `documents` a list of dict, `question` a dict (see `new_question`), `answer` a dict `{answer, expectJson}`, `object` a
+    dict. `text` describes the content of the lane for people. `result` is how a response node puts payloads into the result
+    of a pipe: one joined text, a value for each, a value for each item of a list, the value of an answer, a whole image, or
+    a description of each piece; None: no response node takes the lane. `mime_type` is the MIME type of the objects that
+    take the lane; one that ends in `*` stands for all that begin so.
     """
 
     name: str

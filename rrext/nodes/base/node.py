@@ -83,12 +83,11 @@ def _namespace(tenant: Tenant) -> uuid.UUID:
 class Node:
     """A step of a pipeline, and the owner of tools.
 
-    A node object belongs to one pipe: `open(entry)` begins an object, `write_<lane>(payload)` receives data,
-    `closing()` sends on what was collected, `close()` ends. Each may be `def` (it runs where it may block) or
-    `async def`, and each may ask for a `ToolContext`. What all objects of a loaded pipeline share — clients,
-    models, connections — is made once by the async context manager `setup(cls, config)`, or `setup(cls, config, ctx)`
-    with a `SetupContext`, and is `self.shared`. It runs at first use, also when tools are only listed: it imports and
-    prepares, and leaves connecting to the calls.
+    A node object belongs to one pipe: `open(entry)` begins an object, `write_<lane>(payload)` receives data, `closing()`
+    sends collected data on, `close()` ends. Each may be `def` (it runs where it may block) or `async def`, and each may ask
+    for a `ToolContext`. Shared state of all objects of a loaded pipeline (clients, models, connections) is made once by the
+    async context manager `setup(cls, config)`, or `setup(cls, config, ctx)` with a `SetupContext`, and is `self.shared`. It
+    runs at first use, also when tools are only listed: it imports and prepares, and leaves connecting to the calls.
     """
 
     provider: ClassVar[str] = ""
@@ -164,7 +163,7 @@ class Node:
         return self._link.emit(lane, value)
 
     def publish(self, type: str, data: Any = None) -> None:
-        """Tell whoever watches this pipeline a message: `type` is a word of yours, `data` a JSON value.
+        """Publish a message to the subscribers of this pipeline: `type` is a word of yours, `data` a JSON value.
 
         From any method and any thread; it never waits. A tool that has a context rather uses `ctx.publish`, which names
         its request too. Raises `ToolError` for data that JSON cannot hold, with its path, or over `max_event_data`.

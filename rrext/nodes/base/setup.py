@@ -67,7 +67,7 @@ class SetupContext:
     async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function that imports, connects or reads on a thread of its own, and return or raise what it did.
 
-        Who is cancelled meanwhile waits no longer; the thread goes on to its end.
+        A cancelled caller waits no longer; the thread goes on to its end.
         """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()

@@ -12,8 +12,8 @@ from rrext.tools.context import ToolContext
 class Switch:
     """An availability rule: a switch in the node's settings is on.
 
-    `refusal` is what the caller of a tool that is off reads first, if there is a text of its own for that; `missing` is
-    what has to be done. `instead` is a tool of the node that serves some of the calls, and `otherwise` says which.
+    `refusal` is the first sentence of the error for a tool that is off, if the switch has its own; `missing` names the
+    setting to change. `instead` is a tool of the node that serves some of the calls, and `otherwise` says which.
     """
 
     by_settings = True

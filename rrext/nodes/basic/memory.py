@@ -104,9 +104,9 @@ class MemoryNode(Node):
         return {"ok": True, "cleared": cleared}
 
     def _enter(self, ctx: ToolContext) -> None:
-        """Outside of an open object, a call must not see what another one left in this pooled node object.
+        """Outside of an open object, a call must not see values of another call in this pooled node object.
 
-        A call and the tools that it calls share one token, and nobody else has it.
+        A call and the tools that it calls share a token of their own.
         """
         if not self._in_object and ctx.token is not self._call:
             self._forget()

@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 
 class PromptNode(Node):
-    """Puts questions and what belongs to them together: one question per object, with instructions and context.
+    """Puts questions and their context together: one question per object, with instructions and context.
 
     Texts and tables become its `context`, documents its `documents`; several questions become one that asks them all.
     It is sent on when the object ends, because context may arrive after the question. An object that brings context

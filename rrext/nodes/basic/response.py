@@ -1,4 +1,4 @@
-"""Nodes that put what reaches them into the result body that `close` answers with."""
+"""Nodes that put their input into the result body, the answer of `close`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Responder(Node):
         return self.config.laneName or lane
 
     def _put_piece(self, lane: str, media: Media) -> None:
-        """Audio and video are too large to send back: the result says what passed, a value for each piece."""
+        """Audio and video are too large to send back: the result describes each piece."""
         if media.action == "write":
             piece = {
                 "url": f"null://Stream/{self._entry.name}",

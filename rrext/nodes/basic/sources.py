@@ -1,4 +1,4 @@
-"""The beginnings of pipelines. A source receives what a client sends and offers it on lanes; it does nothing else."""
+"""The beginnings of pipelines. A source offers the data of clients on lanes; it does nothing else."""
 
 from __future__ import annotations
 

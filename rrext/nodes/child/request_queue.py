@@ -11,7 +11,7 @@ from collections import deque
 
 
 class RequestQueue:
-    """Writes frames to a pipe. A thread of the queue writes later what the pipe does not take at once."""
+    """Writes frames to a pipe. A thread of the queue writes the bytes that the pipe does not take at once."""
 
     def __init__(self, pipe: io.FileIO) -> None:
         os.set_blocking(pipe.fileno(), False)

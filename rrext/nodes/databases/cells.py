@@ -12,8 +12,8 @@
 | JSON | nested JSON, as above; the JSON text of a string, of null, and of what no reader of JSON has exactly |
 | UUID, address, range, all else | the text that the driver shows of it |
 
-What is answered can be written back as a parameter: so a text in the place of JSON is always JSON text, and what reading
-JSON would change, as a number with more digits than a float, stays text.
+Answers can be written back as parameters: so a text in the place of JSON is always JSON text, and JSON that parsing would
+change, as a number with more digits than a float, stays text.
 
 RocketRide's `execute` rounds every decimal to a float, and replaces bytes that are no UTF-8.
 """
@@ -175,7 +175,7 @@ class _Inexact(ValueError):
 
 
 def json_document(text: str, *, may_repeat: bool = False) -> JsonDocument | str:
-    """The value of a JSON text; the text itself for a string, for null, and for what would not be read exactly.
+    """The value of a JSON text; the text itself for a string, for null, and for JSON that parsing would change.
 
     `may_repeat`: objects may repeat a key, and parsing would keep only one of the two.
     """

@@ -38,8 +38,8 @@ class Failure(msgspec.Struct, frozen=True):
 class QueryLanguage(msgspec.Struct, frozen=True):
     """The words in which errors speak of statements: the language, its error code, the argument, and the database.
 
-    For the replies of language models: `fences` are names of its blocks of code, `beginnings` first words of its statements,
-    and `form` tells a model what a query is.
+    For the replies of language models: `fences` are names of its blocks of code, `beginnings` first words of its
+    statements, and `form` describes a query for a model.
     """
 
     name: str

@@ -42,8 +42,8 @@ class WrittenStatement(msgspec.Struct, frozen=True):
 class DatabaseQuestion(msgspec.Struct, frozen=True):
     """The parts of a question that a kind of database knows.
 
-    `context` is what the model is told of the data. `check` returns the statement if it only reads and the database can plan
-    it; `query` runs it with a limit of rows.
+    `context` describes the data for the model. `check` returns the statement if it only reads and the database can plan it;
+    `query` runs it with a limit of rows.
     """
 
     language: QueryLanguage

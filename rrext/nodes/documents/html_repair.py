@@ -1,7 +1,7 @@
 """Repair of HTML: elements are closed where a browser would close them, and not nested too deeply for the parser.
 
-The parser takes `<p>` for a child of the `<p>` before that nobody closed, and leaves out, without a word, what is
-deeper than 64 elements. Pages with many such paragraphs, and newsletters with tables in tables, lost most of their text.
+The parser takes `<p>` for a child of an unclosed `<p>` before it, and silently drops the content of more than 64 nested
+elements. Pages with many such paragraphs, and newsletters with tables in tables, lost most of their text.
 """
 
 from __future__ import annotations

@@ -40,12 +40,12 @@ OUTPUT_SCHEMA = {
 class ParseNode(Node):
     """Reads documents: PDF, Word, Excel, PowerPoint, OpenDocument, EPUB, RTF, HTML, e-mail, Markdown, CSV and plain text.
 
-    Text goes out as Markdown, each table also alone on `table`. What the file says of itself (title, author, pages …)
-    and its true MIME type become metadata of the object, where what the client said of it stays. A document that
-    cannot be read fails its object with the reason. Scanned pages are not read, and tables of PDFs stay text.
+    Text goes out as Markdown, each table also alone on `table`. The file's own metadata (title, author, pages …) and its true
+    MIME type become metadata of the object; metadata of the client stays. A document that cannot be read fails its object with
+    the reason. Scanned pages are not read, and tables of PDFs stay text.
 
-    Reading happens in processes of its own with bounded memory, shut off from files and TCP where the kernel can do
-    that, and killed at `timeout` and when nobody waits any more; so a document can neither stall nor break the server.
+    Reading happens in processes of its own with bounded memory, shut off from files and TCP where the kernel can do that,
+    and killed at `timeout` and after a cancel; so a document can neither stall nor break the server.
     """
 
     provider = "parse"

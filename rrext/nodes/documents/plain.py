@@ -34,9 +34,9 @@ def looks_like_text(data: bytes) -> bool:
 def decode(data: bytes, declared: str = "", *, is_html: bool = False) -> str:
     """The text: by its byte order mark, as UTF-8, by the declared charset, or else as Windows-1252, in this order.
 
-    What is UTF-8 is so by no accident, whatever is declared; but for charsets that write all in ASCII, as Japanese mail
-    does. `declared` is a MIME type with parameters. Raises `ToolError` for bytes that are no text in the encoding that
-    they claim, for those that no encoding here explains, and for null characters, which no database takes.
+    Valid UTF-8 is never an accident, so it overrides the declared encoding; but for charsets that write all in ASCII, as
+    Japanese mail does. `declared` is a MIME type with parameters. Raises `ToolError` for bytes that are no text in the
+    encoding that they claim, for those that no encoding here explains, and for null characters, which no database takes.
     """
     text = _decoded(data, declared, is_html=is_html)
     if "\0" in text:

@@ -1,8 +1,8 @@
 """Processes that read documents for the server: kept warm, given one document at a time, killed when one will not end.
 
-Why processes: kreuzberg lets other threads run while it works, but it cannot be stopped. Measured with a PDF of 1 MB
-that unpacks to 370 MB: when its own time limit had passed, its threads went on with a full core and 1.7 GB; and where
-memory has a limit, reaching it ends the process. A document that nobody vouches for must not do that to the server.
+Why processes: kreuzberg lets other threads run while it works, but it cannot be stopped. Measured with a PDF of 1 MB that
+unpacks to 370 MB: when its own time limit had passed, its threads went on with a full core and 1.7 GB; and where memory has
+a limit, reaching it ends the process. An untrusted document must not do that to the server.
 """
 
 from __future__ import annotations

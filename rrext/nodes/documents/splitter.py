@@ -1,7 +1,7 @@
 """Text into pieces while it arrives: each piece goes out as soon as it is final, and the memory stays bounded.
 
-What is cut where depends on the text alone, not on how it arrived. Without overlap the pieces joined are the text
-again, but for pieces of white space alone, which are left out.
+The positions of cuts depend on the text alone, not on the parts in which it arrived. Without overlap the pieces joined are
+the text again, but for pieces of white space alone, which are left out.
 """
 
 from __future__ import annotations

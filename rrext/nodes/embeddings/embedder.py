@@ -24,7 +24,7 @@ class Embedder(Protocol):
         """One vector for each text, in their order. Blocks.
 
         Raises `InvalidArguments` at `/input/texts/<n>` for a blank text, which has no vector, and `ToolError` or
-        `Unavailable` for what the model's own side reports.
+        `Unavailable` for failures of the model.
         """
         ...
 

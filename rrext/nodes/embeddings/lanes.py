@@ -11,7 +11,7 @@ Vector = list[float]
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """Items, and which of them get a vector: `places` counts them, `texts` is what each of those says.
+    """Items, and which of them get a vector: `places` are their indexes, `texts` their texts.
 
     `items` are documents, or the texts of a question. They are never changed: others hear the same lane.
     """

@@ -50,8 +50,8 @@ class ThreadedVectors:
 class EmbeddingNode(Node):
     """Gives documents and questions the vectors of their texts, and embeds for the nodes that are bound to it.
 
-    A document or question that has a vector of this model already keeps it; one of another model is replaced. What has
-    no text passes by as it is.
+    A document or question that has a vector of this model already keeps it; one of another model is replaced. Documents and
+    questions without text pass unchanged.
     """
 
     class_types = ("embedding",)

@@ -1,4 +1,4 @@
-"""File access that cannot leave one directory, whatever path it is given and whoever moves things meanwhile.
+"""File access that cannot leave one directory, with any path, and while other processes move files.
 
 The module walks a path one component at a time, opening each relative to its parent and never through a symbolic link,
 so nothing can change between a check and a use. Refused are absolute paths, `..`, null bytes, paths that pass or end

@@ -34,9 +34,9 @@ ALLOW_CREATE_DIRECTORY = Switch("allow_create_directory")
 class FilesystemNode(Node):
     """Reads, and if allowed writes, the files below one directory. No path leads out of it.
 
-    Paths are relative to `root`, with `/` between names. Absolute paths and `..` are refused, and symbolic links are
-    never followed. Reading, listing and looking are always possible; each kind of change has a switch of its own,
-    off by default. What is switched off is not listed and cannot be called.
+    Paths are relative to `root`, with `/` between names. Absolute paths and `..` are refused, and symbolic links are never
+    followed. Reading, listing and looking are always possible; each kind of change has a switch of its own, off by default.
+    Tools that are switched off are not listed and cannot be called.
     """
 
     provider = "tool_filesystem"

@@ -1,9 +1,9 @@
 """The read-only gate: accepts a Cypher statement only if every part of it is known to read.
 
-The gate does not trust a list of what is forbidden. Every word where a clause or an operator can stand has to be one
-that it knows, and every function and procedure has to be on a list of those that only read. It judges and changes nothing:
-the database gets the caller's text. The database refuses writes in a second place: Neo4j by the access mode of the
-transaction, Ladybug by a read-only transaction.
+The gate does not rely on a list of forbidden words. Every word where a clause or an operator can stand has to be one that
+it knows, and every function and procedure has to be on a list of those that only read. It judges and changes nothing: the
+database gets the caller's text. The database refuses writes in a second place: Neo4j by the access mode of the transaction,
+Ladybug by a read-only transaction.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def read_only(
     """Check that the statement only reads.
 
     `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
-    all that begin so. Raises `InvalidArguments` for what is no clear Cypher, and `ToolError` with the code `not_read_only`.
+    all that begin so. Raises `InvalidArguments` for text that is no clear Cypher, and `ToolError` with the code
+    `not_read_only`.
     """
     pieces = single(cypher)
     start, is_plan = beginning(pieces, dialect)

@@ -43,7 +43,8 @@ LINE_ENDS: Final = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 class CypherToken(msgspec.Struct, frozen=True, gc=False):
     """A token of Cypher. `value` is its meaning: a name and a parameter without their signs; a string has its quotes.
 
-    `keyword` is a word in capital letters, and empty for what can be no keyword; `position` is where it begins, in characters.
+    `keyword` is a word in capital letters, and empty for a token that can be no keyword; `position` is where it begins, in
+    characters.
     """
 
     kind: Kind
@@ -53,7 +54,7 @@ class CypherToken(msgspec.Struct, frozen=True, gc=False):
 
 
 def tokens(cypher: str, path: str = "/input/query") -> list[CypherToken]:
-    """All tokens of a text. Raises `InvalidArguments` at `path`, naming line and column, for what is no clear Cypher."""
+    """All tokens of a text. Raises `InvalidArguments` at `path`, naming line and column, for text that is no clear Cypher."""
     text = _CypherText(cypher, path)
     text.check()
     found: list[CypherToken] = []

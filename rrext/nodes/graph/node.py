@@ -1,4 +1,4 @@
-"""`GraphNode`: the tools that every graph database has, whatever its kind."""
+"""`GraphNode`: the tools of graph databases of every kind."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
 
 
 def plan_lines(plan: Any) -> list[str]:
-    """The lines of a plan: of one that is a text, or of one of a Bolt server, operator by operator, those that feed it
-    below it."""
+    """The lines of a plan: its text, or for a Bolt server a line for each operator, above the operators that feed it."""
     if isinstance(plan, str):
         return plan.rstrip().split("\n")
     return list(_operators(plan, 0)) if isinstance(plan, Mapping) else [str(plan)]

@@ -15,7 +15,7 @@ _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 def beginning(pieces: list[CypherToken], dialect: CypherDialect) -> tuple[int, bool]:
     """The position of a statement's first clause, and whether its answer is a plan.
 
-    Raises `ToolError` (`not_read_only`) for SHOW of what is not known to be harmless.
+    Raises `ToolError` (`not_read_only`) for SHOW of objects that are not known to be harmless.
     """
     at, is_plan = 0, False
     if dialect.options and _word(pieces, at) == "CYPHER":

@@ -29,8 +29,8 @@ class Retries(msgspec.Struct, frozen=True):
     def pause(self, tried: int, asked: float | None) -> float | None:
         """Seconds until the next try, after `tried` tries failed; None: do not try again.
 
-        `asked` is what the server asked for. Without it the pause grows, and is drawn by lot between half of it and
-        all of it, so that callers who failed together do not come back together.
+        `asked` is the pause that the server asked for. Otherwise the pause grows, and a random part of up to a half is left
+        out, so that callers that failed together do not come back together.
         """
         if tried > self.count:
             return None

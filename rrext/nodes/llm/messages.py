@@ -19,9 +19,9 @@ JSON_ONLY: Final = "Answer with one JSON value and nothing else: no other words,
 def messages_of(question: Mapping[str, Any], *, expect_json: bool = False) -> list[Message]:
     """The messages of a question; an empty list for an empty question.
 
-    One of the system has the role that the model plays, instructions, goals and examples, and with `expect_json` that
-    JSON is asked for. The history follows as it was said. The last one, of the user, has context, documents and then
-    what is asked. A part that is empty leaves nothing behind.
+    One of the system has the role that the model plays, instructions, goals and examples, and with `expect_json` that JSON
+    is asked for. The history follows as it was said. The last one, of the user, has context, documents and then the
+    questions. A part that is empty leaves nothing behind.
     """
     system = [_line(question.get("role")), *_instructions(question), _goals(question), *_examples(question)]
     user = [*_context(question), *_documents(question), question_text(question).strip()]

@@ -30,7 +30,7 @@ class OpenAIApiNode(Node):
     """Asks a language model over an OpenAI-compatible API: OpenAI, Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …
 
     Questions become answers, on the lane and by the tools `ask` and `ask_stream`. Instructions, goals and examples of a
-    question are told first, then its history, its context and documents, and what is asked. An answer that was cut,
+    question are told first, then its history, its context and documents, and the question itself. An answer that was cut,
     filtered or refused is a failure, never half an answer.
     """
 

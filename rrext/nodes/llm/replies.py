@@ -61,7 +61,7 @@ def read_delta(server: ServerName, data: str) -> Delta:
 def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -> None:
     """Raise `ToolError` for an incomplete answer.
 
-    `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the beginning of what there was.
+    `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the part that arrived.
     """
     data = {"answer": text[:REPLY_KEPT]}
     if refusal:

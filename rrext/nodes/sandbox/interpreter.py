@@ -18,7 +18,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 class Files:
     """Paths for a guest: `execute` and `read` with all below, `names` for listing alone, `devices` to read and write.
 
-    `roots` covers the same in few paths, which is faster to set up, and `hidden` is what it covers too much.
+    `roots` covers the same in few paths, which is faster to set up, and `hidden` the paths below them that a guest must not
+    see.
     """
 
     def __init__(self) -> None:

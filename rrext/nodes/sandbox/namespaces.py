@@ -21,10 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
-    """Leave this process, which has one thread, with `paths` and what is below them, and nothing else of the machine.
-
-    The directories in `empty` are seen, but without what is in them. Returns False, with all files as before, where
-    the kernel does not allow it.
+    """Leave this process, which has one thread, with `paths` and all below them, and nothing else of the machine. The
+    directories in `empty` appear empty. Returns False, with all files as before, where the kernel does not allow it.
     """
     covered = False
     try:

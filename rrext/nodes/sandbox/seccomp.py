@@ -1,9 +1,9 @@
 """The system calls that a guest may make, as a filter program of the kernel. Pure: numbers in, bytes out.
 
-An allow-list, because no list of forbidden calls is ever complete: Landlock knows nothing of `chmod`, `utime` or
-`prlimit` on another process, and each kernel brings new calls. What the interpreter, its standard library and
-threads need is here; a call that is not is refused with EPERM, one younger than this list with ENOSYS, so that the C
-library falls back. x86-64 only: the numbers are another machine's own.
+An allow-list, because no list of forbidden calls is ever complete: Landlock knows nothing of `chmod`, `utime` or `prlimit`
+on another process, and each kernel brings new calls. The list has the calls of the interpreter, its standard library and
+threads; other calls are refused with EPERM, and calls younger than this list with ENOSYS, so that the C library falls back.
+x86-64 only: the numbers are another machine's own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One program from start to end, in a process of its own: it starts the guest, checks its confinement, watches, reports.
 
 The warden forks a supervisor for each call. Over `host`, a socket to the server, it gets one block of JSON, `{code,
-timeout, memory, total_memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal, stdout,
-stderr}`, followed by the guest's own report, which nobody has looked into. If the server closes its end, or dies, the
-guest is killed.
+timeout, memory, total_memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal,
+stdout, stderr}`, followed by the guest's own report, unread. If the server closes its end, or dies, the guest is killed.
 """
 
 from __future__ import annotations

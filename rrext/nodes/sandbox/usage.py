@@ -1,9 +1,9 @@
 """The memory of all guests of a warden, in a table that all supervisors share.
 
 Each guest has a limit of its own, which the kernel keeps to the byte; a full server has 64 guests. Control groups would
-bound them together, but most servers may not make any. So each supervisor notes what its guest uses and adds up what all
-use. The total is therefore exact but for what guests touch between two looks. Pages of the interpreter that guests share
-are counted once for each, what the kernel keeps for pipes and sockets is not.
+bound them together, but most servers may not make any. So each supervisor notes the memory of its guest and adds up the
+memory of all. The total lacks pages that guests touch between two looks, and the kernel's memory for pipes and sockets;
+pages of the interpreter that guests share are counted for each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The warden: a process beside the server that starts a supervisor for each program, and does nothing else.
 
-It is what the server's memory, threads, descriptors, environment and capabilities are kept apart by. It has one
-thread, so that forking is safe, and has loaded everything, so that forking is all a call costs. It lives as long as
-the server holds the other end of its control socket: when the server ends, however it ends, the warden ends; then the
-kernel kills its supervisors, and with each its guest (PR_SET_PDEATHSIG).
+It keeps the server's memory, threads, descriptors, environment and capabilities apart from programs. It has one thread, so
+that forking is safe, and has loaded everything, so that forking is all a call costs. It lives as long as the server holds
+the other end of its control socket: when the server ends, however it ends, the warden ends; then the kernel kills its
+supervisors, and with each its guest (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations

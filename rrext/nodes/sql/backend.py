@@ -131,10 +131,9 @@ class Backend(ABC):
         """Run one statement in the open transaction and return its cursor, before its rows are fetched.
 
         `params` are the values of `$1`, `$2`, …; if there are none, nothing is bound and the text goes to the database
-        as it is, whatever `%`, `?` or `:name` stand in it. Only as many rows are held in memory as a batch has,
-        however large the result: `read_only` says that the transaction is, so that a server-side cursor will do.
-        Raises `InvalidArguments` for placeholders that do not fit (see `placeholders.py`), and for several statements
-        in one text.
+        unchanged, with every `%`, `?` and `:name` in it. Only as many rows are held in memory as a batch has, however large
+        the result: `read_only` says that the transaction is, so that a server-side cursor will do. Raises
+        `InvalidArguments` for placeholders that do not fit (see `placeholders.py`), and for several statements in one text.
         """
 
     def run_only(self, connection: Any, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:

@@ -90,8 +90,8 @@ class SqlDatabase:
         """Begin a transaction on a connection of the pool; the caller closes it. `ctx` may end the wait for one. A statement
         may take `timeout` seconds; None: as the settings say.
 
-        Connections that broke while nobody used them, as when the server was restarted, are replaced: nothing was sent
-        on them yet. Raises `ToolError` (`pool_exhausted`) and what connecting raises.
+        Idle connections that broke, as when the server was restarted, are replaced: nothing was sent on them yet. Raises
+        `ToolError` (`pool_exhausted`) and what connecting raises.
         """
         pool = self._readers if read_only else self._writers
         while True:

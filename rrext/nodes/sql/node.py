@@ -1,4 +1,4 @@
-"""`SqlNode`: the tools that every SQL database has, whatever its kind."""
+"""`SqlNode`: the tools of SQL databases of every kind."""
 
 from __future__ import annotations
 

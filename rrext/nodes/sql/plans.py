@@ -1,4 +1,4 @@
-"""The answer of EXPLAIN as readable lines, whatever shape the database gives it."""
+"""The answer of EXPLAIN as readable lines, from the form of each database."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class SqlTransaction:
 
     @contextmanager
     def guarded(self, ctx: ToolContext) -> Iterator[None]:
-        """A block that works with the connection: what runs there is cancelled with the call, and when it takes too long.
+        """A block that works with the connection: its statements are cancelled with the call, and when they take too long.
         Failures of the driver come out as ours."""
         ctx.check()
         running = RunningStatement(partial(self._backend.cancel, self.connection), self._watch, self._timeout, ctx)

@@ -55,10 +55,9 @@ class VectorStoreNode(Node):
     """Base of the vector stores: `self.shared` is a `VectorStore`, which the class's own `setup` yields.
 
     On the documents lane, all chunks of an object that is sent again replace its former ones. They are stored when the
-    object's pipe closes, all or nothing. A document with `isDeleted` deletes its object.
-    A question is answered with what was found, as documents, as an answer, and as the question itself with the documents
-    in it, for a language model. `semantic` questions search by meaning, `keyword` ones by words, `get` ones read the
-    objects of their filter, and all others do both kinds of search.
+    object's pipe closes, all or nothing. A document with `isDeleted` deletes its object. The hits of a question go out as
+    documents, as an answer, and within the question itself, for a language model. `semantic` questions search by meaning,
+    `keyword` ones by words, `get` ones read the objects of their filter, and all others do both kinds of search.
     """
 
     class_types = ("store",)

@@ -30,7 +30,7 @@ NARROWING: Final = (
 def documents_for(
     question: Mapping[str, Any], store: VectorStore, embedder: Embedder, ctx: ToolContext
 ) -> list[dict[str, Any]]:
-    """What the store has for a question, as documents: best first, or for `get` in the order of the objects' chunks.
+    """The chunks for a question, as documents: best first, or for `get` in the order of the objects' chunks.
 
     Raises `InvalidArguments` for a question that asks nothing and for a filter that cannot be kept to.
     """

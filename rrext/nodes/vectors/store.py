@@ -127,10 +127,10 @@ class StoreStats(msgspec.Struct, frozen=True):
 class VectorStore(Protocol):
     """The interface of a vector store. All methods block, and any number of threads may call them at once.
 
-    Nothing is opened or connected before the first call, and a call after a failed one tries again. What a method has
-    returned survives the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and
-    vectors have the length of the space: the node checks it before. `ctx` is the call: a long one gives up when it is
-    cancelled. Failures are `ToolError` or `Unavailable`, without secrets.
+    Nothing is opened or connected before the first call, and a call after a failed one tries again. Answered changes
+    survive the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and vectors have the
+    length of the space: the node checks it before. `ctx` is the call: a long one gives up when it is cancelled. Failures
+    are `ToolError` or `Unavailable`, without secrets.
     """
 
     def space(self, ctx: ToolContext) -> VectorSpace | None:
@@ -145,11 +145,12 @@ class VectorStore(Protocol):
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
-        """Store the chunks, each in place of the one of the same name, and delete what `replace` says: all or nothing.
+        """Store the chunks, each in place of the one of the same name, and delete the chunks that `replace` names: all or
+        nothing.
 
         `replace` names objects, and of each the `chunk_id`s that stay: its others go, and the answer is how many they were.
-        No chunk comes twice. Nothing between is ever left behind, however the process ends. Raises what `require_space`
-        raises, also if another call settled the space meanwhile.
+        No chunk comes twice. Nothing between is ever left behind, however the process ends. Raises the errors of
+        `require_space`, also if another call settled the space meanwhile.
         """
         ...
 
@@ -190,9 +191,9 @@ def candidates(top_k: int) -> int:
 def fused_score(similarity: float, relevance: float) -> float:
     """The score of a hybrid hit, 0 to 1: the mean of how near its vector is and of how well its words fit.
 
-    `similarity` is the cosine similarity; what points away is no farther than what has nothing to do with the query.
-    `relevance` is 0 for a chunk with none of the query's words. The best one has the share of the words that it holds, and
-    the others less in proportion to what the engine's relevance says of them.
+    `similarity` is the cosine similarity; a negative one counts as 0, as that of unrelated texts. `relevance` is 0 for a
+    chunk with none of the query's words. The best chunk has the share of the query's words that it holds, and the others
+    less, in proportion to the database's own relevance.
     """
     return (max(similarity, 0.0) + relevance) / 2
 

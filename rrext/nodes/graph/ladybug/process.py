@@ -46,7 +46,7 @@ class ProcessBackend(GraphBackend):
 
     Some wrong uses of the engine's functions end the process that they happen in, and some statements cannot be stopped.
     Another process is started then. Calls that only read are done again there; a call that wrote, or ends the engine by
-    itself, fails with `graph_crashed`. What was committed to a file is still there; a database in memory is lost.
+    itself, fails with `graph_crashed`. Commits to a file are kept; a database in memory is lost.
     """
 
     dialect: ClassVar[CypherDialect] = LADYBUG

@@ -49,7 +49,7 @@ class Tally:
         return nodes, relationships
 
     def _found(self, finding: str, params: Mapping[str, Any]) -> int:
-        """The number of elements to change, each counted once, whatever variables name it."""
+        """The number of elements to change, each counted once, even if several variables name it."""
         names = ["`" + name.replace("`", "``") + "`" for name in self._effects.targets]
         given = {name: value for name, value in params.items() if name in self._effects.parameters}
         if len(names) == 1:

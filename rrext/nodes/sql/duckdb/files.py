@@ -29,7 +29,8 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class FileTables:
-    """The tables that settings make of files. `locate` makes a path absolute, and refuses what leads out of the root."""
+    """The tables that settings make of files. `locate` makes a path absolute, and refuses a path that leads out of the
+    root."""
 
     def __init__(self, settings: Mapping[str, str], locate: Callable[[str], str]) -> None:
         self._settings = settings

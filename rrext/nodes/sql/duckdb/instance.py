@@ -189,7 +189,7 @@ class DuckdbInstance:
         return found
 
     def forget(self) -> None:
-        """Drop what is known of statements, because the meaning of names may have changed."""
+        """Drop the parsed statements, because the meaning of names may have changed."""
         self._statements.clear()
 
 

@@ -1,8 +1,9 @@
 """The process of a DuckDB database: `python -m rrext.nodes.sql.duckdb.worker DOOR`.
 
-DOOR is the descriptor of a socket through which the sockets of connections come, each with its number; `messages` says
-what is asked on them. The standard input brings the `DuckdbSettings`, and then what is to be interrupted. When the server
-closes it, or is killed, what runs is interrupted, open transactions are undone, the database is closed, and this process ends.
+DOOR is the descriptor of a socket through which the sockets of connections come, each with its number; `messages` has the
+requests on them. The standard input brings the `DuckdbSettings`, and then interrupts. When the server closes it, or is
+killed, running statements are interrupted, open transactions are rolled back, the database is closed, and this process
+ends.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class DuckdbWorker:
         self._threads: dict[int, threading.Thread] = {}
 
     def serve(self, control: BinaryIO) -> None:
-        """Take connections and interrupt them until the other end closes; then undo what is open and close the database."""
+        """Take connections and interrupt them until the other end closes; then roll back open transactions and close the
+        database."""
         threading.Thread(target=self._take, name="rrext-duckdb-door", daemon=True).start()
         decoder = msgspec.msgpack.Decoder(Interrupt)
         while (received := receive(control)) is not None:

@@ -1,8 +1,8 @@
 """The read-only gate: decides from the words of a statement whether it only reads. The caller's own text is sent.
 
-The gate gives early and clear errors, and keeps away what a read-only transaction does not stop: functions that read
-files or hold locks, `COPY … TO`, several statements in one text. It is the first of two walls: the second is the
-database, in which everything that passed runs in a transaction that the database keeps read-only.
+The gate gives early and clear errors, and refuses what a read-only transaction lets pass: functions that read files or hold
+locks, `COPY … TO`, several statements in one text. It is the first of two walls: the second is the database, in which
+everything that passed runs in a transaction that the database keeps read-only.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class SqlGate:
     def read_only(self, sql: str) -> ReadingSql:
         """Judge a statement. About a microsecond for a known one; else in proportion to its length.
 
-        Raises `InvalidArguments` at `/input/sql` for what is no single statement of the dialect (with `line` and `column`
-        in its data), and `ToolError` with code `not_read_only` for what does, or may do, more than read.
+        Raises `InvalidArguments` at `/input/sql` for a text that is no single statement of the dialect (with `line` and
+        `column` in its data), and `ToolError` with code `not_read_only` for a statement that does, or may do, more than
+        read.
         """
         with self._lock:
             known = self._entries.get(sql)

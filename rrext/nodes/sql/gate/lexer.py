@@ -79,7 +79,8 @@ _OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings
 def tokens(sql: str, dialect: SqlDialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[SqlToken]:
     """The tokens of a statement, without blanks, comments and the rest of plain lists.
 
-    Raises `InvalidArguments` for what is not closed; with `judging`, also for what can be read in two ways or is too long.
+    Raises `InvalidArguments` for a literal or comment without an end; with `judging`, also for an ambiguous or too long
+    text.
     """
     match = _pattern(dialect).match
     at = count = 0
@@ -118,7 +119,7 @@ _CONTINUED: Final = re.compile(r"(?:\s|--[^\n\r]*+)*+'")
 
 
 def _refuse_torn(sql: str, found: re.Match[str], at: int) -> None:
-    """Refuse what can be read in two ways; of a literal with escapes that ends at `at`, that it goes on after a blank."""
+    """Refuse an ambiguous text; of a literal with escapes that ends at `at`, that it goes on after a blank."""
     if found.lastgroup == "escaped":
         more = _CONTINUED.match(sql, at)
         if more is not None:
@@ -216,8 +217,8 @@ def _after_nested(sql: str, start: int) -> int:
 def placeholders(sql: str, dialect: SqlDialect) -> list[SqlToken]:
     """The placeholders `$1`, `$2`, … of a statement, in the order of its text.
 
-    Raises `InvalidArguments` for what is not closed, and where a server's mode decides whether a placeholder stands in a
-    literal.
+    Raises `InvalidArguments` for a literal or comment without an end, and where a server's mode decides whether a
+    placeholder stands in a literal.
     """
     if "$" not in sql:
         return []

@@ -85,8 +85,8 @@ class MysqlConnection:
 class MysqlBackend(Backend):
     """One MySQL or MariaDB database. Making it imports PyMySQL.
 
-    Its readers are sessions of their own, as MariaDB commits a read-only transaction for DDL before it looks at it:
-    what a session forbids holds after that too.
+    Its readers are sessions of their own, as MariaDB commits a read-only transaction for DDL before it looks at it: the
+    restrictions of a session hold after that too.
     """
 
     dialect: ClassVar[SqlDialect] = MYSQL

@@ -1,4 +1,4 @@
-"""Values of parameters as PostgreSQL reads them. All go as text; what `query` answers goes back as it came.
+"""Values of parameters as PostgreSQL reads them. All go as text; answers of `query` can be sent back unchanged.
 
 | value | goes as |
 |---|---|

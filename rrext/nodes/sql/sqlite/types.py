@@ -32,7 +32,8 @@ class SqliteTypes:
     def of(self, connection: SqliteConnection, sql: str, parameters: int, count: int) -> list[str | None]:
         """The types of the columns of a statement with that many parameters and columns; None for an expression.
 
-        All are None for what is no query, and where the connection has changed tables and committed nothing yet.
+        All are None for a statement that is no query, and where the connection has changed tables and committed nothing
+        yet.
         """
         found: list[str | None] | None = None
         if len(sql) <= LONGEST_KEPT:

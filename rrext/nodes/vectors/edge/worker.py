@@ -1,8 +1,8 @@
 """The process of an embedded store: `python -m rrext.nodes.vectors.edge.worker`.
 
 Requests come through the standard input and answers leave through the standard output, as `messages` says, after the
-`StoreSettings`. When the server closes its end, or is killed, this process finishes what it does, closes the store and
-ends.
+`StoreSettings`. When the server closes its end, or is killed, this process finishes its running requests, closes the store
+and ends.
 """
 
 from __future__ import annotations

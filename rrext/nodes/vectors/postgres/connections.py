@@ -1,7 +1,7 @@
 """A few connections to PostgreSQL that calls share: opened when needed, closed when their call is cancelled.
 
-The driver's own pool opens connections in the background, so that a wrong password would be a timeout without a
-reason, and its waiting cannot be cancelled; here, who needs a connection opens it and sees why that failed.
+The driver's own pool opens connections in the background, so that a wrong password would be a timeout without a reason, and
+its waiting cannot be cancelled; here the call opens its connection and gets the reason of a failure.
 """
 
 from __future__ import annotations

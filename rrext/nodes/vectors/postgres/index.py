@@ -33,9 +33,9 @@ LOCK: Final = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
 class IndexBuilder:
     """Builds the index of one table when it is searched and has `threshold` chunks (0: never).
 
-    It does so on a thread and a connection of its own; meanwhile chunks are searched without it and stored as before.
-    Not sooner: a table that is filled first and searched then is filled several times as fast without it. What goes
-    wrong is logged, and tried again later.
+    It does so on a thread and a connection of its own; meanwhile chunks are searched without it and stored as before. Not
+    sooner: a table that is filled first and searched then is filled several times as fast without it. Failures are logged,
+    and the index is tried again later.
     """
 
     def __init__(self, table: StoreTable, connections: Connections, *, threshold: int) -> None:

@@ -16,7 +16,8 @@ LAST_PLACE: Final = 16383
 
 
 def indexed_words(text: str, language: str) -> str:
-    """What a table of that language indexes of a text: a tsvector as the server reads it, or else words to analyse."""
+    """The words of a text that a table of that language indexes: a tsvector as the server reads it, or else words to
+    analyse."""
     words = stored_words(text)
     if language != SIMPLE:
         return " ".join(words)
