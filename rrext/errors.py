@@ -51,6 +51,13 @@ class RrextError(Exception):
     number: ClassVar[int] = -32603
     result: dict[str, Any] | None = None
 
+    def __init_subclass__(cls, code: str = "", number: int = 0) -> None:
+        """Set the code and the number of a class; a class without them has those of its base."""
+        if code:
+            cls.code = code
+        if number:
+            cls.number = number
+
     def __init__(self, message: str, *, hint: str | None = None, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -58,32 +65,20 @@ class RrextError(Exception):
         self.data: dict[str, Any] = dict(data) if data else {}
 
 
-class ParseError(RrextError):
+class ParseError(RrextError, code="parse_error", number=-32700):
     """The bytes are not a frame, not UTF-8 or not JSON."""
 
-    code = "parse_error"
-    number = -32700
 
-
-class InvalidRequest(RrextError):
+class InvalidRequest(RrextError, code="invalid_request", number=-32600):
     """The envelope of a request breaks the rules of its dialect."""
 
-    code = "invalid_request"
-    number = -32600
 
-
-class UnknownCommand(RrextError):
+class UnknownCommand(RrextError, code="unknown_command", number=-32601):
     """rrext has no command or subcommand of that name."""
 
-    code = "unknown_command"
-    number = -32601
 
-
-class InvalidArguments(RrextError):
+class InvalidArguments(RrextError, code="invalid_arguments", number=-32602):
     """The arguments or the tool input do not fit; `data["errors"]` lists `{path, message}` with JSON pointers."""
-
-    code = "invalid_arguments"
-    number = -32602
 
     @classmethod
     def at(cls, path: str, message: str, *, hint: str | None = None) -> InvalidArguments:
@@ -99,18 +94,12 @@ class InvalidArguments(RrextError):
         return cls(text, hint=hint, data={"errors": [{"path": p, "message": m} for p, m in problems]})
 
 
-class InternalError(RrextError):
+class InternalError(RrextError, code="internal", number=-32603):
     """A bug of rrext itself; the log has the text under the request id."""
 
-    code = "internal"
-    number = -32603
 
-
-class Cancelled(RrextError):
+class Cancelled(RrextError, code="cancelled", number=-32800):
     """The call was cancelled, or its connection was lost."""
-
-    code = "cancelled"
-    number = -32800
 
     def __init__(self, message: str = "cancelled", *, hint: str | None = None, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, hint=hint, data=data)
@@ -129,57 +118,36 @@ class NotFound(RrextError):
         return cls(f"{message} {hint}", hint=hint, data={"near": found})
 
 
-class ToolNotFound(NotFound):
+class ToolNotFound(NotFound, code="tool_not_found", number=-32010):
     """The node, or the whole pipeline, has no tool of that name."""
 
-    code = "tool_not_found"
-    number = -32010
 
-
-class NodeNotFound(NotFound):
+class NodeNotFound(NotFound, code="node_not_found", number=-32011):
     """The pipeline has no node of that id."""
 
-    code = "node_not_found"
-    number = -32011
 
-
-class ProviderNotFound(NotFound):
+class ProviderNotFound(NotFound, code="provider_not_found", number=-32012):
     """The installation has no node with that provider name."""
-
-    code = "provider_not_found"
-    number = -32012
 
 
 class PipeError(RrextError):
     """The pipe cannot be used."""
 
 
-class PipeNotOpen(PipeError):
+class PipeNotOpen(PipeError, code="pipe_not_open", number=-32013):
     """The connection never opened this pipe, or closed it."""
 
-    code = "pipe_not_open"
-    number = -32013
 
-
-class PipeFailed(PipeError):
+class PipeFailed(PipeError, code="pipe_failed", number=-32014):
     """An earlier operation on this pipe failed; `close` still returns the collected results."""
 
-    code = "pipe_failed"
-    number = -32014
 
-
-class PipeExpired(PipeError):
+class PipeExpired(PipeError, code="pipe_expired", number=-32015):
     """The pipe was idle for too long, and the server reclaimed it."""
 
-    code = "pipe_expired"
-    number = -32015
 
-
-class ToolError(RrextError):
+class ToolError(RrextError, code="tool_failed", number=-32016):
     """A tool failed. Tool authors raise it to choose the caller's message; `code` may be a name of their own."""
-
-    code = "tool_failed"
-    number = -32016
 
     def __init__(
         self, message: str, *, code: str | None = None, hint: str | None = None, data: Mapping[str, Any] | None = None
@@ -191,43 +159,28 @@ class ToolError(RrextError):
             self.code = code
 
 
-class ToolTimeout(RrextError):
+class ToolTimeout(RrextError, code="tool_timeout", number=-32017):
     """The call did not finish before its deadline."""
 
-    code = "tool_timeout"
-    number = -32017
 
-
-class Unavailable(RrextError):
+class Unavailable(RrextError, code="unavailable", number=-32018):
     """The object exists, but not in this context or on this machine; the message names what is missing."""
 
-    code = "unavailable"
-    number = -32018
 
-
-class InvalidPipeline(RrextError):
+class InvalidPipeline(RrextError, code="invalid_pipeline", number=-32019):
     """The pipeline cannot be loaded; `data["problems"]` lists all problems."""
-
-    code = "invalid_pipeline"
-    number = -32019
 
 
 class LimitExceeded(RrextError):
     """A request exceeds a limit that the message names."""
 
 
-class FrameTooLarge(LimitExceeded):
+class FrameTooLarge(LimitExceeded, code="frame_too_large", number=-32020):
     """A frame over `max_frame`."""
 
-    code = "frame_too_large"
-    number = -32020
 
-
-class ResultTooLarge(LimitExceeded):
+class ResultTooLarge(LimitExceeded, code="result_too_large", number=-32021):
     """A result over `max_result`."""
-
-    code = "result_too_large"
-    number = -32021
 
     @classmethod
     def of(cls, size: int, maximum: int, what: str = "The result") -> ResultTooLarge:
@@ -239,67 +192,44 @@ class ResultTooLarge(LimitExceeded):
         )
 
 
-class TooManyRequests(LimitExceeded):
+class TooManyRequests(LimitExceeded, code="too_many_requests", number=-32022):
     """More requests in flight than `max_inflight`."""
 
-    code = "too_many_requests"
-    number = -32022
 
-
-class ShuttingDown(RrextError):
+class ShuttingDown(RrextError, code="shutting_down", number=-32023):
     """The server ends and did not finish the call."""
-
-    code = "shutting_down"
-    number = -32023
 
 
 class TaskError(RrextError):
     """A request names no running pipeline, or does not say which one."""
 
 
-class TaskNotRegistered(TaskError):
+class TaskNotRegistered(TaskError, code="TASK_NOT_REGISTERED", number=-32024):
     """No running pipeline has that token."""
 
-    code = "TASK_NOT_REGISTERED"
-    number = -32024
 
-
-class TaskAmbiguous(TaskError):
+class TaskAmbiguous(TaskError, code="TASK_AMBIGUOUS", number=-32025):
     """Several pipelines run and the request names none."""
 
-    code = "TASK_AMBIGUOUS"
-    number = -32025
 
-
-class TaskAlreadyRunning(TaskError):
+class TaskAlreadyRunning(TaskError, code="TASK_ALREADY_RUNNING", number=-32026):
     """The pipeline runs already."""
 
-    code = "TASK_ALREADY_RUNNING"
-    number = -32026
 
-
-class ClientError(RrextError):
+class ClientError(RrextError, code="client_error"):
     """A failure on the client's side; it never appears on the wire."""
 
-    code = "client_error"
 
-
-class NotConnected(ClientError):
+class NotConnected(ClientError, code="not_connected"):
     """A call without a connection: none was made, it has ended, or no server listens."""
 
-    code = "not_connected"
 
-
-class ServerExited(ClientError):
+class ServerExited(ClientError, code="server_exited"):
     """The server process ended; `data` has `exit_code` and `stderr`, the tail of its standard error."""
 
-    code = "server_exited"
 
-
-class UsageError(ClientError):
+class UsageError(ClientError, code="usage"):
     """A call with invalid usage, refused before anything is sent."""
-
-    code = "usage"
 
 
 def _wire_classes(root: type[RrextError]) -> dict[str, type[RrextError]]:

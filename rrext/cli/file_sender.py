@@ -33,10 +33,8 @@ OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancel
 """The outcomes of a file."""
 
 
-class Unreadable(ClientError):
+class Unreadable(ClientError, code="unreadable"):
     """A file cannot be read."""
-
-    code = "unreadable"
 
 
 class _Closed(msgspec.Struct):

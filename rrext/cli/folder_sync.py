@@ -28,10 +28,8 @@ TOOLS: Final = frozenset({"versions", "delete"})
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 
 
-class NotFollowed(ClientError):
+class NotFollowed(ClientError, code="not_followed"):
     """A file was sent, but the next sync cannot rely on its state."""
-
-    code = "not_followed"
 
 
 class FileChange(msgspec.Struct, frozen=True):

@@ -29,10 +29,8 @@ CREATE TABLE IF NOT EXISTS file (
 BELOW: Final = "target = ? AND (path = ? OR path >= ? AND path < ?)"
 
 
-class SyncStateError(ClientError):
+class SyncStateError(ClientError, code="sync_state"):
     """The state is unusable, or another process uses it."""
-
-    code = "sync_state"
 
 
 class SentFile(msgspec.Struct, frozen=True):

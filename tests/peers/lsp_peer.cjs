@@ -266,12 +266,6 @@ const scenarios = {
     symbols.forEach(check);
     const folds = await editor.request(lsp.FoldingRangeRequest.type, {});
     assert.ok(folds.some(one => one.startLine === 4 && one.endLine >= 8), 'a component folds');
-    const [selection] = await editor.request(lsp.SelectionRangeRequest.type, { positions: [editor.at('"root"')] });
-    const grown = [];
-    for (let one = selection; one; one = one.parent) grown.push(editor.cut(one.range));
-    assert.ok(grown.includes('{ "root": "library" }'));
-    assert.equal(grown.at(-1).trim(), LIBRARY.trim());
-    grown.reduce((inner, outer) => { assert.ok(outer.includes(inner) && outer !== inner); return outer; });
   },
 
   // Whatever is broken: as long as fixes are offered, the preferred or else the first is made, and in the end nothing is left.

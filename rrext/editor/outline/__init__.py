@@ -1,1 +1,1 @@
-"""The structure of a pipeline's text: symbols, folds, selection ranges."""
+"""The structure of a pipeline's text: symbols and folds."""

@@ -63,10 +63,8 @@ _NO_RESULTS: Final = (ToolNotFound, InvalidRequest, TooManyRequests, ShuttingDow
 """Failures before a tool was found; the protocol wants them as errors of JSON-RPC."""
 
 
-class UnsupportedVersion(InvalidRequest):
+class UnsupportedVersion(InvalidRequest, code="unsupported_protocol_version"):
     """A request of a version of the protocol that is not spoken here."""
-
-    code = "unsupported_protocol_version"
 
     def __init__(self, version: object) -> None:
         super().__init__(

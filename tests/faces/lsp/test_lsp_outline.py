@@ -1,4 +1,4 @@
-"""Symbols, folds and selections over the protocol, in what each client can take."""
+"""Symbols and folds over the protocol, in what each client can take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from faces.lsp.editors import URI, Editor
-from faces.lsp.places import DOCUMENT, piece_of, place
+from faces.lsp.places import DOCUMENT, piece_of
 
 from rrext.faces.lsp.limits import MAX_FOLDS
 
@@ -113,26 +113,9 @@ async def test_a_client_that_names_no_number_gets_no_flood_of_folds() -> None:
     assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MAX_FOLDS
 
 
-async def test_selections_grow_one_for_each_place() -> None:
-    editor = await opened()
-    places = [place(TEXT, '"chat"'), place(TEXT, "😀", inside=2), {"line": 99, "character": 0}]
-    found = await editor.request("textDocument/selectionRange", {**DOCUMENT, "positions": places})
-    assert len(found) == 3
-    pieces = []
-    step = found[0]
-    while step is not None:
-        pieces.append(piece_of(TEXT, step["range"]))
-        step = step.get("parent")
-    assert pieces[:3] == ["chat", '"chat"', '"id": "chat"']
-    assert pieces[-1] == TEXT
-
-
-async def test_a_broken_text_has_an_outline_folds_and_selections_too() -> None:
+async def test_a_broken_text_has_an_outline_and_folds_too() -> None:
     editor = await opened(documentSymbol=nested())
     for text in ("", "{", TEXT[:-60], TEXT.replace('"', "'"), "[" * 300, "\ud800{" + TEXT):
         editor.change({"text": text})
         assert isinstance(await editor.request("textDocument/documentSymbol", DOCUMENT), list)
         assert isinstance(await editor.request("textDocument/foldingRange", DOCUMENT), list)
-        positions = [{"line": 0, "character": 0}, {"line": 5, "character": 7}]
-        found = await editor.request("textDocument/selectionRange", {**DOCUMENT, "positions": positions})
-        assert len(found) == 2

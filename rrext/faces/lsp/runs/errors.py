@@ -17,21 +17,15 @@ from rrext.errors import (
 TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this pipeline on the command line too'
 
 
-class NotTrusted(RrextError):
+class NotTrusted(RrextError, code="not_trusted", number=-32016):
     """A workspace without trust wants to run code."""
-
-    code = "not_trusted"
-    number = -32016
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} runs code, and this workspace is not trusted", hint=TRUST_HINT)
 
 
-class EngineEnded(RrextError):
+class EngineEnded(RrextError, code="engine_ended", number=-32016):
     """The engine process ended or could not start; `data` has `exit_code` and the tail of `stderr`, if it ran."""
-
-    code = "engine_ended"
-    number = -32016
 
 
 class InputNeeded(InvalidArguments):
@@ -49,11 +43,8 @@ class InputWanted(InputNeeded):
         self.words = words
 
 
-class FilesFailed(RrextError):
+class FilesFailed(RrextError, code="files_failed", number=-32016):
     """Some of several files failed; `result` has the outcome of each."""
-
-    code = "files_failed"
-    number = -32016
 
 
 def as_editor_error(error: RrextError, *, has_ended: bool = False) -> RrextError:

@@ -1,4 +1,4 @@
-"""Folding and selection ranges."""
+"""Folding ranges."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.editor.outline.folds import Fold, FoldKind, by_lines, folds_of, limited
-from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
 from rrext.faces.lsp.limits import MAX_FOLDS
-from rrext.faces.lsp.positions import as_position, as_range, offset_of
-from rrext.pipefile.text.problems import Span
+from rrext.faces.lsp.positions import as_position
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
@@ -25,7 +23,7 @@ _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
 
 
 def register(server: PipeServer) -> None:
-    """Let a server answer folding and selection ranges."""
+    """Let a server answer folding ranges."""
 
     async def folding(params: types.FoldingRangeParams) -> list[types.FoldingRange]:
         _, text, analysis = await server.look(params.text_document.uri)
@@ -38,12 +36,7 @@ def register(server: PipeServer) -> None:
         folds = limited(folds, MAX_FOLDS if most is None else most)
         return [_range(fold, text, lines_only=bool(lines_only), labels=bool(labels)) for fold in folds]
 
-    async def selection(params: types.SelectionRangeParams) -> list[types.SelectionRange]:
-        _, text, analysis = await server.look(params.text_document.uri)
-        return [_selection(selections_at(analysis, offset_of(text, place)), text) for place in params.positions]
-
     server.answer(types.TEXT_DOCUMENT_FOLDING_RANGE, folding)
-    server.answer(types.TEXT_DOCUMENT_SELECTION_RANGE, selection)
 
 
 def _range(fold: Fold, text: Text, *, lines_only: bool, labels: bool) -> types.FoldingRange:
@@ -52,12 +45,3 @@ def _range(fold: Fold, text: Text, *, lines_only: bool, labels: bool) -> types.F
         return types.FoldingRange(*fold.lines, kind=kind, collapsed_text=label)
     start, end = as_position(text, fold.span[0]), as_position(text, fold.span[1])
     return types.FoldingRange(start.line, end.line, start.character, end.character, kind, label)
-
-
-def _selection(spans: list[Span], text: Text) -> types.SelectionRange:
-    """The spans as linked ranges: each refers to the next larger one."""
-    parent: types.SelectionRange | None = None
-    for span in reversed(spans):
-        parent = types.SelectionRange(as_range(text, span), parent)
-    assert parent is not None  # there is always one
-    return parent
