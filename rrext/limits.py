@@ -250,6 +250,8 @@ MAX_COMPARED_NAME: Final = 100
 """Characters of a name that is compared letter by letter; longer names are not typed by hand."""
 MIN_SECRET: Final = 4
 """The least number of characters of a value that is redacted: shorter values occur in every text."""
+MIN_LITERAL_SECRET: Final = 8
+"""Characters from which the text of a setting may be a secret that stands in the file."""
 MIN_SECRET_IN_WORD: Final = 8
 """The least number of characters of a value that is redacted inside of words too; shorter ones only as whole words."""
 MIN_SECRET_PART: Final = 8

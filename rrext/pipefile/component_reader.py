@@ -10,6 +10,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import ConfigCheck
 from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
+from rrext.pipefile.literal_secrets import literal_secrets, variable_for
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.pointer import below
@@ -23,7 +24,7 @@ class ComponentReader:
     """Reads components and reports their problems.
 
     An unknown provider has the severity `unknown`, a variable without a value the severity `unresolved`. `without_value` has
-    the pointers of the texts with such variables.
+    the pointers of the texts with such variables. `is_file`: literal secrets are reported, as others may read the file.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class ComponentReader:
         *,
         unknown: Severity,
         unresolved: Severity,
+        is_file: bool,
     ) -> None:
         self.without_value: set[str] = set()
         self._catalog = catalog
@@ -45,6 +47,7 @@ class ComponentReader:
         self._near = near
         self._unknown: Severity = unknown
         self._unresolved: Severity = unresolved
+        self._is_file = is_file
         self._nodes: dict[str, type[Node] | RrextError | None] = {}
         self._settings: dict[type[Node], Settings | PluginError | None] = {}
         self._providers: tuple[str, ...] = ()
@@ -52,6 +55,8 @@ class ComponentReader:
     def read(self, value: Any, index: int) -> ComponentDraft:
         """Read the component at an index of the pipeline."""
         draft = self._shape.component(value, index)
+        if self._is_file:
+            self._report_secrets(draft)
         variables = substitute(draft.config, self._environment, below(draft.path, "config"))
         draft.config = variables.value
         for path, name in dict.fromkeys(variables.unresolved):
@@ -59,6 +64,12 @@ class ComponentReader:
         self._find_node(draft)
         self._configure(draft)
         return draft
+
+    def _report_secrets(self, draft: ComponentDraft) -> None:
+        for found in literal_secrets(draft.config, below(draft.path, "config")):
+            name = variable_for(draft.provider, found.setting)
+            message = f"This is {found.what}, for every reader of this file. Keep it in a variable, such as ${{{name}}}."
+            self._problems.add("literal_secret", message, found.path)
 
     def _report_variable(self, name: str, path: str) -> None:
         self.without_value.add(path)

@@ -52,7 +52,9 @@ def load_pipeline(
     shape = ShapeReader(base, problems, near)
     shape.root(document, limits)
     unresolved: Severity = "error" if strict_env else "warning"
-    reader = ComponentReader(catalog, environment, shape, problems, near, unknown=unknown_provider, unresolved=unresolved)
+    reader = ComponentReader(
+        catalog, environment, shape, problems, near, unknown=unknown_provider, unresolved=unresolved, is_file=text is not None
+    )
     validation = Validation(problems, near, base=base, pause=pause)
     spec = validation.run(document, _drafts(document, reader, limits, pause), source)
     return LoadedPipeline(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rrext.editor.secrets import HIDDEN, is_secret, masked
+from rrext.editor.secrets import HIDDEN, masked
+from rrext.pipefile.literal_secrets import is_secret
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,9 @@ NO_FIX: Final[Mapping[str, str]] = {
     "too_many_components": "the author decides what to leave out",
     "too_many_problems": "it is about the list of problems, and ends with them",
     "variable_in_name": "the author decides which name is meant",
+    "node_unavailable": "the fix is an installation, not an edit",
+    "tool_undescribed": "the mistake is in the code of the node",
+    "missing_file": "the author decides which file is meant",
     "provider_unavailable": "the fix is an installation, not an edit",
     "cannot_run": "the message of the plan names the cause, which has no position in the file",
 }

@@ -11,6 +11,7 @@ from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.replacements import is_obvious
 from rrext.pipefile.environment import NEVER, PREFIX
+from rrext.pipefile.literal_secrets import secret_in, variable_for
 from rrext.pipefile.text.problems import Problem
 
 
@@ -48,7 +49,23 @@ def variable_in_project_id(context: FixContext, problem: Problem) -> Iterator[Fi
     yield fix(problem, 'Remove "project_id"', context.remove(problem.path))
 
 
+def literal_secret(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """A variable in the place of the secret. The title must not show it, and the author has to keep it elsewhere first."""
+    located, draft = context.find(problem.path), context.draft(problem.path)
+    if located is None or draft is None or not isinstance(located.value, str):
+        return
+    key = next((part for part in reversed(context.parts(problem.path)) if not part.isdecimal()), "")
+    found = secret_in(located.value, key)
+    if found is None:
+        return
+    start, name = context.text.find(found[1], located.start, located.end), variable_for(draft.provider, key)
+    written = Edit(start, start + len(found[1]), f"${{{name}}}") if start >= 0 else None
+    whole = context.replace(problem.path, f"${{{name}}}")
+    yield fix(problem, f"Replace the secret with ${{{name}}}", whole if written is None else (written,))
+
+
 VARIABLE_MAKERS: Final = {
+    "literal_secret": literal_secret,
     "unresolved_variable": wrong_variable,
     "variable_not_allowed": wrong_variable,
     "variable_in_project_id": variable_in_project_id,

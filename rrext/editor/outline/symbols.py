@@ -15,8 +15,9 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.outline.chain import ChainStep, chain_of
 from rrext.editor.pages.page import readable
-from rrext.editor.secrets import is_secret, masked
+from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, member
+from rrext.pipefile.literal_secrets import is_secret
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located

@@ -56,6 +56,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),
     "variable_not_allowed": ("error", "A `${NAME}` that pipelines may not read. A warning where nothing is run."),
     "variable_in_name": ("error", "A `${NAME}` in an id, a provider, an edge or `source`: names must be literal."),
+    "literal_secret": ("warning", "A key or password that stands in the file; a `${NAME}` would keep it out."),
     "variable_in_project_id": ("error", "`project_id` must be literal."),
     # config
     "profile_not_found": ("error", "`config.profile` names no profile of the node."),

@@ -268,3 +268,23 @@ async def test_what_was_edited_meanwhile_is_not_told_to_have_nothing_to_offer() 
     await asyncio.sleep(0)  # it begins
     editor.change({"text": BROKEN.replace("webhok", "webhoo")})
     assert (await editor.answer(request))["error"]["code"] == types.LSPErrorCodes.ContentModified.value
+
+
+async def test_a_literal_key_is_a_warning_whose_fix_writes_a_variable_and_shows_nothing_of_the_key() -> None:
+    key = "sk-proj-Zq7Rk2Lm9Xw4Tb6Yh1Nc8Vd3Pf5Gj0"
+    config = f'{{"apikey": "{key}", "header": "Bearer {key}"}}'
+    text = f'{{"components": [{{"id": "in", "provider": "webhook", "config": {config}}}]}}'
+    editor = await opened(text)
+    told = [found for found in await editor.diagnostics() if found["code"] == "literal_secret"]
+    assert [found["severity"] for found in told] == [2, 2]
+    assert key[8:] not in json.dumps(told)
+    offered = await actions(editor, place_of(text, f'"{key}"'))
+    (action,) = [action for action in offered if "${" in action["title"]]
+    assert action["title"] == "Replace the secret with ${ROCKETRIDE_WEBHOOK_APIKEY}"
+    assert action.get("isPreferred") is None
+    (edited,) = action["edit"]["documentChanges"]
+    assert [change["newText"] for change in edited["edits"]] == ["${ROCKETRIDE_WEBHOOK_APIKEY}"]
+    offered = await actions(editor, place_of(text, f'"Bearer {key}"'))
+    (edited,) = next(action for action in offered if "_HEADER}" in action["title"])["edit"]["documentChanges"]
+    (change,) = edited["edits"]
+    assert change["range"]["end"]["character"] - change["range"]["start"]["character"] == len(key), "Bearer stays"
