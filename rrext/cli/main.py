@@ -28,6 +28,7 @@ COMMANDS = {
     "serve": "answer framed requests on stdin until it ends",
     "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
+    "completion": "print the script that completes commands in a shell",
     "help": "show the help of a command",
 }
 

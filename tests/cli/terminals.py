@@ -79,6 +79,13 @@ def at_terminal(words: Sequence[str], *, folder: Path, columns: int = 100, hidde
     """`rrext` with its words at a terminal, without the package `hidden`."""
     without = f"import sys; sys.modules['{hidden}'] = None; from rrext.cli.main import main; sys.exit(main(sys.argv[1:]))"
     run = [sys.executable, "-c", without, *words] if hidden else command(*words)
+    with program_at_terminal(run, folder=folder, columns=columns, **env) as terminal:
+        yield terminal
+
+
+@contextmanager
+def program_at_terminal(run: Sequence[str], *, folder: Path, columns: int = 100, **env: str) -> Iterator[Terminal]:
+    """A program at a terminal."""
     main, side = pty.openpty()
     ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     variables = environment(XDG_STATE_HOME=str(folder / "state"), **{"TERM": "xterm", **env})
