@@ -7,7 +7,7 @@ each version.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Self, cast
 
 import msgspec
 
@@ -85,6 +85,23 @@ class _Message(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Message).decode
 
 
+class _Command(str):
+    """A command of the session that knows its method, and the fact on which the answer depends: a version, a first tool,
+    whether a tool wraps its results. An id would not do: hosts that use one twice may do so within one read.
+    """
+
+    __slots__ = ("fact", "method")
+
+    def __new__(cls, command: str, method: str, fact: Any) -> Self:
+        made = super().__new__(cls, command)
+        made.method, made.fact = method, fact
+        return made
+
+
+WRAPPED_CALL: Final = _Command(CALL, "tools/call", True)
+"""A call of a tool whose structured content is always `{result: value}`."""
+
+
 class McpConnection:
     """A server's side of one connection. Writing methods may be called from any thread, and return pieces of one message."""
 
@@ -97,8 +114,6 @@ class McpConnection:
         self._instructions = instructions
         self._shakes_hands = False
         self._wrapping: frozenset[str] = frozenset()  # tools whose structured content is `{result: value}`, as listed
-        self._wrapped: set[RequestId] = set()  # calls of these
-        self._asked: dict[RequestId, tuple[str, Any]] = {}  # the methods, but for calls, and what their answers depend on
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
         framer.deliver(self._read, self._refuse)
@@ -130,23 +145,22 @@ class McpConnection:
             if version is not None and version not in VERSIONS and method != "initialize":
                 raise UnsupportedVersion(version)
         if method == "tools/call":
-            return Request(request_id, CALL, self._call(request_id, params, meta), None, nbytes)
-        command, arguments, known = "rrext_ping", {}, None  # a ping and a discovery
+            arguments = self._call(request_id, params, meta)
+            wraps = arguments["tool"] in self._wrapping
+            return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
+        command, arguments, fact = "rrext_ping", {}, None  # a ping and a discovery
         if method == "tools/list":
-            command, arguments, known = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
+            command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
-            command, arguments, known = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
+            command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
         elif method not in ("ping", "server/discover"):
             raise UnknownCommand(f"Method not found: {method[: self._limits.max_name]}")
-        self._asked.setdefault(request_id, (method, known))
-        return Request(request_id, command, arguments, None, nbytes)
+        return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
 
     def _call(self, request_id: RequestId, params: dict[str, Any], meta: Any) -> dict[str, Any]:
         name = params.get("name")
         if not isinstance(name, str):
             raise InvalidArguments.at("/name", "expected the name of a tool")
-        if name in self._wrapping:
-            self._wrapped.add(request_id)
         arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": params.get("arguments", {})}
         if not isinstance(meta, dict):
             return arguments
@@ -200,24 +214,23 @@ class McpConnection:
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is the encoded object of the session's command."""
         if command == CALL:
-            wraps = request_id in self._wrapped
-            self._forget(request_id)
-            return self._result(request_id, content_of(body, wraps=wraps))
-        method, known = self._asked.pop(request_id)
-        if method == "initialize":
+            self._progress.pop(request_id, None)
+            return self._result(request_id, content_of(body, wraps=isinstance(command, _Command)))
+        assert isinstance(command, _Command)
+        if command.method == "initialize":
             self._shakes_hands = True
-            return self._result(request_id, encode_own(self._handshake(known))[1:-1])
-        if method == "server/discover":
+            return self._result(request_id, encode_own(self._handshake(command.fact))[1:-1])
+        if command.method == "server/discover":
             return self._result(request_id, encode_own(self._discovery())[1:-1])
-        if method == "tools/list":
-            members, self._wrapping = listing(body, known)
+        if command.method == "tools/list":
+            members, self._wrapping = listing(body, command.fact)
             cached = b"" if self._shakes_hands else b',"ttlMs":%d,"cacheScope":"private"' % (TTL * 1000)
             return self._result(request_id, members + cached)
         return self._result(request_id, b"")
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that consists of bytes."""
-        self._forget(request_id)
+        self._progress.pop(request_id, None)
         return self._result(request_id, content_of_bytes(tail))
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
@@ -226,8 +239,7 @@ class McpConnection:
         A request that its client cancelled gets no answer, as the protocol wants it.
         """
         if request_id is not None:
-            self._asked.pop(request_id, None)
-            self._forget(request_id)
+            self._progress.pop(request_id, None)
             if isinstance(error, Cancelled) and request_id in self._cancelled:
                 self._cancelled.discard(request_id)
                 return [b""]
@@ -248,11 +260,6 @@ class McpConnection:
             return [b""]
         params = {"progressToken": token, **told}
         return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})])
-
-    def _forget(self, request_id: RequestId) -> None:
-        """Drop the notes about a call, which is answered now."""
-        self._progress.pop(request_id, None)
-        self._wrapped.discard(request_id)
 
     def _result(self, request_id: RequestId, members: bytes) -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))

@@ -80,6 +80,16 @@ def test_a_second_request_with_the_id_of_one_in_flight_is_refused_and_does_not_t
     assert (answer["id"], answer["result"]["content"][0]["text"]) == ("twice", "passed")
 
 
+def test_an_id_that_is_used_again_within_one_read_gets_both_answers(host: Host) -> None:
+    lines = [
+        b'{"jsonrpc":"2.0","id":"again","method":"%b","params":{}}\n' % method for method in (b"ping", b"tools/list", b"ping")
+    ]
+    host.write(b"".join(lines))
+    answers = [host.message() for _ in lines]
+    assert all("result" in answer or answer["error"]["code"] == -32600 for answer in answers), answers
+    assert any("tools" in answer.get("result", {}) for answer in answers)
+
+
 def test_a_line_over_the_limit_is_refused_with_its_id_and_the_next_one_is_read() -> None:
     with Host("--max-frame", "100000") as host:
         error = host.failure("tools/call", {"name": "echo", "arguments": {"value": "x" * 300_000}})
