@@ -35,7 +35,7 @@ def test_every_command_has_help_with_an_example_of_it(name: str) -> None:
 
 def test_the_help_names_every_command() -> None:
     shown = call("--help").out.decode()
-    assert all(f"    {name} " in shown for name in COMMANDS)
+    assert all(f"\n    {name}" in shown for name in COMMANDS)
 
 
 @pytest.mark.parametrize(
