@@ -27,7 +27,7 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.redacted_stream import RedactedStream
-from rrext.errors import RrextError, UsageError
+from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import TRACE, Watchdog
@@ -180,6 +180,8 @@ def _serve_claimed(
     loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 
+    refused: list[tuple[str, InvalidPipeline]] = []
+
     async def load() -> ServingProcess | None:
         from rrext.engine.local_engine import LocalEngine
         from rrext.server.process import STDIO, ServingProcess, framed_connection
@@ -192,7 +194,7 @@ def _serve_claimed(
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
-        loaded = [_load(engine, path, limits) for path in args.files]  # all of them, to report the problems of each
+        loaded = [_load(engine, path, limits, refused) for path in args.files]  # all of them, to report the problems of each
         if not all(loaded):
             return None
         gc.freeze()  # loaded objects stay: collections can skip them
@@ -221,7 +223,13 @@ def _serve_claimed(
         )
 
     process = loop.run_until_complete(load())
-    return EXIT_INVALID if process is None else process.run()
+    if process is not None:
+        return process.run()
+    if refused and (args.stdio or args.listen is None):
+        from rrext.server.refusal import answer_first_request, refusal_of
+
+        answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
+    return EXIT_INVALID
 
 
 def _tell_listening(address: str) -> None:
@@ -245,10 +253,8 @@ def _is_audited(wanted: bool | None) -> bool:
     return calls.isEnabledFor(logging.INFO) if wanted is None else wanted
 
 
-def _load(engine: Any, path: str, limits: Limits) -> bool:
-    """Load one file; its problems go to stderr."""
-    from rrext.errors import InvalidPipeline
-
+def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, InvalidPipeline]]) -> bool:
+    """Load one file; its problems go to stderr, and its error to `refused`."""
     text = b""
     try:
         with open(path, "rb") as file:
@@ -259,6 +265,7 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
 
         print(unreadable(path, error), file=sys.stderr)
     except InvalidPipeline as error:
+        refused.append((path, error))
         if error.data.get("problems"):
             from rrext.cli.check import print_problems
 

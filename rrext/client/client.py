@@ -74,9 +74,9 @@ class Client:
 
         `files`, `nodes`, `root`, `env_names` (`--env`), `threads`, `pipe_idle`, `max_frame`, `drain` and `args` are those
         of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of our environment
-        (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, and `env`. `rlimits` maps names like `"AS"` to limits of the
-        process (Linux). `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context`
-        is `{userId, spaceId}` for tools.
+        (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, those of `env_names`, and `env`. `rlimits` maps names like
+        `"AS"` to limits of the process (Linux). `on_stderr` is called with the bytes of the server's stderr, which is read in
+        any case. `context` is `{userId, spaceId}` for tools. Entering the block raises `InvalidPipeline` for a bad file.
         """
         options = serve_command(
             files,
@@ -92,7 +92,7 @@ class Client:
         )
         launch = Launch(
             command=options,
-            env=server_env(env),
+            env=server_env(env, names=env_names),
             cwd=None if cwd is None else os.fspath(cwd),
             rlimits=dict(rlimits or {}),
             on_stderr=on_stderr,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -18,14 +18,16 @@ PASSED_ON = frozenset(
 PREFIXES = ("LC_", "ROCKETRIDE_")
 
 
-def server_env(extra: Mapping[str, str] | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a spawned server: an allow-list of ours, all `ROCKETRIDE_*`, and `extra`.
+def server_env(
+    extra: Mapping[str, str] | None = None, base: Mapping[str, str] | None = None, names: Collection[str] = ()
+) -> dict[str, str]:
+    """The environment of a spawned server: an allow-list of ours, all `ROCKETRIDE_*`, those of `names`, and `extra`.
 
     Passed on are HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, PYTHONPATH, SHELL, TERM, TMPDIR, TZ, USER and VIRTUAL_ENV.
-    Keys and passwords that happen to be in our environment are not: name them in `extra`.
+    Keys and passwords that happen to be in our environment are not, unless `names` has them.
     """
     ours = os.environ if base is None else base
-    passed = {name: value for name, value in ours.items() if name in PASSED_ON or name.startswith(PREFIXES)}
+    passed = {name: ours[name] for name in ours if name in PASSED_ON or name in names or name.startswith(PREFIXES)}
     return {**passed, **(extra or {})}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rrext.client.client import Client
 from rrext.client.pipe import Data
+from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.clock import Clock
 from rrext.engine.events.hub import EventSink
 from rrext.limits import DEFAULTS, Limits
@@ -91,18 +92,23 @@ def call_tool(
     config: Mapping[str, Any] | None = None,
     context: Mapping[str, Any] | None = None,
     timeout: float | None = None,
+    progress: ProgressCallback | None = None,
+    on_chunk: ChunkCallback | None = None,
     env: Mapping[str, str] | None = None,
     root: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Call one tool of a node class and return its result. Blocks; in `async` tests use `open_node`.
 
-    Schema, config, `setup`, availability and the JSON of the result are the real ones. `context` is `{userId, spaceId}`. Raises
-    the caller's errors: `InvalidArguments`, `ToolError` …
+    Schema, config, `setup`, availability and the JSON of the result are the real ones. `context` is `{userId, spaceId}`.
+    `progress` is called with value, total and message of each report, `on_chunk` with each chunk of a generator. Raises the
+    caller's errors: `InvalidArguments`, `ToolError` …
     """
 
     async def call() -> Any:
         async with open_node(node, config, env=env, root=root, context=context) as client:
-            return await client.tool(tool=tool, node_id="node", input=input, timeout=timeout)
+            return await client.tool(
+                tool=tool, node_id="node", input=input, timeout=timeout, progress=progress, on_chunk=on_chunk
+            )
 
     return run_to_end(call)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from rrext.client.client import Client
 from rrext.client.launch import serve_command, server_env
-from rrext.errors import RrextError, ServerExited, UsageError
+from rrext.errors import InvalidPipeline, RrextError, ServerExited, UsageError
 from rrext.transports.process import ChildProcess
 
 pytestmark = pytest.mark.anyio
@@ -165,6 +166,53 @@ async def test_a_server_that_refuses_its_pipeline_says_why_at_the_start() -> Non
         async with spawn("broken"):
             raise AssertionError("it did not start")
     assert caught.value.data["exit_code"] == 2
+
+
+@pytest.mark.parametrize("dialect", ["dap", "jsonrpc"])
+async def test_a_pipeline_that_is_invalid_is_refused_with_its_problems(dialect: Any, tmp_path: Path) -> None:
+    wrong, right, cut = (tmp_path / f"{name}.pipe" for name in ("wrong", "right", "cut"))
+    wrong.write_text('{"components": [{"id": "a", "provider": "webhok", "config": {}}, {"id": "a"}]}')
+    right.write_text('{"components": [{"id": "a", "provider": "tools", "config": {}}]}')
+    cut.write_text("{")
+    told: list[bytes] = []
+    client = Client.spawn(right, wrong, cut, dialect=dialect, on_stderr=told.append)
+    with pytest.raises(InvalidPipeline) as caught:
+        async with client:
+            raise AssertionError("it did not start")
+    assert caught.value.message.startswith(f"{wrong}: /components/0/provider: ")
+    problems = caught.value.data["problems"]
+    assert {problem["file"] for problem in problems} == {str(wrong), str(cut)}
+    assert (problems[0]["code"], problems[0]["near"]) == ("unknown_provider", ["webhook"])
+    assert b"webhok" in b"".join(told), "people still read the problems on stderr"
+
+
+async def test_a_file_that_is_missing_is_told_by_the_end_of_the_server(tmp_path: Path) -> None:
+    with pytest.raises(ServerExited, match="No such file") as caught:
+        async with Client.spawn(tmp_path / "missing.pipe"):
+            raise AssertionError("it did not start")
+    assert caught.value.data["exit_code"] == 2
+
+
+@pytest.mark.promise("spawn:env-allow-list")
+async def test_the_names_of_variables_that_settings_may_read_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP", "corner")
+    monkeypatch.setenv("TILL", "secret")
+    async with spawn(env_names=["SHOP", "NOBODY"], env={"GIVEN": "1"}) as client:
+        seen = await client.tool(tool="env")
+    assert seen["SHOP"] == "corner"
+    assert not {"TILL", "NOBODY"} & seen.keys()
+
+
+async def test_a_setting_reads_a_variable_of_the_caller_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GREETING", "good day")
+    pipe = tmp_path / "greet.pipe"
+    chat = {"id": "chat_1", "provider": "chat", "config": {}}
+    model = {"id": "llm_1", "provider": "llm_scripted", "config": {"default": "${GREETING}"}}
+    links = [{"lane": "questions", "from": "chat_1"}], [{"lane": "answers", "from": "llm_1"}]
+    reply = {"id": "out_1", "provider": "response_answers", "config": {}, "input": links[1]}
+    pipe.write_text(json.dumps({"components": [chat, {**model, "input": links[0]}, reply]}))
+    async with Client.spawn(pipe, env_names=["GREETING"]) as client:
+        assert "good day" in str(await client.chat(question="?"))
 
 
 async def test_a_program_that_does_not_exist_is_a_usage_error() -> None:

@@ -17,8 +17,10 @@ from raw_client import NODES, PIPE, Server, command_line, environment, request
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(*options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Path | str] = (NODES,)) -> Any:
-    """A server that must not even look at its stdin: there is a request, and nobody may answer it."""
+def run(
+    *options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Path | str] = (NODES,), reads: bool = False
+) -> Any:
+    """A server that cannot start, with a request on its stdin; unless it `reads`, it must not even look at that."""
     read_fd, write_fd = os.pipe()
     os.write(write_fd, request(1, "rrext_ping"))
     done = subprocess.run(
@@ -30,9 +32,9 @@ def run(*options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Pa
         check=False,
         text=True,
     )
-    assert os.read(read_fd, 1000) == request(1, "rrext_ping"), "stdin was read"
-    os.close(read_fd)
     os.close(write_fd)
+    assert os.read(read_fd, 1000) == (b"" if reads else request(1, "rrext_ping"))
+    os.close(read_fd)
     return done
 
 
@@ -43,6 +45,16 @@ def refused(*options: str, **how: Any) -> str:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return done.stderr
+
+
+def invalid(**how: Any) -> tuple[str, dict[str, Any]]:
+    """What stderr says, and the answer to the first request, when `serve` refuses its pipelines."""
+    done = run(reads=True, **how)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    answer = json.loads(done.stdout.partition("\n\n")[2])
+    assert (answer["request_seq"], answer["success"], answer["code"]) == (1, False, "invalid_pipeline")
+    return done.stderr, answer
 
 
 @pytest.fixture
@@ -121,7 +133,9 @@ def test_all_problems_of_all_files_are_told_with_their_places(tmp_path: Path) ->
     one.write_text('{"components": [\n  {"id": "a", "provider": "webhok", "config": {}},\n  {"id": "a"}\n]}')
     two.write_text('{"components": [')
     three.write_bytes(b"\xff\xfe{}")
-    said = refused(files=[one, two, three, tmp_path / "missing.pipe"])
+    said, answer = invalid(files=[one, two, three, tmp_path / "missing.pipe"])
+    assert [problem["file"] for problem in answer["data"]["problems"]][:2] == [str(one)] * 2
+    assert {problem["file"] for problem in answer["data"]["problems"]} == {str(one), str(two), str(three)}
     assert re.search(r"one\.pipe:2:\d+.*webhok.*webhook", said)
     assert re.search(r"one\.pipe:3:\d+", said)
     assert "two.pipe:1:" in said
@@ -147,7 +161,7 @@ def test_comments_and_trailing_commas_are_fine(spawn: Callable[..., Server], tmp
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.pipe"
     path.write_bytes(b'{"components": [' + b" " * 9 * 1024 * 1024 + b"]}")
-    assert "large.pipe" in refused(files=[path])
+    assert "large.pipe" in invalid(files=[path])[0]
 
 
 # -- options
@@ -340,7 +354,8 @@ def test_variables_are_read_only_if_they_may_be(spawn: Callable[..., Server], tm
     value["components"][1]["config"] = {"word": "${ROCKETRIDE_WORD} ${OTHER}"}
     path = tmp_path / "words.pipe"
     path.write_text(json.dumps(value))
-    said = refused(files=[path])
+    said, answer = invalid(files=[path])
+    assert "ROCKETRIDE_WORD" in answer["message"] or "OTHER" in answer["message"]
     assert "ROCKETRIDE_WORD" in said
     assert "OTHER" in said
     assert "--env" in said

@@ -279,6 +279,19 @@ def test_entry_points_are_listed_without_being_imported(tmp_path: Path, monkeypa
     assert nodes.class_of("someones").provider == "someones"
 
 
+def test_an_entry_point_may_name_the_module_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = NODE.format(name="Hail", provider="hail") + NODE.format(name="Snow", provider="snow")
+    write(tmp_path, "winter_nodes.py", code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Installed(monkeypatch, {"hail": ["winter_nodes"], "snow": ["winter_nodes"], "slush": ["winter_nodes"]})
+    nodes = Catalog(builtin={})
+    assert "winter_nodes" not in sys.modules
+    assert nodes.class_of("snow").__name__ == "Snow"
+    assert nodes.class_of("hail").__name__ == "Hail"
+    with pytest.raises(Unavailable, match='winter_nodes has no node "slush": its nodes are hail, snow'):
+        nodes.class_of("slush")
+
+
 # services
 
 

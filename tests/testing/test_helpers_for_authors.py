@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,28 @@ async def test_events_are_heard_with_what_a_node_publishes() -> None:
     assert [e.result for e in heard if isinstance(e, CallEnded)] == ["done"]
     assert type(heard[0]) is TaskBegun
     assert type(heard[-1]) is TaskEnded
+
+
+def test_a_call_of_a_tool_shows_its_progress_and_its_chunks() -> None:
+    class Kettle(Node):
+        provider = "kettle"
+
+        @tool_function
+        def boil(self, *, ctx: ToolContext) -> str:
+            ctx.progress(1, 2, "warm")
+            ctx.progress(2, 2)
+            return "hot"
+
+        @tool_function
+        def pour(self, cups: int) -> Iterator[int]:
+            yield from range(cups)
+
+    seen: list[Any] = []
+    assert call_tool(Kettle, "boil", progress=lambda *report: seen.append(report)) == "hot"
+    assert seen == [(1, 2, "warm"), (2, 2, None)]
+    chunks: list[Any] = []
+    assert call_tool(Kettle, "pour", {"cups": 2}, on_chunk=chunks.append) is None
+    assert chunks == [0, 1]
 
 
 @pytest.mark.anyio

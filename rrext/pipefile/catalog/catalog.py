@@ -175,7 +175,7 @@ class Catalog:
 
 def _imported(name: str, reference: str) -> type[Node]:
     try:
-        found = import_class(reference)
+        found = import_class(reference, name)
         check_definition(found)
     except PluginError as error:
         raise Unavailable(f'The node "{name}" cannot be used: {error.message}') from error

@@ -11,7 +11,7 @@ from rrext.errors import UsageError, near_matches
 from rrext.nodes.base.node import Node
 
 ENTRY_POINTS: Final = "rrext.nodes"
-"""The entry-point group in which a package names its nodes: `provider = "module:Class"`."""
+"""The entry-point group in which a package names its nodes: `provider = "module:Class"`, or `provider = "module"`."""
 
 
 BUILTIN_TABLE: Final = "rrext.nodes"
@@ -32,12 +32,21 @@ def load_nodes(target: str) -> list[type[Node]]:
     return _nodes_of(_run_file(target) if is_file else _import_module(target), target)
 
 
-def import_class(reference: str) -> type[Node]:
-    """The class that `module:Class` names. Raises whatever its import raises, and `PluginError` if it is no node."""
+def import_class(reference: str, provider: str) -> type[Node]:
+    """The class that `module:Class` names, or the one in `module` with that provider name.
+
+    Raises whatever its import raises, and `PluginError` if it is no node.
+    """
     from importlib import import_module
 
     name, _, attribute = reference.partition(":")
     found: Any = import_module(name)
+    if not attribute:
+        providers = {node.provider: node for node in _classes_of(found)}
+        if provider not in providers:
+            others = f": its nodes are {', '.join(providers)}" if providers else ""
+            raise PluginError(f'{reference} has no node "{provider}"{others}')
+        return providers[provider]
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not _is_node(found):
@@ -164,9 +173,13 @@ def _line_in(path: str | None, error: BaseException) -> int | None:
     return line
 
 
+def _classes_of(module: Any) -> list[type[Node]]:
+    """The node classes that a module, or its package, defines."""
+    return [value for value in vars(module).values() if _is_node(value) and _belongs(value.__module__, module.__name__)]
+
+
 def _nodes_of(module: Any, target: str) -> list[type[Node]]:
-    name = module.__name__
-    classes = [value for value in vars(module).values() if _is_node(value) and _belongs(value.__module__, name)]
+    classes = _classes_of(module)
     found = [cls for cls in dict.fromkeys(classes) if cls.provider]
     if not found and classes:
         bare = ", ".join(cls.__name__ for cls in classes)

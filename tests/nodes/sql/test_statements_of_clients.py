@@ -1,4 +1,4 @@
-"""`client.database.query` on databases that do not allow `execute`: what only reads is run, the rest is refused with a way out."""
+"""`client.database.query` on databases that do not allow `execute`: what only reads runs, the rest is refused."""
 
 from __future__ import annotations
 
