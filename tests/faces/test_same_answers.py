@@ -53,19 +53,17 @@ async def test_every_request_of_the_table_is_answered_alike(way: Way, expected: 
     assert not different
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_every_request_of_the_table_has_its_code(row: Row, expected: dict[str, Any]) -> None:
-    assert expected[row.name]["code"] == row.code, expected[row.name]
+async def test_every_request_of_the_table_has_its_code(expected: dict[str, Any]) -> None:
+    assert {row.name: expected[row.name] for row in ROWS if expected[row.name]["code"] != row.code} == {}
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.code], ids=lambda row: row.name)
-async def test_every_failure_of_the_table_is_one_that_json_holds_and_a_person_understands(
-    row: Row, expected: dict[str, Any]
-) -> None:
-    answer = expected[row.name]
-    assert msgspec.json.decode(msgspec.json.encode(answer)) == answer
-    assert answer["message"].strip()
-    assert "Traceback" not in answer["message"]
+async def test_every_failure_of_the_table_is_one_that_json_holds_and_a_person_understands(expected: dict[str, Any]) -> None:
+    failures = {row.name: expected[row.name] for row in ROWS if row.code}
+    assert msgspec.json.decode(msgspec.json.encode(failures)) == failures
+    odd = {
+        name: answer for name, answer in failures.items() if not answer["message"].strip() or "Traceback" in answer["message"]
+    }
+    assert odd == {}
 
 
 def test_the_table_has_every_command_and_no_name_twice() -> None:

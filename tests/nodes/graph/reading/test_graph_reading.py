@@ -32,12 +32,15 @@ def test_there_are_a_hundred_for_each_kind() -> None:
     assert len({*SHARED, *OF_LADYBUG}) >= 180
 
 
-@pytest.mark.parametrize(
-    ("dialect", "cypher"),
-    [("neo4j", cypher) for cypher in (*SHARED, *OF_NEO4J)] + [("ladybug", cypher) for cypher in (*SHARED, *OF_LADYBUG)],
-)
-def test_what_analysts_ask_passes_the_gate_as_it_is(dialect: str, cypher: str) -> None:
-    assert read_only(cypher, DIALECTS[dialect]).text is cypher
+@pytest.mark.parametrize(("dialect", "own"), [("neo4j", OF_NEO4J), ("ladybug", OF_LADYBUG)])
+def test_what_analysts_ask_passes_the_gate_as_it_is(dialect: str, own: tuple[str, ...]) -> None:
+    refused: dict[str, RrextError] = {}
+    for cypher in (*SHARED, *own):
+        try:
+            assert read_only(cypher, DIALECTS[dialect]).text is cypher
+        except RrextError as error:
+            refused[cypher] = error
+    assert refused == {}
 
 
 def parameters_of(cypher: str) -> dict[str, Any]:
