@@ -22,6 +22,8 @@ STYLE_COMPONENTS: Final = 10
 """The number of components from which the style of a document is derived."""
 MIN_PARSED_REST: Final = 10_000
 """The number of characters after the gap that are always parsed."""
+MAX_LISTED_FILES: Final = 2000
+"""Entries of a folder that are read for offers; with more, typing on helps nobody."""
 MAX_DETAIL_VALUE: Final = 40
 """Characters of a value in the detail of an offer."""
 MAX_LABEL_VALUE: Final = 60

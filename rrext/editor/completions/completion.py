@@ -18,6 +18,7 @@ from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
 from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
+from rrext.editor.completions.paths import path_offers
 from rrext.editor.completions.summaries import ComponentSummaries
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
@@ -25,12 +26,13 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.limits import MAX_OFFERS, STYLE_COMPONENTS
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
+from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
-TRIGGERS: Final = ('"', ":", "{")
+TRIGGERS: Final = ('"', ":", "{", "/")
 """Characters after which an editor may ask unprompted; `Completer.complete` answers only in helpful positions."""
 
 
@@ -53,7 +55,9 @@ class Completer:
         self._analysis: Analysis | None = None
         self._summaries: ComponentSummaries | None = None
 
-    def complete(self, analysis: Analysis, offset: int, trigger: str | None = None) -> Completion:
+    def complete(
+        self, analysis: Analysis, offset: int, trigger: str | None = None, files: WorkspaceFiles | None = None
+    ) -> Completion:
         """The completions at an offset; `trigger` is the character after which the editor asked unprompted."""
         gap = gap_at(analysis.map, offset)
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
@@ -65,7 +69,7 @@ class Completer:
         )
         if gap.place == "comment":
             return Completion(tuple(call_offers(analysis, gap, summaries, known_nodes, offset, style)))
-        context = CompletionContext(analysis, gap, summaries, known_nodes)
+        context = CompletionContext(analysis, gap, summaries, known_nodes, files)
         offers = variables_in_text(context, offset) if _takes_variables(context) else []
         offers = ranked(offers or _offers(context))
         kept = offers if len(offers) <= MAX_OFFERS else [offer for offer in offers if _resembles(offer, gap)][:MAX_OFFERS]
@@ -104,6 +108,8 @@ def _is_wanted(gap: Gap, text: str, offset: int, trigger: str | None) -> bool:
         return gap.typed == '"'
     if trigger == ":":
         return gap.place == "value" and not gap.typed and text[offset - 1 : offset] == ":"
+    if trigger == "/":
+        return gap.quote == '"' and gap.place in ("value", "element")
     if trigger == "{":
         return gap.typed.endswith("${")
     return True
@@ -170,6 +176,7 @@ def _in_config(context: CompletionContext, component: CursorComponent) -> Iterat
     if context.gap.place == "key":
         yield from config_keys(context, component)
         return
+    yield from path_offers(context, component)
     yield from config_values(context, component)
     if takes_texts(context, component):
         yield from variables_as_values(context)

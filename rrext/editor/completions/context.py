@@ -12,6 +12,7 @@ from rrext.editor.completions.summaries import ComponentSummaries, ComponentSumm
 from rrext.editor.completions.template import Wrapping
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.limits import MIN_PARSED_REST
+from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
@@ -63,10 +64,18 @@ class CursorComponent:
 class CompletionContext:
     """The input of all offers: the gap, the component around it, the other components, and the available nodes.
 
-    `parts` is the path from the pipeline to the gap; None outside of the pipeline.
+    `parts` is the path from the pipeline to the gap; None outside of the pipeline. `files` may be offered as paths.
     """
 
-    def __init__(self, analysis: Analysis, gap: Gap, summaries: ComponentSummaries, known_nodes: KnownNodes) -> None:
+    def __init__(
+        self,
+        analysis: Analysis,
+        gap: Gap,
+        summaries: ComponentSummaries,
+        known_nodes: KnownNodes,
+        files: WorkspaceFiles | None = None,
+    ) -> None:
+        self.files = files
         self.analysis = analysis
         self.gap = gap
         self.summaries = summaries

@@ -15,7 +15,7 @@ from rrext.editor.style import Style
 from rrext.pipefile.text.problems import Span
 
 Kind: TypeAlias = Literal[
-    "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name"
+    "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name", "file", "folder"
 ]
 About: TypeAlias = tuple[str, ...]
 """The key of an offer's documentation, for `page_about`."""

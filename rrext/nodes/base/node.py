@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -108,6 +108,8 @@ class Node:
     """Named sets of config defaults."""
     default_profile: ClassVar[str | None] = None
     """The profile whose defaults hold when a component names none."""
+    paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {}
+    """The settings that are paths in the file system, for editors. The values of an object count."""
     accepts: ClassVar[tuple[str, ...]] = ()
     """Of a source: the client calls that make sense, `send` and `chat`."""
     Config: ClassVar[type | None] = None

@@ -54,6 +54,8 @@ class ParseNode(Node):
     lanes = {"tags": ("text", "table")}
     shared: DocumentReader
 
+    paths = {"root": "folder"}
+
     class Config:
         tables: Annotated[
             Literal["both", "apart"], 'Where tables go: "both" leaves them in the text too, "apart" takes them out of it.'

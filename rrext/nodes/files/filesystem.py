@@ -44,6 +44,8 @@ class FilesystemNode(Node):
     class_types = ("tool",)
     capabilities = ("filesystem",)
 
+    paths = {"root": "folder"}
+
     class Config:
         root: Annotated[
             str, "The directory. A relative one begins at --root, or else at the folder of the pipeline's file."

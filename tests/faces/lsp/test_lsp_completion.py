@@ -70,7 +70,7 @@ def labels(listing: dict[str, Any]) -> list[str]:
 async def test_the_capabilities_name_the_signs_and_that_details_come_later() -> None:
     editor = Editor()
     capabilities = await editor.start()
-    assert capabilities["completionProvider"] == {"triggerCharacters": ['"', ":", "{"], "resolveProvider": True}
+    assert capabilities["completionProvider"] == {"triggerCharacters": ['"', ":", "{", "/"], "resolveProvider": True}
 
 
 async def test_lanes_that_fit_are_offered_with_both_sides_said() -> None:

@@ -18,6 +18,7 @@ from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_
 from rrext.editor.text import Text
 from rrext.faces.lsp.document_params import Identifier, SyncPosition, read
 from rrext.faces.lsp.features.hover import as_markup
+from rrext.faces.lsp.features.links import workspace_files
 from rrext.faces.lsp.limits import MAX_OFFER_WIDTH
 from rrext.faces.lsp.positions import as_position
 
@@ -39,6 +40,8 @@ _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
     "tool": types.CompletionItemKind.Function,
     "variable": types.CompletionItemKind.Variable,
     "snippet": types.CompletionItemKind.Snippet,
+    "file": types.CompletionItemKind.File,
+    "folder": types.CompletionItemKind.Folder,
     "name": types.CompletionItemKind.Value,
 }
 
@@ -92,8 +95,10 @@ def register(server: PipeServer) -> None:
         )
         offset = text.offset(asked.position.line, asked.position.character)
 
+        files = workspace_files(server, asked.text_document.uri)
+
         def answer() -> dict[str, Any]:
-            return _listing(completer.complete(analysis, offset, trigger), text, support)
+            return _listing(completer.complete(analysis, offset, trigger, files), text, support)
 
         return await run(answer)
 

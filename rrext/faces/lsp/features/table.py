@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.faces.lsp.features import actions, completion, folds, formatting, hover, navigation, running, symbols
+from rrext.faces.lsp.features import actions, completion, folds, formatting, hover, links, navigation, running, symbols
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.server import PipeServer
 
@@ -10,6 +10,6 @@ from rrext.faces.lsp.server import PipeServer
 def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
     """A server with all features. `given` are the options of the command line."""
     server = PipeServer(given)
-    for feature in (completion, hover, navigation, symbols, folds, formatting, running, actions):
+    for feature in (completion, hover, navigation, symbols, folds, formatting, links, running, actions):
         feature.register(server)
     return server

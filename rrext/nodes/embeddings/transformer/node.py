@@ -35,6 +35,8 @@ class LocalEmbeddingNode(EmbeddingNode):
         "mpnet": {"model": "sentence-transformers/multi-qa-mpnet-base-cos-v1"},
     }
 
+    paths = {"path": "folder"}
+
     class Config:
         path: Annotated[str, "The folder of the model."] = ""
         model: Annotated[str, "The name that stores remember with the vectors; empty: that of the folder."] = ""

@@ -29,6 +29,8 @@ class LadybugNode(GraphNode):
     extra = "graph-embedded"
     packages = ("ladybug",)
 
+    paths = {"path": "file"}
+
     class Config(GraphNode.Config):
         path: Annotated[
             str, "The file. A relative one begins at --root, or else at the folder of the pipeline's file. Empty: in memory."

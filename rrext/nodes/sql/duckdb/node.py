@@ -167,6 +167,7 @@ class DuckdbNode(SqlNode):
         ] = 0
 
     extra: ClassVar[str] = "duckdb"
+    paths = {"path": "file", "files": "file"}
     packages: ClassVar[tuple[str, ...]] = ("duckdb", "pytz")  # the driver makes timestamps with a time zone of pytz
 
     @classmethod

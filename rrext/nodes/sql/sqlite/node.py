@@ -305,6 +305,7 @@ class SqliteNode(SqlNode):
         foreign_keys: Annotated[bool, "Enforce the foreign keys of the tables."] = True
 
     extra: ClassVar[str] = "sql"
+    paths = {"path": "file"}
 
     @classmethod
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:

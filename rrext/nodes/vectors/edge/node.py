@@ -35,6 +35,8 @@ class QdrantEdgeNode(VectorStoreNode):
     provider = "store_qdrant_edge"
     title = "Vector store (embedded)"
 
+    paths = {"path": "folder"}
+
     class Config:
         path: Annotated[
             str, "The folder of the store. A relative one begins at --root, or else at the folder of the pipeline's file."
