@@ -24,9 +24,9 @@ def blocks(page: str, language: str) -> list[tuple[int, str]]:
     return [(page.count("\n", 0, match.start()) + 2, match[1]) for match in found]
 
 
-def files() -> dict[str, str]:
+def files(*pages: str) -> dict[str, str]:
     """name → text of each block whose first line is a comment with the name of a file."""
-    texts = [text for language in ("python", "jsonc") for _, text in blocks(README, language)]
+    texts = [text for page in pages for language in ("python", "jsonc") for _, text in blocks(page, language)]
     named = [(re.match(r"(?:#|//) (\w+\.\w+)\n", text), text) for text in texts]
     return {match[1]: text for match, text in named if match is not None}
 
@@ -36,7 +36,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the examples and README's own files, which may write beside them, for all lines one after another."""
     folder = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "tests" / "examples", folder / "tests" / "examples", ignore=shutil.ignore_patterns("data"))
-    for name, text in files().items():
+    for name, text in files(README, DATA).items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
@@ -79,14 +79,42 @@ def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
     assert not (here / "library.sock").exists()
 
 
-def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests(here: Path) -> None:
+def test_the_first_command_activates_what_all_further_commands_need(here: Path) -> None:
+    """`python3 -m venv` and `pip install` do nothing here; `v/bin/activate` adds the programs of this environment."""
     (_, first), (_, second), *_ = blocks(README, "sh")
-    command = re.search(r"v/bin/rrext (.*)$", first.strip())
-    assert command is not None
-    done = run(f"{sys.executable} -m rrext {command[1]}", shell=True, cwd=here)
+    _, further = blocks(README, "console")[0]
+    (here / "stubs").mkdir()
+    for name in ("python3", "pip"):
+        (here / "stubs" / name).write_text("#!/bin/sh\n")
+        (here / "stubs" / name).chmod(0o755)
+    (here / "v" / "bin").mkdir(parents=True)
+    (here / "v" / "bin" / "activate").write_text(f"PATH=stubs:{Path(sys.executable).parent}:$PATH\n")
+    script = f"set -e\nPATH=stubs:/usr/bin:/bin\n{first}{further.replace('$ ', '')}"
+    done = run(["bash", "-c", script], cwd=here)
     assert done.returncode == 0, done.stderr
-    assert "content" in done.stdout
+    assert json.loads(done.stdout.splitlines()[0])["content"]
     assert second.strip() == 'python3 -m venv t && t/bin/pip install ".[test]" && t/bin/python -m pytest'
+
+
+def test_a_pipeline_is_shown_before_the_first_use_of_another_one() -> None:
+    shown = README.index("// notes.pipe")
+    assert README.count("tests/examples/", 0, shown) == 1  # the first command
+
+
+def test_the_pipelines_of_the_pages_are_right(here: Path) -> None:
+    pipelines = [name for name in files(README, DATA) if name.endswith(".pipe")]
+    assert {"notes.pipe", "weather.pipe", "meaning.pipe"} <= set(pipelines)
+    done = run(["rrext", "check", "--no-probe", "--nodes", "weather.py", *pipelines], cwd=here)
+    assert (done.returncode, done.stdout) == (0, ""), done
+
+
+@pytest.mark.system
+def test_the_recipe_with_a_model_finds_what_shares_no_word(here: Path) -> None:
+    (script,) = (block for _, block in blocks(DATA, "sh") if "meaning.pipe" in block)
+    done = run(["bash", "-ec", script], cwd=here)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout.splitlines()[-1])["results"]
+    assert found["content"] == "A lost volume costs ten euros."
 
 
 def test_every_command_of_the_program_is_named() -> None:

@@ -1,1 +1,1 @@
-"""Vector stores: they keep chunks of documents and find them by meaning, by words, or by both."""
+"""Vector stores: they keep chunks of documents and find them by vectors, by words, or by both."""

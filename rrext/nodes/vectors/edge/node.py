@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 class QdrantEdgeNode(VectorStoreNode):
-    """Keeps chunks of documents in a folder and finds them by meaning, by words, or by both.
+    """Keeps chunks of documents in a folder and finds them by vectors, by words, or by both.
 
     The folder is made when the first chunk is stored. Processes take turns with the folder: its holder
     gives it to a waiting process when the holder is idle, or after a second. Answered requests survive a kill of the
