@@ -114,7 +114,7 @@ class _Total:
 
 def _fixed(args: argparse.Namespace, path: str, content: bytes, catalog: Catalog, environment: Environment) -> bytes | None:
     """Fix a file, or show how: its content to check. None after an error message."""
-    from rrext.cli.fixing import diff_lines, fixed_text, replace_content
+    from rrext.cli.file_fixes import diff_lines, fixed_text, replace_content
 
     after = fixed_text(content, catalog, environment)
     if args.diff:

@@ -68,7 +68,7 @@ class Client:
 
     Its event loop has a thread of its own. Ctrl-C in a call cancels the tool itself. Callbacks run in the thread of the
     call that they belong to, and may use the client; `async` ones are awaited on the loop. `over` takes a
-    `rrext.transports.fds.FdChannel`.
+    `rrext.transports.descriptor_channel.FdChannel`.
     """
 
     def __init__(self, wrapped: AsyncClient, *, backend: str = "asyncio") -> None:

@@ -9,11 +9,11 @@ import anyio
 from anyio.abc import ByteStream
 
 from rrext.limits import MAX_JOINED_PIECES
-from rrext.transports.fds import Buffer, Receiver
+from rrext.transports.descriptor_channel import Buffer, Receiver
 
 
 class Channel(Protocol):
-    """Bytes both ways. `rrext.transports.fds.FdChannel` is one; `as_channel` makes one of a byte stream."""
+    """Bytes both ways. `rrext.transports.descriptor_channel.FdChannel` is one; `as_channel` makes one of a byte stream."""
 
     async def pump(self, receiver: Receiver) -> None:
         """Give all incoming bytes to `receiver`, until the end."""

@@ -16,7 +16,7 @@ from rrext.client.connection_errors import client_closed, connection_lost, serve
 from rrext.client.endpoint import Endpoint, ErrorMaker
 from rrext.client.events import EventStream
 from rrext.client.pending_call import Body, Deadline
-from rrext.client.slots import Slots
+from rrext.client.request_slots import Slots
 from rrext.errors import RrextError, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, OPEN_PIPE_RESERVE
 from rrext.transports.process import ChildProcess

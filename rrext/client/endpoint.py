@@ -17,7 +17,7 @@ from rrext.client.deadline_watch import DeadlineWatch
 from rrext.client.event_loop import EventLoop, Waiter
 from rrext.client.frame_queue import FrameQueue
 from rrext.client.pending_call import Body, Deadline, PendingCall
-from rrext.client.slots import Slots
+from rrext.client.request_slots import Slots
 from rrext.client.updates import ChunkCallback, ProgressCallback, Updates
 from rrext.errors import ClientError, LimitExceeded, RrextError
 from rrext.limits import CLIENT_DEFAULTS

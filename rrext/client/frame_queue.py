@@ -11,7 +11,7 @@ import anyio
 from rrext.client.channel import Channel
 from rrext.client.event_loop import EventLoop
 from rrext.limits import ATOMIC_WRITE
-from rrext.transports.fds import Buffer
+from rrext.transports.descriptor_channel import Buffer
 
 
 class QueuedFrame:

@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.client.event_loop import Waiter
 from rrext.client.frame_queue import QueuedFrame
-from rrext.client.slots import Slots
+from rrext.client.request_slots import Slots
 from rrext.client.updates import Updates
 from rrext.errors import ToolTimeout
 from rrext.wire.messages import RequestId, Response

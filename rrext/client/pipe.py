@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body
-from rrext.client.slots import Slots
+from rrext.client.request_slots import Slots
 from rrext.client.tool_call import deadline_of, result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire

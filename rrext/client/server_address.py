@@ -12,7 +12,7 @@ from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import Launch
 from rrext.errors import NotConnected
 from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS
-from rrext.transports.fds import SocketChannel
+from rrext.transports.descriptor_channel import SocketChannel
 from rrext.transports.unix import connect, socket_path
 
 

@@ -23,7 +23,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.status import status_of, summary_of
+from rrext.engine.task_status import status_of, summary_of
 from rrext.engine.tasks.component_factory import components_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token

@@ -97,7 +97,7 @@ def check_pipeline(
     )
     _pause(stop)()
     if loaded.spec is not None:
-        from rrext.pipefile.plan import LanePlan
+        from rrext.pipefile.lane_plan import LanePlan
 
         try:
             LanePlan.of(loaded.spec, limits)

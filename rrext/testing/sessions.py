@@ -16,8 +16,8 @@ from rrext.limits import MEMORY_PIPE_SIZE
 from rrext.server.outbox import Sink
 from rrext.server.peer_end import Peer
 from rrext.server.reader import Reader
+from rrext.transports.descriptor_channel import FdChannel
 from rrext.transports.descriptors import DescriptorSink
-from rrext.transports.fds import FdChannel
 from rrext.transports.memory import MemoryStream, memory_pair
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength, Framer

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from rrext.limits import CHILD_PIPE_SIZE, CHILD_POLL_INTERVAL, CLIENT_DEFAULTS
-from rrext.transports.fds import FdChannel, close_fd
+from rrext.transports.descriptor_channel import FdChannel, close_fd
 
 logger = logging.getLogger("rrext.transports")
 

@@ -15,7 +15,7 @@ from rrext.errors import FrameTooLarge, ParseError, RrextError
 from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, READ_BUFFER, Limits
 from rrext.wire.codec import Bytes
 from rrext.wire.header import FORM, Header, parse_header
-from rrext.wire.large import LargeBody
+from rrext.wire.large_body import LargeBody
 from rrext.wire.messages import Fatal
 
 E = TypeVar("E")

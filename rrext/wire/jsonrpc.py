@@ -11,7 +11,6 @@ from rrext.errors import NUMBERS, InvalidRequest, RrextError, error_from_wire, n
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode, encode_own, quote
 from rrext.wire.dialect import Dialect, Members, pieces_of
-from rrext.wire.failure import wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -23,6 +22,7 @@ from rrext.wire.messages import (
     Response,
     ServerEvent,
 )
+from rrext.wire.wire_error import wire_error
 
 CANCEL = "$/cancelRequest"
 """The Language Server Protocol's notification; it arrives as the command `cancel`."""

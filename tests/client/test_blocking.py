@@ -18,7 +18,7 @@ import pytest
 from rrext.client import blocking
 from rrext.client.client import Client
 from rrext.errors import NotConnected, ServerExited, UsageError
-from rrext.transports.fds import FdChannel
+from rrext.transports.descriptor_channel import FdChannel
 
 HERE = Path(__file__).resolve().parent
 ROOT = str(HERE.parents[1])

@@ -14,9 +14,9 @@ from scripted_peer import EchoPipes, Peer, connected, settle
 
 from rrext.client.event_loop import EventLoop
 from rrext.client.frame_queue import FrameQueue, QueuedFrame
-from rrext.client.slots import Slots
+from rrext.client.request_slots import Slots
 from rrext.errors import ToolError
-from rrext.transports.fds import Buffer
+from rrext.transports.descriptor_channel import Buffer
 from rrext.wire.messages import Request
 
 BACKENDS = ["asyncio", "trio"]

@@ -12,7 +12,7 @@ from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Entry, Node
-from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.spec import ComponentSpec, DataEdge, PipelineSpec
 from rrext.tools.context import ToolContext
 

@@ -13,7 +13,7 @@ from face import Body, Face, Line, OnChunk, OnProgress
 from rrext import Client
 from rrext.client.channel import Channel
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
-from rrext.transports.fds import Buffer, FdChannel, Receiver
+from rrext.transports.descriptor_channel import Buffer, FdChannel, Receiver
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import Event, RequestId, Response
 

@@ -16,7 +16,7 @@ ANYWHERE = re.compile(r"\(?(EXIT_\w+|STDERR|[KMG]IB)(, EXIT_\w+)*\)?")
 OF_FORMATS = {
     "nodes/child": {"landlock.py"},  # of the kernel
     "nodes/databases": {"cells.py"},  # digits of a 64-bit float
-    "nodes/documents": {"kinds.py"},  # a flag of ZIP files
+    "nodes/documents": {"mime_type.py"},  # a flag of ZIP files
     "nodes/embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
     "nodes/sandbox": {
         *("capture.py", "outcome.py"),  # UTF-8, and exit codes of shells
@@ -36,7 +36,7 @@ OF_FORMATS = {
     },
     "cli": {"sync_state.py"},  # the version of a format
     "editor": {"completions/walk.py"},  # a state of a parser
-    "engine": {"flow/node_link.py", "status.py"},  # states
+    "engine": {"flow/node_link.py", "task_status.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/connection.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "server": {"reader.py", "session_commands.py"},  # a number that stands for all, the version of the protocol
@@ -50,7 +50,7 @@ OF_OTHERS = {
     "engine/tasks/component.py: GIVEN",  # attributes that another function sets
     "nodes/sql/mysql/types.py: LONGEST_CHARACTER",  # of the server
     "nodes/vectors/postgres/table.py: MAX_NAME",  # of the server
-    "pipefile/text/jsonc.py: MAX_DIGITS",  # of Python
+    "pipefile/text/scanner.py: MAX_DIGITS",  # of Python
     "wire/framing.py: _FOREVER",  # a number that stands for all
 }
 

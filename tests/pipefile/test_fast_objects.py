@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.limits import DEFAULTS, Limits
-from rrext.pipefile.text.jsonc import Scanner
 from rrext.pipefile.text.problems import Problem, Problems
+from rrext.pipefile.text.scanner import Scanner
 from rrext.pipefile.text.source import ParsedText, parse
 
 

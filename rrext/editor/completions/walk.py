@@ -15,7 +15,7 @@ import msgspec
 from rrext.editor.limits import MAX_WALK_TOKENS
 from rrext.editor.style import begin_of
 from rrext.pipefile.text import tokens
-from rrext.pipefile.text.jsonc import KINDS
+from rrext.pipefile.text.scanner import KINDS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 

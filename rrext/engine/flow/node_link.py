@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import near_matches
 from rrext.nodes.base.node import Node
-from rrext.pipefile.plan import Method
+from rrext.pipefile.lane_plan import Method
 
 if TYPE_CHECKING:
     from rrext.engine.flow.conductor import Conductor

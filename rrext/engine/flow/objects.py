@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
     from rrext.nodes.base.node import Entry, Node
-    from rrext.pipefile.plan import LanePlan
+    from rrext.pipefile.lane_plan import LanePlan
 
 
 NEW, OPEN, ENDING, CLOSED = "new", "open", "ending", "closed"

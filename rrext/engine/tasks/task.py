@@ -14,8 +14,8 @@ from rrext.engine.tasks.component import Component
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS, Limits
 from rrext.nodes.base.node import Node
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.plan import LanePlan
 from rrext.tools.messages import NULL_PUBLISHER
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInva
 from rrext.errors import RrextError, number_of
 from rrext.faces.lsp.limits import MAX_REASONS
 from rrext.limits import DEFAULTS
-from rrext.wire.failure import wire_error
+from rrext.wire.wire_error import wire_error
 
 log: Final = logging.getLogger("rrext.lsp")
 

@@ -28,9 +28,9 @@ from rrext.faces.mcp.listing import listing, start_of
 from rrext.limits import DEFAULTS, Limits
 from rrext.version import __version__
 from rrext.wire.codec import decode, encode_own, quote
-from rrext.wire.failure import wire_error
 from rrext.wire.framing import Framer
 from rrext.wire.messages import MAX_ID, Ignored, Malformed, Request, RequestId, ServerEvent
+from rrext.wire.wire_error import wire_error
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 VERSIONS: Final = ("2026-07-28",)

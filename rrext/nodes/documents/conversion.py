@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
-from rrext.nodes.documents.facts import facts_of, front_matter_title
 from rrext.nodes.documents.html_repair import flattened
-from rrext.nodes.documents.kinds import kind_of
 from rrext.nodes.documents.limits import LONGEST_CELL, MAX_NESTING
 from rrext.nodes.documents.mail import read_mail
 from rrext.nodes.documents.markup import without_head
+from rrext.nodes.documents.metadata import facts_of, front_matter_title
+from rrext.nodes.documents.mime_type import kind_of
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, too_large
 from rrext.nodes.documents.slides import speaker_notes

@@ -38,7 +38,7 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 16, 100_000
 LONGEST_DETAIL: Final = 200
 """Characters of the parser's message in an error."""
 
-# facts.py
+# metadata.py
 LONGEST_FACT: Final = 1000
 """Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
 MOST_NAMES: Final = 50
@@ -46,7 +46,7 @@ MOST_NAMES: Final = 50
 FRONT_MATTER: Final = 4096
 """Characters of a Markdown file in which its front matter ends."""
 
-# kinds.py
+# mime_type.py
 PDF_BEGIN: Final = 1024
 """Where a PDF's mark may stand at the latest; the format's own reader allows so much before it."""
 

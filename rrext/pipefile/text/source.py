@@ -179,7 +179,7 @@ def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = Fals
 def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> ParsedText:
     """Read JSON with comments and trailing commas, with the position of every value. Never raises."""
     from rrext.pipefile.text.fast_objects import FastObjects
-    from rrext.pipefile.text.jsonc import Scanner  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.scanner import Scanner  # strict JSON need not pay for these and their patterns
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:

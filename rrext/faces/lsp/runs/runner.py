@@ -19,7 +19,7 @@ from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import shown
 from rrext.limits import MIB
-from rrext.wire.failure import wire_error
+from rrext.wire.wire_error import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

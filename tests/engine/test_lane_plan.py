@@ -15,7 +15,7 @@ from lane_pipelines import SOURCE, part, spec
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
 from rrext.nodes.base.node import Node
-from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.spec import DataEdge, PipelineSpec
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
