@@ -16,6 +16,7 @@ from rrext.errors import near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
+from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
@@ -127,6 +128,10 @@ class _Check:
         found = next((draft for draft in asked if draft.node is not None and call.name in draft.node.tools), None)
         if found is not None and found.node is not None:
             return self._fits_schema(call, found.node, found.node.tools[call.name])
+        owner, own_name = self._exported().get(call.name, ("", ""))
+        called = self._analysis.by_id[owner].node if owner and node in ("", owner) else None
+        if called is not None:
+            return self._fits_schema(call, called, called.tools[own_name])
         if any(draft.node is None for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
             return True  # an unknown node may have it
         known = [name for draft in asked if draft.node is not None for name in draft.node.tools]
@@ -140,11 +145,20 @@ class _Check:
             self._owners = tool_owners(self._analysis)
         return self._owners
 
+    def _exported(self) -> dict[str, NodeTool]:
+        """The node and the tool that each exported name means."""
+        owners = {draft.id: draft.node for draft in self._all_owners() if draft.id and draft.node is not None}
+        tools = [(owner, name) for owner, node in owners.items() for name in node.tools]
+        return {name: tool for tool, name in exported_names(tools).items()}
+
     def _fits_schema(self, call: WrittenCall, node: type[Node], spec: ToolSpec) -> bool:
         validator = self._validator(node, spec)
         given = {} if call.input is None else call.input
         try:
             if validator is None or validator.fits(given):
+                return True
+            given = validator.meant(given)
+            if validator.fits(given):
                 return True
         except InvalidSchema:
             return True  # the call line is not at fault; a call reports the schema

@@ -104,6 +104,16 @@ def test_a_call_outside_may_name_its_node() -> None:
         assert (line.node, line.tool, line.sound) == ("drawer_1", "open_drawer", True)
 
 
+def test_a_call_may_name_the_tool_of_a_node_as_models_do_and_send_null_for_absence() -> None:
+    second = ', { "id": "desk_2", "provider": "desk", "config": {}, "control": [{ "classType": "tool", "from": "webhook_1" }] }'
+    call = 'rrext tool desk_2__write {"text": "a", "copies": null}'
+    analysis = look(outside=f"{second} // {call}")
+    assert (only(analysis).tool, only(analysis).sound, told(analysis)) == ("desk_2__write", True, [])
+    wrong = look(outside=f'{second} // rrext tool desk_2__write {{"text": null}}')
+    assert told(wrong) == [("invalid_call", "null", "write: expected string, got null")]
+    assert [code for code, *_ in told(look("// rrext tool desk_2__write", outside=second))] == ["unknown_tool"]
+
+
 @pytest.mark.parametrize(
     "comment",
     [
