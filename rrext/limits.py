@@ -240,6 +240,8 @@ MAX_PROBED_TEXT: Final = 1000
 # pipefile
 MAX_LISTED_IDS: Final = 8
 """The number of ids of nodes up to which a message lists them all, if none resembles the wrong id."""
+MAX_MISSING_REASONS: Final = 5
+"""The number of reasons in a message why a node is unavailable."""
 MAX_NEAR_NAMES: Final = 3
 """The number of near matches in a message."""
 MIN_SIMILARITY: Final = 0.6

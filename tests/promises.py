@@ -22,6 +22,11 @@ PROMISES: dict[str, str] = {
         "Where all places are held by calls that were answered and do not return, who needs one is `unavailable` with "
         "their names, not before a grace and not after the first one has returned"
     ),
+    "partial:rest-runs": (
+        "A pipeline that is loaded in part runs what can run; what needs a missing node is `unavailable` and says why"
+    ),
+    "partial:data:never-lost": "Data that would reach a missing node is refused, or fails its object with the reason",
+    "sources:several:named": "In a pipeline with several sources an object names its own, or is refused with their names",
     # the process
     "stdio:stdout:frames-only": "Whatever tools, C code or children print, the peer reads frames only",
     "stdio:child:stdin-null": "A child of a tool reads EOF on stdin and cannot steal protocol bytes",

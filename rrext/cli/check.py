@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from rrext.cli.limits import MAX_LINE_WIDTH
-from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from
+from rrext.cli.options import add_partial_option, add_pipeline_options, catalog_from, environment_from, root_from
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line
@@ -61,6 +61,7 @@ def add_parser(commands: Any) -> None:
     changes.add_argument("--fix", action="store_true", help="correct what has one obvious answer, in the files; list the rest")
     changes.add_argument("--diff", action="store_true", help="show what --fix would change, as a unified diff; change nothing")
     add_pipeline_options(parser)
+    add_partial_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -76,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
         text = read_file(path)
         if text is not None and (args.fix or args.diff):
             text = _fixed(args, path, text, catalog, environment)
-        loaded = None if text is None else _load(text, catalog, environment, strict_env=not args.no_probe)
+        loaded = None if text is None else _load(text, catalog, environment, strict_env=not args.no_probe, partial=args.partial)
         if loaded is not None and not args.no_probe:
-            _probe(loaded, path, environment, root_from(args))
+            _probe(loaded, path, environment, root_from(args), partial=args.partial)
         total.add(loaded)
         if loaded is None:
             continue
@@ -88,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
             print_found(path, loaded, sys.stderr if args.fix and path == "-" else sys.stdout)
         if not args.json:
             print(f"{path}: {summary(loaded)}", file=sys.stderr)
+            if loaded.partial_hint is not None:
+                print(f"{path}: {loaded.partial_hint}", file=sys.stderr)
     if total.files > 1 and not args.json:
         print(f"total: {total}", file=sys.stderr)
     return EXIT_INVALID if total.invalid else 0
@@ -141,10 +144,19 @@ def _print_diff(lines: Iterator[str]) -> None:
 
 
 def print_problems(
-    path: str, text: str | bytes, catalog: Catalog, environment: Environment, file: TextIO | None = None
+    path: str,
+    text: str | bytes,
+    catalog: Catalog,
+    environment: Environment,
+    file: TextIO | None = None,
+    *,
+    partial: bool = False,
 ) -> None:
     """Write the problems that keep a pipeline from running, and all others, to stderr or `file`."""
-    print_found(path, _load(text, catalog, environment, strict_env=True), file or sys.stderr)
+    loaded = _load(text, catalog, environment, strict_env=True, partial=partial)
+    print_found(path, loaded, file or sys.stderr)
+    if loaded.partial_hint is not None:
+        print(f"rrext: {path}: {loaded.partial_hint}", file=file or sys.stderr)
 
 
 def read_file(path: str) -> bytes | None:
@@ -159,17 +171,21 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> LoadedPipeline:
+def _load(
+    text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False, partial: bool = False
+) -> LoadedPipeline:
     from rrext.pipefile.pipeline_loader import check_pipeline
 
-    return check_pipeline(text, catalog, environment, positions=True, strict_env=strict_env)
+    return check_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial)
 
 
-def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None) -> None:
-    """Add what keeps a pipeline from running on this machine to its problems."""
+def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None, *, partial: bool) -> None:
+    """Add what keeps a pipeline from running on this machine to its problems; it keeps none that runs in part."""
     from rrext.engine.tasks.probe import folder_of, probe
 
     found = probe(loaded, directory=root or folder_of(path), confined=root is not None)
+    if partial:
+        found = [msgspec.structs.replace(problem, severity="warning") for problem in found]
     if found:
         loaded.add(problem.rewritten(environment.redactor.text) for problem in found)
 
@@ -229,7 +245,9 @@ def summary(loaded: LoadedPipeline) -> str:
     found = ", ".join(_count(count, name) for count, name in counts if count)
     if loaded.spec is None:
         return found or "cannot be run"
-    return f"{found or 'ok'}, {_count(len(loaded.spec.components), 'component')}"
+    missing = sum(bool(component.missing) for component in loaded.spec.components)
+    count = _count(len(loaded.spec.components), "component")
+    return f"{found or 'ok'}, {count}{f', {missing} unavailable' if missing else ''}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -54,15 +54,20 @@ class FileSender:
         sources: list[UploadFile],
         *,
         mime_type: str | None,
+        source: str | None = None,
         sync: FolderSync | None = None,
         writes_lines: bool = True,
     ) -> None:
-        """With `sync`, files that the stores have are not sent and have no line. Unless it `writes_lines`, no file has one."""
+        """`source` is where the files enter. With `sync`, files that the stores have are not sent and have no line.
+
+        Unless it `writes_lines`, no file has one.
+        """
         self._pipeline = pipeline
         self._sync = sync
         self._results = results
         self._sources = sources
         self._mime_type = mime_type
+        self._source = source
         self._progress = ProgressLine(summary_follows=True)
         self._bytes_total = sum(source.size for source in sources)
         self._bytes_done = 0
@@ -189,7 +194,7 @@ class FileSender:
         self._warn_of_unheard(source, mime_type, lane)
         file, piece = await pipeline.in_thread(lambda: _begin(source, in_pieces=lane in LANES_IN_PIECES))
         with file:
-            opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
+            opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type, source=self._source), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
                 is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is invalid JSON, and its write must fail

@@ -211,7 +211,7 @@ class FolderSync:
 
 def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> FolderSync:
     """The sync of a pipeline file. Raises `InvalidArguments` without a suitable store, and `SyncStateError`."""
-    task = pipeline.task
+    task, plan = pipeline.task, pipeline.plan
     about: dict[str, Any] = {}
     for component in task.spec.components:
         edges = [[edge.lane, edge.source_id] for edge in component.inputs]
@@ -220,9 +220,10 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
     stores = [
         component.id
         for component in task.spec.components
-        if "store" in component.node_class.class_types
+        if component.id in plan.opening
+        and "store" in component.node_class.class_types
         and set(component.node_class.tools) >= TOOLS
-        and any(name.startswith("write_") for name in task.plan.methods(component.id))
+        and any(name.startswith("write_") for name in plan.methods(component.id))
     ]
     if not stores:
         raise InvalidArguments(

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Task
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+    from rrext.pipefile.lane_plan import LanePlan
 
 T = TypeVar("T")
 
 
 class LocalPipeline:
-    """A loaded pipeline, and the requests of a command."""
+    """A loaded pipeline, and the requests of a command. `source` is where its objects enter, if that is said."""
 
-    def __init__(self, engine: LocalEngine, task: Task) -> None:
+    def __init__(self, engine: LocalEngine, task: Task, source: str | None = None) -> None:
         self._engine = engine
+        self._source = source
         self._is_late = False
         self._readers = Places(engine.limits.threads)
         self.task = task
@@ -70,7 +72,12 @@ class LocalPipeline:
 
     def listens(self, lane: str) -> bool:
         """Whether a node receives the objects of a lane."""
-        return self.task.plan.listens(lane)
+        return self.plan.listens(lane)
+
+    @property
+    def plan(self) -> LanePlan:
+        """The plan of its objects. Raises `InvalidArguments` and `Unavailable` without a usable source."""
+        return self.task.plan_from(self._source)
 
     def setup_failures(self) -> list[RrextError]:
         """The setup failures of components with tools, as far as they were set up."""
@@ -151,10 +158,11 @@ async def _run(
 
     wait: float | None = getattr(args, "wait", None)
     engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait)
-    task = _load(engine, args.file, text)
+    task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
     if task is None:
         return EXIT_USAGE
-    pipeline, me, loop = LocalPipeline(engine, task), asyncio.current_task(), asyncio.get_running_loop()
+    pipeline = LocalPipeline(engine, task, getattr(args, "source", None))
+    me, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert me is not None  # this coroutine runs in it
     code, is_clean = EXIT_FAILED, False
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
@@ -177,19 +185,25 @@ async def _run(
     return code
 
 
-def _load(engine: LocalEngine, path: str, text: bytes) -> Task | None:
+def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task | None:
     """The loaded pipeline; None after an error message."""
     stem = os.path.splitext(os.path.basename(path))[0]
     try:
-        task = engine.load(text, token=stem, name=stem, folder=os.path.dirname(os.path.abspath(path)))
+        folder = os.path.dirname(os.path.abspath(path))
+        task = engine.load(text, token=stem, name=stem, folder=folder, partial=partial)
     except RrextError as error:
         if "problems" not in error.data:
             print_error(error, path)
             return None
         from rrext.cli.check import print_problems
 
-        print_problems(path, text, engine.catalog, engine.environment)
+        print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         return None
+    if partial:
+        if missing := task.unavailable():
+            names = ", ".join(node["nodeId"] for node in missing)
+            print(f"rrext: {path}: unavailable: {printable(names)}; `rrext check --partial` says why", file=sys.stderr)
+        return task
     for warning in task.warnings[:1]:
         more = f" (and {len(task.warnings) - 1} more)" if len(task.warnings) > 1 else ""
         print(f"rrext: {path}: warning: {printable(warning)}{more}; `rrext check` shows where", file=sys.stderr)

@@ -20,11 +20,24 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
 
 
+def add_partial_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--partial`, for a command that loads a pipeline."""
+    parser.add_argument(
+        "--partial", action="store_true", help="run what can run: what needs a missing node, package or setting is unavailable"
+    )
+
+
+def add_source_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--source`, for a command that sends objects."""
+    parser.add_argument("--source", metavar="ID", help="the source at which objects enter, if the pipeline has several")
+
+
 def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
     """Add the arguments that name the pipeline: FILE.pipe and node options, or a server's address and a token."""
     if not at:
         parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
         parser.set_defaults(token=None)
+        add_partial_option(parser)
     parser.add_argument(
         "--at", metavar="unix:PATH", help="instead of FILE.pipe and what is said of its nodes: the server that listens there"
     )

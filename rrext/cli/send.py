@@ -13,7 +13,7 @@ import msgspec
 
 from rrext.cli.file_sender import FileSender
 from rrext.cli.local import LocalPipeline
-from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, root_from, whole_number
+from rrext.cli.options import add_pipeline_options, add_source, add_source_option, add_wait_option, root_from, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -61,6 +61,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_source(parser, at=at)
+    add_source_option(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
     parser.add_argument("--mime", metavar="TYPE", help="the MIME type of all files, or lane/NAME; else extensions say it")
     parser.add_argument(
@@ -133,7 +134,9 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
     for path in await pipeline.in_thread(lambda: _empty_folders(args.paths, sources)):
         print(f"rrext: {shown(path)}: there is no file in this folder", file=sys.stderr)
     writes_lines = args.json or not results.is_terminal or (len(sources) == 1 and sync is None)
-    sending = FileSender(pipeline, results, sources, mime_type=args.mime, sync=sync, writes_lines=writes_lines)
+    sending = FileSender(
+        pipeline, results, sources, mime_type=args.mime, source=args.source, sync=sync, writes_lines=writes_lines
+    )
     try:
         await sending.run(args.jobs)
         if sync is not None:
@@ -157,10 +160,13 @@ def _empty_folders(paths: Sequence[str], sources: Sequence[UploadFile]) -> list[
 
 def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
     """Refuse a pipeline for which every file would fail. Raises `InvalidArguments`."""
-    task = pipeline.task
-    source, begins = task.spec.source, task.source_class
     try:
-        lane = None if args.mime is None else choose_lane(args.mime, task.plan.listens)
+        plan = pipeline.plan
+    except RrextError as error:
+        raise InvalidArguments(error.message.replace("/source", "--source"), hint=error.hint) from None
+    source, begins = plan.source, plan.source_class
+    try:
+        lane = None if args.mime is None else choose_lane(args.mime, plan.listens)
     except InvalidArguments as error:
         raise InvalidArguments(f"--mime: {error.message.removeprefix('/mimeType: ')}") from None
     if begins.accepts == ("chat",) and lane != "questions":

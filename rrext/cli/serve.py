@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from rrext.cli.options import (
+    add_partial_option,
     add_pipeline_options,
     add_wait_option,
     catalog_from,
@@ -74,6 +75,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     parser.add_argument("files", nargs=files, metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     add_pipeline_options(parser)
     add_wait_option(parser)
+    add_partial_option(parser)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -194,7 +196,8 @@ def _serve_claimed(
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
-        loaded = [_load(engine, path, limits, refused) for path in args.files]  # all of them, to report the problems of each
+        # All of them, to report the problems of each.
+        loaded = [_load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):
             return None
         gc.freeze()  # loaded objects stay: collections can skip them
@@ -253,13 +256,16 @@ def _is_audited(wanted: bool | None) -> bool:
     return calls.isEnabledFor(logging.INFO) if wanted is None else wanted
 
 
-def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, InvalidPipeline]]) -> bool:
+def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, InvalidPipeline]], *, partial: bool) -> bool:
     """Load one file; its problems go to stderr, and its error to `refused`."""
+    from rrext.columns import printable
+
     text = b""
     try:
         with open(path, "rb") as file:
             text = file.read(limits.max_pipeline + 1)
-        engine.load(text, token=_stem(path), name=_stem(path), folder=os.path.dirname(os.path.abspath(path)))
+        folder = os.path.dirname(os.path.abspath(path))
+        task = engine.load(text, token=_stem(path), name=_stem(path), folder=folder, partial=partial)
     except OSError as error:
         from rrext.cli.report import unreadable
 
@@ -269,12 +275,16 @@ def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, Inval
         if error.data.get("problems"):
             from rrext.cli.check import print_problems
 
-            print_problems(path, text, engine.catalog, engine.environment)
+            print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         else:  # each node is valid, but not their combination
             print(f"rrext: {path}: {error.message}", file=sys.stderr)
     except RrextError as error:
         print(f"rrext: {path}: {error.message}", file=sys.stderr)
     else:
+        if partial:
+            for node in task.unavailable():
+                what = f'node "{node["nodeId"]}" ({node["provider"]}) is unavailable: {node["reason"]}'
+                print(printable(f"rrext: {path}: warning: {what}"), file=sys.stderr)
         return True
     return False
 

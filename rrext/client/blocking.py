@@ -107,12 +107,13 @@ class Client:
         objinfo: Mapping[str, Any] | None = None,
         mimetype: str | None = None,
         provider: str | None = None,
+        source: str | None = None,
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
     ) -> Pipe:
         """A pipe for one object, opened by `with` or `open()`; see `rrext.Client.pipe`."""
         wrapped = self.wrapped.pipe(
-            token=token, objinfo=objinfo, mimetype=mimetype, provider=provider, context=context, meta=meta
+            token=token, objinfo=objinfo, mimetype=mimetype, provider=provider, source=source, context=context, meta=meta
         )
         return Pipe(wrapped, self.portal)
 

@@ -16,7 +16,7 @@ from rrext.client.client_session import ClientSession, Dialect
 from rrext.client.connection_errors import client_closed
 from rrext.client.database import Database
 from rrext.client.events import EventStream
-from rrext.client.launch import Launch, serve_command, server_env
+from rrext.client.launch import Launch, ServeOptions, serve_command, server_env
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
@@ -54,45 +54,26 @@ class Client:
     def spawn(
         cls,
         *files: Path,
-        nodes: Sequence[Path] = (),
-        root: Path | None = None,
         env: Mapping[str, str] | None = None,
-        env_names: Sequence[str] = (),
-        threads: int | None = None,
-        pipe_idle: float | None = None,
-        max_frame: int | None = None,
-        drain: float | None = None,
-        args: Sequence[str] = (),
         command: Sequence[str] | None = None,
         cwd: Path | None = None,
         rlimits: Mapping[str, int] | None = None,
         on_stderr: Callable[[bytes], object] | None = None,
         dialect: Dialect = "dap",
         context: Mapping[str, Any] | None = None,
+        **options: Unpack[ServeOptions],
     ) -> Client:
         """A client of a server of its own, which starts with the `async with` block and ends with it.
 
-        `files`, `nodes`, `root`, `env_names` (`--env`), `threads`, `pipe_idle`, `max_frame`, `drain` and `args` are those
-        of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of our environment
+        `files`, `nodes`, `root`, `env_names` (`--env`), `threads`, `pipe_idle`, `max_frame`, `drain`, `partial` and `args` are
+        those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of our variables
         (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, those of `env_names`, and `env`. `rlimits` maps names like
         `"AS"` to limits of the process (Linux). `on_stderr` is called with the bytes of the server's stderr, which is read in
         any case. `context` is `{userId, spaceId}` for tools. Entering the block raises `InvalidPipeline` for a bad file.
         """
-        options = serve_command(
-            files,
-            command,
-            nodes=nodes,
-            root=root,
-            env_names=env_names,
-            threads=threads,
-            pipe_idle=pipe_idle,
-            max_frame=max_frame,
-            drain=drain,
-            args=args,
-        )
         launch = Launch(
-            command=options,
-            env=server_env(env, names=env_names),
+            command=serve_command(files, command, **options),
+            env=server_env(env, names=options.get("env_names", ())),
             cwd=None if cwd is None else os.fspath(cwd),
             rlimits=dict(rlimits or {}),
             on_stderr=on_stderr,
@@ -182,12 +163,14 @@ class Client:
         threads: int | None = None,
         ttl: float | None = None,
         use_existing: bool = False,
+        partial: bool = False,
         env: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> Body:
         """Load a pipeline, given as an object or a file, and return `{token, …}`.
 
         `ttl` is the idle time in seconds after which the server unloads it. `use_existing` joins a pipeline that runs.
+        `partial` loads a pipeline whose nodes are not all available: what needs one of them raises `Unavailable`.
         """
         if name is None and filepath is not None:
             name = os.path.basename(filepath)
@@ -198,6 +181,7 @@ class Client:
             "threads": threads,
             "ttl": ttl,
             "useExisting": use_existing or None,
+            "partial": partial or None,
             "env": env,
             "name": name,
         }
@@ -234,29 +218,37 @@ class Client:
         objinfo: Mapping[str, Any] | None = None,
         mimetype: str | None = None,
         provider: str | None = None,
+        source: str | None = None,
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
     ) -> Pipe:
-        """A pipe for one object, opened by `async with` or `open()`.
+        """A pipe for one object, opened by `async with` or `open()`. `source` is needed if the pipeline has several.
 
         `objinfo` describes the object: `name`, `path`, `size`, `metadata`. `mimetype` chooses the lane; `lane/text` names it.
         """
         arguments: Body = {"object": dict(objinfo or {}), "mimeType": mimetype or "application/octet-stream"}
-        optional = {"token": token, "provider": provider, "context": context, "_meta": meta}
+        optional = {"token": token, "provider": provider, "source": source, "context": context, "_meta": meta}
         arguments.update((key, value) for key, value in optional.items() if value is not None)
         return Pipe(self._connected, arguments)
 
     async def send(
-        self, data: Data, *, token: str | None = None, objinfo: Mapping[str, Any] | None = None, mimetype: str | None = None
+        self,
+        data: Data,
+        *,
+        token: str | None = None,
+        source: str | None = None,
+        objinfo: Mapping[str, Any] | None = None,
+        mimetype: str | None = None,
     ) -> Body:
         """Send one object through a pipeline and return its result. Text is sent as `text/plain` if not told otherwise.
 
+        `source` is the id of the source at which the object enters, needed if the pipeline has several.
         Raises the object's failure; its `.result` is the partial result of the pipeline.
         """
         content = data.encode() if isinstance(data, str) else data
         about = {"size": memoryview(content).nbytes, **(objinfo or {})}
         mimetype = mimetype or ("text/plain" if isinstance(data, str) else None)
-        async with self.pipe(token=token, objinfo=about, mimetype=mimetype) as pipe:
+        async with self.pipe(token=token, source=source, objinfo=about, mimetype=mimetype) as pipe:
             await pipe.write(content)
         return pipe.result or {}
 
@@ -265,6 +257,7 @@ class Client:
         paths: Iterable[Path],
         *,
         token: str | None = None,
+        source: str | None = None,
         jobs: int = CLIENT_DEFAULTS.jobs,
         progress: UploadCallback | None = None,
         mimetype: str | None = None,
@@ -272,25 +265,25 @@ class Client:
         """Send files, and all files in folders, through a pipeline: `jobs` at a time, in pieces of 1 MiB.
 
         Returns one result for each file, failures among them: see `FileResult.ok`. The MIME type is told by each file's
-        name, if not given. `progress` is called after each piece and each file.
+        name, if not given. `source` is as for `send`. `progress` is called after each piece and each file.
         """
         self._connected()
         if isinstance(paths, str | os.PathLike):
             raise UsageError("send_files takes a list of paths.")
 
         def pipe(objinfo: Body, mime: str) -> Pipe:
-            return self.pipe(token=token, objinfo=objinfo, mimetype=mime)
+            return self.pipe(token=token, source=source, objinfo=objinfo, mimetype=mime)
 
         return await Upload(pipe, jobs=jobs, mimetype=mimetype, progress=progress).run(paths)
 
-    async def chat(self, *, question: str | Mapping[str, Any], token: str | None = None) -> Body:
+    async def chat(self, *, question: str | Mapping[str, Any], token: str | None = None, source: str | None = None) -> Body:
         """Ask a pipeline with a `questions` lane and return its result, usually with `answers`.
 
-        A text becomes a question with that text; an object is sent as it is.
+        A text becomes a question with that text; an object is sent as it is. `source` is as for `send`.
         """
         content = question_content(question)
         about = {"name": f"Question {next(self._questions)}"}
-        async with self.pipe(token=token, objinfo=about, mimetype=QUESTION_TYPE) as pipe:
+        async with self.pipe(token=token, source=source, objinfo=about, mimetype=QUESTION_TYPE) as pipe:
             await pipe.write(content)
         return pipe.result or {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypedDict
 
 import msgspec
 
@@ -29,6 +30,20 @@ def server_env(
     ours = os.environ if base is None else base
     passed = {name: ours[name] for name in ours if name in PASSED_ON or name in names or name.startswith(PREFIXES)}
     return {**passed, **(extra or {})}
+
+
+class ServeOptions(TypedDict, total=False):
+    """Options of `rrext serve`."""
+
+    nodes: Sequence[str | os.PathLike[str]]
+    root: str | os.PathLike[str] | None
+    env_names: Sequence[str]
+    threads: int | None
+    pipe_idle: float | None
+    max_frame: int | None
+    drain: float | None
+    partial: bool
+    args: Sequence[str]
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +74,7 @@ def serve_command(
     pipe_idle: float | None = None,
     max_frame: int | None = None,
     drain: float | None = None,
+    partial: bool = False,
     args: Sequence[str] = (),
 ) -> list[str]:
     """A command line of `rrext serve`, run by the Python that runs us if `command` does not say otherwise."""
@@ -71,6 +87,8 @@ def serve_command(
     for flag, value in flags.items():
         if value is not None:
             line += [flag, str(value)]
+    if partial:
+        line.append("--partial")
     return [*line, *args, *map(_as_operand, files)]
 
 

@@ -174,18 +174,20 @@ class LocalEngine(Engine):
         env: Mapping[str, str] | None = None,
         folder: str | None = None,
         use_existing: bool = False,
+        partial: bool = False,
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
+        With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
         If a task with that token or, without a token, with that owner, project and source runs already, it is returned
         if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
         """
         environment = self.environment.with_values(env) if env else self.environment
-        loaded = load_pipeline(text, self.catalog, environment, source=source, limits=self.limits)
+        loaded = load_pipeline(text, self.catalog, environment, source=source, partial=partial, limits=self.limits)
         task = Task(
             token or new_token("tk"),
             loaded,
-            components_of(loaded, directory=self.root or folder or "", confined=bool(self.root)),
+            components_of(loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial),
             self.limits,
             clock=self._host.clock,
             threads=threads or self.limits.threads,
@@ -276,15 +278,18 @@ class LocalEngine(Engine):
             env=operation.env,
             folder=None if operation.folder is None else os.path.abspath(operation.folder),
             use_existing=bool(operation.use_existing),
+            partial=bool(operation.partial),
         )
-        return {
-            "id": f"{task.token.removeprefix('tk_')[:8]}.{task.spec.source}",
+        source = task.spec.source
+        body = {
+            "id": f"{task.token.removeprefix('tk_')[:8]}.{source}",
             "token": task.token,
             "publicToken": task.public_token,
             "projectId": task.spec.project_id,
-            "source": task.spec.source,
-            "provider": task.source_class.provider,
+            "source": source,
+            "provider": task.spec.component(source).provider if source else "",
         }
+        return {**body, "unavailable": task.unavailable()} if operation.partial else body
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call, by its pipe or by its token."""

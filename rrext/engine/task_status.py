@@ -29,7 +29,7 @@ def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
     counters["failedCount"] = task.failed_count
     counters["totalCount"] = task.finished_count + task.failed_count + len(pipes)
     return {
-        "name": f"{task.name}.{task.spec.source}",
+        "name": f"{task.name}.{task.spec.source}" if task.spec.source else task.name,
         "project_id": task.spec.project_id,
         "source": task.spec.source,
         "state": RUNNING,
@@ -43,6 +43,7 @@ def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
         "status": "Running",
         "warnings": list(task.warnings),
         "errors": list(task.errors),
+        "unavailable": task.unavailable(),
         "notes": [],
         "currentObject": pipes[-1].entry.name if pipes else "",
         "currentSize": pipes[-1].entry.size or 0 if pipes else 0,

@@ -12,6 +12,7 @@ from rrext.pipefile.config import ConfigCheck
 from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
 from rrext.pipefile.literal_secrets import literal_secrets, variable_for
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.partial import is_excusable, missing_of
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Severity, shown
@@ -24,7 +25,8 @@ class ComponentReader:
     """Reads components and reports their problems.
 
     An unknown provider has the severity `unknown`, a variable without a value the severity `unresolved`. `without_value` has
-    the pointers of the texts with such variables. `is_file`: literal secrets are reported, as others may read the file.
+    the pointers of the texts with such variables. `is_file`: literal secrets are reported, as others may read the file. With
+    `partial`, a missing node or setting is a warning, and `missing` of the component has the reason.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class ComponentReader:
         unknown: Severity,
         unresolved: Severity,
         is_file: bool,
+        partial: bool,
     ) -> None:
         self.without_value: set[str] = set()
         self._catalog = catalog
@@ -48,12 +51,14 @@ class ComponentReader:
         self._unknown: Severity = unknown
         self._unresolved: Severity = unresolved
         self._is_file = is_file
+        self._partial = partial
         self._nodes: dict[str, type[Node] | RrextError | None] = {}
         self._settings: dict[type[Node], Settings | PluginError | None] = {}
         self._providers: tuple[str, ...] = ()
 
     def read(self, value: Any, index: int) -> ComponentDraft:
         """Read the component at an index of the pipeline."""
+        before = len(self._problems)
         draft = self._shape.component(value, index)
         if self._is_file:
             self._report_secrets(draft)
@@ -63,6 +68,12 @@ class ComponentReader:
             self._report_variable(name, path)
         self._find_node(draft)
         self._configure(draft)
+        if self._partial:
+            excused = self._problems.excuse(before, lambda problem: is_excusable(problem, draft.path))
+            told = [
+                problem for problem in excused if problem.code != "invalid_config" or problem.path not in self.without_value
+            ]
+            draft.missing = self._environment.redactor.text(missing_of(told))
         return draft
 
     def _report_secrets(self, draft: ComponentDraft) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
@@ -91,10 +92,13 @@ class ConfigCheck:
             self._wrong_type("the name of a profile", "profile")
             return {}
         known = tuple(self._node.profiles)
+        near = () if profile in known else self._near.of(profile, known)
+        if profile not in known and not near and self._provider in OTHER_PROFILES:
+            return self._foreign_profile(config, profile, known)
         if profile not in known:
             text = "which has none" if not known else f"which has {', '.join(known)}"
             message = f"{shown(profile)} is no profile of the node {shown(self._provider)}, {text}."
-            self._problems.add("profile_not_found", message, below(self._path, "profile"), near=self._near.of(profile, known))
+            self._problems.add("profile_not_found", message, below(self._path, "profile"), near=near)
             return {}
         section = config.get(profile)
         if not self._expect_object(section, profile):
@@ -102,6 +106,21 @@ class ConfigCheck:
         self._report_beside(config, profile, known)
         self._base = below(self._path, profile)
         return merged(self._node.profiles[profile], section or {})
+
+    def _foreign_profile(self, config: dict[str, Any], profile: str, known: tuple[str, ...]) -> dict[str, Any]:
+        """Merge the settings of a profile that RocketRide's node may have over the defaults here."""
+        section = config.get(profile)
+        if not self._expect_object(section, profile):
+            return {}
+        has = f"has {', '.join(known)}" if known else "has no profiles"
+        message = (
+            f"{shown(profile)} may be a profile of RocketRide's {self._provider}; the node here {has}. "
+            "The settings of the section are used, over the defaults of the node here."
+        )
+        self._problems.add("profile_not_found", message, below(self._path, "profile"), severity="warning")
+        self._report_beside(config, profile, (*known, profile))
+        self._base = below(self._path, profile)
+        return merged(self._node.profiles.get(self._node.default_profile or "", {}), section or {})
 
     def _report_beside(self, config: Mapping[str, Any], profile: str, known: tuple[str, ...]) -> None:
         related = [Related(below(self._path, "profile"), f"The profile {shown(profile)} is named here.")]

@@ -10,6 +10,7 @@ from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
+from rrext.pipefile.catalog.rocketride import LANES_OUT
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import ComponentDraft
@@ -89,7 +90,10 @@ class EdgeCheck:
             self._problems.add("unknown_lane", message, at, near=near, related=_both_ends(producer, draft))
             return
         if offered is not None and edge.lane not in offered:
-            self._report_lane("lane_not_offered", draft, producer, edge, at, offered, accepted)
+            if edge.lane in LANES_OUT.get(producer.provider, ()):
+                self._report_missing_lane(draft, producer, edge, at)
+            else:
+                self._report_lane("lane_not_offered", draft, producer, edge, at, offered, accepted)
         if accepted is not None and edge.lane not in accepted:
             self._report_lane("lane_not_accepted", draft, producer, edge, at, accepted, offered)
 
@@ -100,6 +104,13 @@ class EdgeCheck:
             assert node is not None  # an unknown class has unknown lanes
             found = self._lanes[node] = (offered_lanes(node), accepted_lanes(node))
         return found
+
+    def _report_missing_lane(self, draft: ComponentDraft, producer: ComponentDraft, edge: DataEdge, path: str) -> None:
+        message = (
+            f"RocketRide's {producer.provider} sends on the lane {shown(edge.lane)}, the one here does not: "
+            f"nothing comes to {shown(draft.id)} on this edge."
+        )
+        self._problems.add("lane_not_offered", message, path, severity="warning", related=_both_ends(producer, draft))
 
     def _report_lane(
         self,

@@ -38,9 +38,10 @@ class LaneReceiver(msgspec.Struct, frozen=True):
 class LanePlan:
     """The data flow of a loaded pipeline. The plan refers to no node objects, so all pipes share it.
 
-    `opening` and `closing` are the node ids of the chain in the order of `open`, and of `closing` and `close`.
-    `source_lanes` are the lanes on which a node listens to the source. `needs_loop` says that at least one lifecycle
-    or lane method of this pipeline is `async def`.
+    `source_class` is the class of the source. `opening` and `closing` are the node ids of the chain in the order of `open`,
+    and of `closing` and `close`. `source_lanes` are the lanes on which a node listens to the source. `needs_loop` says that at
+    least one lifecycle or lane method of this pipeline is `async def`. `missing` maps each unavailable node to the reason: it
+    takes every lane that it listens to, so that no payload passes it by.
     """
 
     def __init__(
@@ -53,8 +54,11 @@ class LanePlan:
         ways: Mapping[tuple[str, str], int],
         declared: Mapping[str, tuple[str, ...]],
         limits: Limits,
+        missing: Mapping[str, str],
+        source_class: type[Node],
     ) -> None:
         self.source = source
+        self.source_class = source_class
         self.opening = opening
         self.closing = closing
         self.limits = limits
@@ -64,6 +68,8 @@ class LanePlan:
         self._methods = methods
         self._ways = ways
         self._declared = declared
+        self.missing = missing
+        self._reached: dict[str, tuple[str, ...]] = {}
         self._fanouts: dict[tuple[str, str], tuple[LaneReceiver, ...]] = {}
 
     @classmethod
@@ -75,6 +81,7 @@ class LanePlan:
         """
         chain = spec.chain
         classes = {component.id: component.node_class for component in spec.components}
+        missing = {component.id: component.missing for component in spec.components if component.missing}
         listeners = _listeners(spec, chain)
         hears: dict[str, dict[str, None]] = {node_id: {} for node_id in chain}
         for (_, lane), nodes in listeners.items():
@@ -83,6 +90,9 @@ class LanePlan:
         tables: dict[tuple[type[Node], tuple[str, ...]], dict[str, Method]] = {}
         methods: dict[str, dict[str, Method]] = {}
         for node_id in chain:
+            if node_id in missing:
+                methods[node_id] = {f"write_{lane}": Method(f"write_{lane}", False, None) for lane in hears[node_id]}
+                continue
             alike = classes[node_id], tuple(hears[node_id])  # such nodes have the same methods: there are few kinds
             if alike not in tables:
                 tables[alike] = _methods(node_id, *alike)
@@ -103,7 +113,14 @@ class LanePlan:
             ways,
             {node_id: declared[classes[node_id]] for node_id in chain},
             limits,
+            missing,
+            classes.get(spec.source, Node),
         )
+
+    @classmethod
+    def of_sources(cls, spec: PipelineSpec, limits: Limits = DEFAULTS) -> dict[str, LanePlan]:
+        """The plan of each source of a pipeline. Raises as `of`."""
+        return {source: cls.of(spec.beginning_at(source), limits) for source in spec.sources}
 
     def listens(self, lane: str) -> bool:
         """Whether a node listens to the source on this lane."""
@@ -126,6 +143,23 @@ class LanePlan:
         if found is None:
             found = self._fanouts[sender, lane] = tuple(self._resolved(sender, lane))
         return found
+
+    def reached(self, lane: str) -> tuple[str, ...]:
+        """The nodes that payloads may reach which enter at the source on this lane, the nearest first.
+
+        A node that receives may send on every lane that it declares.
+        """
+        known = self._reached.get(lane)
+        if known is None:
+            found: dict[str, None] = {}
+            pending = [*self.receivers(self.source, lane)]
+            for receiver in pending:  # the list grows meanwhile
+                if receiver.node_id not in found:
+                    found[receiver.node_id] = None
+                    for out in self._declared[receiver.node_id]:
+                        pending.extend(self.receivers(receiver.node_id, out))
+            known = self._reached[lane] = tuple(found)
+        return known
 
     def _resolved(self, sender: str, lane: str) -> Iterable[LaneReceiver]:
         # A stack instead of recursion: a file may string thousands of pass-through nodes together.

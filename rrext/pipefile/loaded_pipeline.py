@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rrext.errors import InvalidPipeline
+from rrext.pipefile.partial import ABSENT, is_excusable
 from rrext.pipefile.spec import PipelineSpec
+from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
@@ -46,11 +48,12 @@ class LoadedPipeline:
         return self._map
 
     def add(self, found: Iterable[Problem]) -> None:
-        """Add errors in the order of the text; the pipeline cannot run then."""
+        """Add problems in the order of the text; with an error among them the pipeline cannot run."""
         problems = (*self.problems, *found)
         where = self.source_map
         self.problems = problems if where is None else tuple(sorted(problems, key=where.span_of))
-        self.spec = None
+        if self.errors:
+            self.spec = None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -71,7 +74,26 @@ class LoadedPipeline:
             raise InvalidPipeline("This pipeline has no source that is known here", data={"problems": []})
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": self.problems_as_json()})
+        raise InvalidPipeline(
+            f"{first.path or '/'}: {first.message}{more}", hint=self.partial_hint, data={"problems": self.problems_as_json()}
+        )
+
+    @property
+    def partial_hint(self) -> str | None:
+        """How to run the rest of the pipeline, if all errors are of nodes and settings that are missing here.
+
+        None if all names of missing ones are probably misspelt.
+        """
+        paths = [draft.path for draft in self.outline.components]
+        errors = self.errors
+        if not any(problem.code in ABSENT and not problem.near for problem in errors):
+            return None
+        start = below(self.base, "components") + "/"
+        for problem in errors:
+            index = problem.path.removeprefix(start).partition("/")[0]
+            if not (index.isdecimal() and int(index) < len(paths) and is_excusable(problem, paths[int(index)])):
+                return None
+        return "`--partial` (`partial: true`) loads the rest: only what needs these nodes is unavailable then"
 
     def problems_as_json(self) -> list[dict[str, Any]]:
         """Convert the problems to JSON, with lines and columns if the pipeline was a text."""

@@ -28,6 +28,7 @@ def load_pipeline(
     source: str | None = None,
     strict_env: bool = True,
     unknown_provider: Severity = "error",
+    partial: bool = False,
     positions: bool = False,
     limits: Limits = DEFAULTS,
     stop: Callable[[], bool] | None = None,
@@ -35,8 +36,9 @@ def load_pipeline(
     """Read and check a pipeline; problems of its content are returned, not raised.
 
     `source` replaces the source component that the file names. With `strict_env` an unresolved variable is an error, else a
-    warning. `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled` soon after
-    `stop()` returns true.
+    warning. With `partial` a component whose node or settings are missing is unavailable, and its problems are warnings.
+    `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled` soon after `stop()`
+    returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)
@@ -53,7 +55,15 @@ def load_pipeline(
     shape.root(document, limits)
     unresolved: Severity = "error" if strict_env else "warning"
     reader = ComponentReader(
-        catalog, environment, shape, problems, near, unknown=unknown_provider, unresolved=unresolved, is_file=text is not None
+        catalog,
+        environment,
+        shape,
+        problems,
+        near,
+        unknown=unknown_provider,
+        unresolved=unresolved,
+        is_file=text is not None,
+        partial=partial,
     )
     validation = Validation(problems, near, base=base, pause=pause)
     spec = validation.run(document, _drafts(document, reader, limits, pause), source)
@@ -76,6 +86,7 @@ def check_pipeline(
     source: str | None = None,
     strict_env: bool = False,
     unknown_provider: Severity = "error",
+    partial: bool = False,
     positions: bool = False,
     limits: Limits = DEFAULTS,
     stop: Callable[[], bool] | None = None,
@@ -91,6 +102,7 @@ def check_pipeline(
         source=source,
         strict_env=strict_env,
         unknown_provider=unknown_provider,
+        partial=partial,
         positions=positions,
         limits=limits,
         stop=stop,
@@ -100,7 +112,7 @@ def check_pipeline(
         from rrext.pipefile.lane_plan import LanePlan
 
         try:
-            LanePlan.of(loaded.spec, limits)
+            LanePlan.of_sources(loaded.spec, limits)
         except InvalidPipeline as error:
             found = Problem("cannot_run", "error", error.message, below(loaded.base, "components"), on="key")
             loaded.problems = (*loaded.problems, found)

@@ -14,6 +14,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, served_types
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings
 from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.shape import VERSION
@@ -46,7 +47,9 @@ def pipeline_schema(catalog: Catalog, *, closed: bool = False, limits: Limits = 
         names = [provider, *catalog.aliases_of(provider)]
         sources += names if node.is_source() else []
         settings = catalog.settings_of(node)
-        definitions[provider] = _component(node, names, _config(node, settings, definitions, closed=closed), closed=closed)
+        definitions[provider] = _component(
+            node, names, _config(node, names, settings, definitions, closed=closed), closed=closed
+        )
     root = {
         "type": "object",
         "properties": {
@@ -85,7 +88,7 @@ def _component(node: type[Node], names: list[str], config: dict[str, Any], *, cl
             "description": _OPTIONAL_TEXT,
             "ui": {},
         },
-        "required": ["id", "provider", "config"],
+        "required": ["id", "provider", *(["config"] if "required" in config.get("anyOf", [config])[0] else [])],
     }
     return {**made, "additionalProperties": False} if closed else made
 
@@ -101,7 +104,9 @@ def _edges(key: str, values: tuple[str, ...], text: str, *, closed: bool) -> dic
     return {"type": ["array", "null"], "items": {**edge, "additionalProperties": False} if closed else edge}
 
 
-def _config(node: type[Node], settings: Settings | None, definitions: dict[str, Any], *, closed: bool) -> dict[str, Any]:
+def _config(
+    node: type[Node], names: list[str], settings: Settings | None, definitions: dict[str, Any], *, closed: bool
+) -> dict[str, Any]:
     """The schema of a component's `config`: its settings, or a profile with a section of settings."""
     fields: dict[str, Any] = {}
     required: tuple[str, ...] = ()
@@ -131,6 +136,8 @@ def _config(node: type[Node], settings: Settings | None, definitions: dict[str, 
         needed = ["profile", profile] if missing else ["profile"]
         whole = {**notes, **common, "profile": {"const": profile}, profile: {"$ref": f"#/$defs/{section}"}}
         forms.append(_object(whole, needed, closes=closes))
+    if OTHER_PROFILES.intersection(names):
+        forms.append(_object({**common, "profile": {"type": "string"}}, ["profile"], closes=False))
     return plain if len(forms) == 1 else {"anyOf": forms}
 
 

@@ -15,15 +15,15 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 
-def choose_source(
+def choose_sources(
     named: str,
     drafts: Sequence[ComponentDraft],
     by_id: Mapping[str, ComponentDraft],
     base: str,
     problems: Problems,
     near: NearNames,
-) -> ComponentDraft | None:
-    """The component at which the pipeline begins: the named one, else the only source."""
+) -> list[ComponentDraft]:
+    """The components at which objects may enter: the named one, else all sources."""
     at = below(base, "source")
     if named:
         source = by_id.get(named)
@@ -34,26 +34,20 @@ def choose_source(
             message = f"{shown(named)} ({source.provider}) is no source: a pipeline begins with one, such as webhook or chat."
             others = tuple(draft.id for draft in _sources(drafts, by_id))
             problems.add("not_a_source", message, at, near=others[:3], related=[source.here("This is named as the source.")])
-            return None
-        return source
+            return []
+        return [] if source is None else [source]
     found = _sources(drafts, by_id)
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(found) > 1:
         names = ", ".join(draft.id for draft in found[:10])
-        message = f'Pipeline has multiple source components ({names}), and "source" names none of them.'
-        related = [draft.here("This is a source.") for draft in found[:10]]
-        problems.add(
-            "multiple_sources",
-            message,
-            below(base, "components"),
-            near=tuple(d.id for d in found[:3]),
-            related=related,
-            on="key",
+        message = (
+            f'Pipeline has multiple source components ({names}), and "source" names none of them: objects need '
+            "`source` (`--source ID`). Tools need none."
         )
-    elif all(draft.node is not None and draft.id for draft in drafts) and (drafts or not problems.errors):
+        related = [draft.here("This is a source.") for draft in found[:10]]
+        problems.add("multiple_sources", message, below(base, "components"), related=related, on="key")
+    elif not found and all(draft.node is not None and draft.id for draft in drafts) and (drafts or not problems.errors):
         problems.add("no_source", "Pipeline does not have a source component defined.", below(base, "components"), on="key")
-    return None
+    return found
 
 
 def _sources(drafts: Sequence[ComponentDraft], by_id: Mapping[str, ComponentDraft]) -> list[ComponentDraft]:
@@ -64,40 +58,60 @@ def _sources(drafts: Sequence[ComponentDraft], by_id: Mapping[str, ComponentDraf
 
 
 class ReachabilityCheck:
-    """Checks of the whole graph. `chain` is computed even if there are errors elsewhere."""
+    """Checks of the whole graph.
 
-    def __init__(self, source: ComponentDraft, drafts: Sequence[ComponentDraft], edges: EdgeCheck, problems: Problems) -> None:
-        self._source = source
+
+    `chains` maps each source to its chain, `chain` has the components of all of them. Both are computed even if there are
+    errors elsewhere.
+    """
+
+    def __init__(
+        self, sources: Sequence[ComponentDraft], drafts: Sequence[ComponentDraft], edges: EdgeCheck, problems: Problems
+    ) -> None:
+        self._sources = [source for source in sources if source.id]
         self._drafts = drafts
         self._edges = edges
         self._by_id = edges.by_id
         self._problems = problems
-        order = {draft.id: draft.index for draft in drafts if draft.id}
-        self.chain = chain_order(source.id, order, edges.data, edges.control)
+        self._order = {draft.id: draft.index for draft in drafts if draft.id}
+        self.chains = {source.id: self._chain_of(source) for source in self._sources}
+        self.chain = tuple(dict.fromkeys(node_id for chain in self.chains.values() for node_id in chain))
+
+    def _chain_of(self, start: ComponentDraft) -> tuple[str, ...]:
+        return chain_order(start.id, self._order, self._edges.data, self._edges.control)
+
+    def chain_without_source(self) -> tuple[str, ...]:
+        """The chain if the nodes of all sources are missing: what the components to which nothing leads reach."""
+        starts = [draft for draft in self._drafts if not draft.inputs and not draft.controls]
+        return tuple(dict.fromkeys(node_id for start in starts for node_id in (start.id, *self._chain_of(start))))
 
     def run(self) -> None:
         """Report unreached nodes, unread output, and missing or excess bound nodes."""
+        if not self._sources:
+            return
         self._report_unconnected()
-        members = [self._source, *(self._by_id[node_id] for node_id in self.chain)]
         if any(draft.broken or draft.node is None for draft in self._drafts):
             return  # what is wrong already makes all that follows a guess
-        for draft in members:
+        for node_id in dict.fromkeys((*self.chains, *self.chain)):
+            draft = self._by_id[node_id]
             if draft.node is not None:
                 self._check_invoke(draft, draft.node)
                 self._check_response_keys(draft)
-        self._check_output(members)
+        for source in self._sources:
+            self._check_output(source, [source, *(self._by_id[node_id] for node_id in self.chains[source.id])])
 
     def _report_unconnected(self) -> None:
+        first = self._sources[0]
         others = [
-            draft for draft in self._drafts if draft is not self._source and draft.node is not None and draft.node.is_source()
+            draft for draft in self._drafts if draft.id not in self.chains and draft.node is not None and draft.node.is_source()
         ]
         for draft in others:
             if draft.id not in self.chain and self._by_id.get(draft.id) is draft:
                 here = f'"source": {shown(draft.id)} would begin here'
-                message = f"Another source: this run begins at {shown(self._source.id)}; {here}."
-                related = [self._source.here("This run begins here.")]
+                message = f"Another source: this run begins at {shown(first.id)}; {here}."
+                related = [first.here("This run begins here.")]
                 self._problems.add("other_source", message, below(draft.path, "id"), related=related)
-        starts = [self._source.id, *(draft.id for draft in others)]
+        starts = [*self.chains, *(draft.id for draft in others)]
         for draft in self._drafts:
             if draft.broken or draft.node is None:
                 # Its mistake is reported; that it, or what should lead to it, is not reached either says nothing new.
@@ -105,10 +119,9 @@ class ReachabilityCheck:
         known = reached(starts, self._edges.data, self._edges.control)
         for draft in self._drafts:
             if draft.id and draft.id not in known and self._by_id.get(draft.id) is draft:
-                message = (
-                    f"{shown(draft.id)} ({draft.provider}) is not connected: nothing leads to it from {shown(self._source.id)}."
-                )
-                related = [self._source.here(f"Objects begin at {shown(self._source.id)}.")]
+                begins = " and ".join(shown(source.id) for source in self._sources[:10])
+                message = f"{shown(draft.id)} ({draft.provider}) is not connected: nothing leads to it from {begins}."
+                related = [source.here(f"Objects begin at {shown(source.id)}.") for source in self._sources[:10]]
                 self._problems.add("not_connected", message, below(draft.path, "id"), related=related)
 
     def _check_invoke(self, draft: ComponentDraft, node: type[Node]) -> None:
@@ -136,12 +149,11 @@ class ReachabilityCheck:
 
     # what comes out
 
-    def _check_output(self, members: list[ComponentDraft]) -> None:
+    def _check_output(self, source: ComponentDraft, members: list[ComponentDraft]) -> None:
         listened = {(edge.source_id, edge.lane) for draft in members for edge in draft.inputs}
         flowing = [draft for draft in members if draft.inputs]
-        source = self._source
         if not any(edge.source_id == source.id for draft in flowing for edge in draft.inputs):
-            self._check_silent_source()
+            self._check_silent_source(source)
             return
         leaves = [draft for draft in flowing if self._is_unread(draft, listened)]
         if leaves and not any(is_response(draft) for draft in flowing):
@@ -154,9 +166,9 @@ class ReachabilityCheck:
             message = f"Nothing reads what {shown(draft.id)} ({draft.provider}) sends ({lanes}): add a response node."
             self._problems.add("output_unread", message, below(draft.path, "id"))
 
-    def _check_silent_source(self) -> None:
+    def _check_silent_source(self, source: ComponentDraft) -> None:
         """Report a source that no node listens to, unless it only invokes tools."""
-        source, node = self._source, self._source.node
+        node = source.node
         if node is None or not node.accepts:
             return
         has_tools = bool(self._edges.control.get(source.id))

@@ -38,7 +38,8 @@ _TYPES: Final = {
 class ComponentDraft(msgspec.Struct, eq=False, gc=False):
     """The readable parts of a component. An unusable `id` or `provider` is empty.
 
-    `broken` says that an edge or the provider is wrong, so that checks of the node's input are skipped.
+    `broken` says that an edge or the provider is wrong, so that checks of the node's input are skipped. `missing` says why
+    the component is unavailable, if the rest of the pipeline is loaded without it.
     """
 
     index: int = 0
@@ -53,6 +54,7 @@ class ComponentDraft(msgspec.Struct, eq=False, gc=False):
     name: str = ""
     description: str = ""
     broken: bool = False
+    missing: str = ""
 
     def here(self, message: str) -> Related:
         """Make the place of this component for a problem that is related to it."""
@@ -110,8 +112,6 @@ class ShapeReader:
             self._problems.add(
                 "wrong_type", f"Expected an object for config, got {type_text(config)}.", below(draft.path, "config")
             )
-        else:
-            self._missing("config", draft.path, "It may be {}.")
         inputs = self._edges(item, "input", draft)
         draft.inputs = tuple(DataEdge(name, source, place) for name, source, place in inputs)
         controls = self._edges(item, "control", draft)
@@ -179,8 +179,8 @@ class ShapeReader:
             self._problems.add("wrong_type", f"Expected a list for {key}, got {type_text(value)}.", below(path, key))
         return []
 
-    def _missing(self, key: str, path: str, hint: str = "") -> None:
-        self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), below(path, key))
+    def _missing(self, key: str, path: str) -> None:
+        self._problems.add("missing_key", f"The key {shown(key)} is missing.", below(path, key))
 
     def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> set[str]:
         """Report keys that resemble a known key, and return the known keys; other keys belong to editors."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rrext.nodes.base.node import Node
 
@@ -31,7 +33,8 @@ class ComponentSpec(msgspec.Struct, frozen=True, gc=False):
     """One component of a pipeline.
 
     `config` is the file's config with variables resolved. `settings` becomes `node.config`: an instance of the node's
-    `Config`, or the effective settings as a dict if the node has no `Config`.
+    `Config`, or the effective settings as a dict if the node has no `Config`. `missing` says why the component is unavailable,
+    in a pipeline that was loaded in part; its `node_class` is `Node` if the provider is unknown.
     """
 
     id: str
@@ -44,13 +47,18 @@ class ComponentSpec(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     description: str = ""
     index: int = 0
+    missing: str = ""
 
     def __repr__(self) -> str:
         return f"<ComponentSpec {self.id} {self.provider}>"  # settings may hold secrets
 
 
 class PipelineSpec(msgspec.Struct, frozen=True):
-    """A pipeline that can be run. `chain` has the ids of the components in chain order, without the source."""
+    """A pipeline that can be run. `chain` has the ids of the components in chain order, without the source.
+
+    A pipeline with several sources, of which none is chosen, has an empty `source`; `chains` maps each of them to its own
+    chain, and `chain` has all their components. A pipeline that was loaded in part may have no source at all.
+    """
 
     source: str
     components: tuple[ComponentSpec, ...]
@@ -59,6 +67,7 @@ class PipelineSpec(msgspec.Struct, frozen=True):
     name: str = ""
     description: str = ""
     version: int = 1
+    chains: Mapping[str, tuple[str, ...]] = {}
 
     def component(self, node_id: str) -> ComponentSpec:
         """The component of an id. Raises `KeyError`."""
@@ -66,3 +75,12 @@ class PipelineSpec(msgspec.Struct, frozen=True):
             if component.id == node_id:
                 return component
         raise KeyError(node_id)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The ids of the sources at which objects may enter."""
+        return (self.source,) if self.source else tuple(self.chains)
+
+    def beginning_at(self, source: str) -> PipelineSpec:
+        """Choose one of the sources."""
+        return self if source == self.source else replace(self, source=source, chain=self.chains[source], chains={})

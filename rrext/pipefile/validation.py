@@ -8,20 +8,25 @@ from typing import Any
 
 import msgspec
 
+from rrext.nodes.base.node import Node
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.reachability import ReachabilityCheck, choose_source
+from rrext.pipefile.reachability import ReachabilityCheck, choose_sources
 from rrext.pipefile.shape import ComponentDraft, report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problems
 
 
 class PipelineOutline(msgspec.Struct, frozen=True):
-    """The readable parts of a document, right or wrong: for editors, and for `rrext_validate`."""
+    """The readable parts of a document, right or wrong: for editors, and for `rrext_validate`.
+
+    `source` is empty if none is chosen among several `sources`.
+    """
 
     components: tuple[ComponentDraft, ...] = ()
     source: str = ""
     chain: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 class Validation:
@@ -47,39 +52,37 @@ class Validation:
         edges.run()
         named = source if source is not None else document.get("source")
         named = named if isinstance(named, str) else ""
-        start = choose_source(named, drafts, edges.by_id, self._base, self._problems, self._near)
-        chain: tuple[str, ...] = ()
+        starts = choose_sources(named, drafts, edges.by_id, self._base, self._problems, self._near)
         self._pause()
-        if start is not None and start.id:
-            whole = ReachabilityCheck(start, drafts, edges, self._problems)
-            whole.run()
-            chain = whole.chain
-        self.outline = PipelineOutline(tuple(drafts), start.id if start is not None else "", chain)
-        if self._problems.errors or start is None or any(draft.node is None for draft in drafts):
+        whole = ReachabilityCheck(starts, drafts, edges, self._problems)
+        whole.run()
+        source = starts[0].id if len(starts) == 1 else ""
+        self.outline = PipelineOutline(tuple(drafts), source, whole.chain, tuple(whole.chains))
+        if self._problems.errors or any(draft.node is None and not draft.missing for draft in drafts):
             return None  # a node that is not known here may be no error, but cannot run
-        return self._spec(document, drafts, start.id, chain)
+        return self._spec(document, drafts, whole, source)
 
     def _spec(
-        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], source: str, chain: tuple[str, ...]
+        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], whole: ReachabilityCheck, source: str
     ) -> PipelineSpec:
         return PipelineSpec(
             source=source,
-            components=tuple(component_of(draft) for draft in drafts if draft.node is not None),
-            chain=chain,
+            components=tuple(component_of(draft) for draft in drafts),
+            chain=whole.chain if whole.chains else whole.chain_without_source(),
             project_id=document.get("project_id") or str(uuid.uuid4()),
             name=document.get("name") or "",
             description=document.get("description") or "",
             version=document.get("version") or 1,
+            chains={} if source else whole.chains,
         )
 
 
 def component_of(draft: ComponentDraft) -> ComponentSpec:
-    """Convert a component without problems."""
-    assert draft.node is not None
+    """Convert a component without problems, or an unavailable one."""
     return ComponentSpec(
         id=draft.id,
         provider=draft.provider,
-        node_class=draft.node,
+        node_class=draft.node or Node,
         config=draft.config,
         settings=draft.settings,
         inputs=draft.inputs,
@@ -87,4 +90,5 @@ def component_of(draft: ComponentDraft) -> ComponentSpec:
         name=draft.name,
         description=draft.description,
         index=draft.index,
+        missing=draft.missing,
     )

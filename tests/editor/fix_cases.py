@@ -270,7 +270,6 @@ SHAPE = [
     ),
     case("missing_key", "{}", 'Add "components": []', "{}", '{"components": []}'),
     case("missing_key", '{"source": "a"}', 'Add "components": []', "{", '{"components": [], '),
-    case("missing_key", doc('{"id": "w", "provider": "webhook"}', OUT), 'Add "config": {}', 'hook"', 'hook", "config": {}'),
     case(
         "missing_key",
         doc('{"provider": "webhook", "config": {}}'),

@@ -155,7 +155,7 @@ CLASSIC = [
     (
         "multiple_sources",
         '{«"components"»: [' + W + ', {"id": ‹"c"›, "provider": "chat", "config": {}}]}',
-        "error",
+        "warning",
     ),
     ("source_not_found", doc(PLAIN_W, OUT, more=', "source": «"x"»'), "error"),
     ("not_a_source", doc(PLAIN_W, OUT.replace('"out"', '‹"out"›'), more=', "source": «"out"»'), "error"),
@@ -167,7 +167,7 @@ CLASSIC = [
     # names and settings
     ("unknown_provider", doc('{"id": "w", "provider": «"webhok"», "config": {}}'), "error"),
     ("duplicate_id", doc(W, OUT.replace('"out"', '«"w"»')), "error"),
-    ("missing_key", doc('«{»"id": "w", "provider": "webhook"}'), "error"),
+    ("missing_key", doc('«{»"id": "w"}'), "error"),
     ("missing_key", "«{»}", "error"),
     ("unknown_key", doc(PLAIN_W, OUT, more=', «"versoin"»: 1'), "warning"),
     ("profile_not_found", doc('{"id": "l", "provider": "llm", "config": {"profile": «"smal"»}}'), "error"),

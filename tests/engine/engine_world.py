@@ -183,8 +183,8 @@ class World:
         )
         return self.ask(operation, caller=caller, feed=feed)
 
-    async def open(self, *, mime_type: str = "text/plain", caller: Caller = ANONYMOUS) -> int:
-        return (await self.ask(Open(mime_type=mime_type), caller=caller).answer())["pipe_id"]
+    async def open(self, *, mime_type: str = "text/plain", source: str | None = None, caller: Caller = ANONYMOUS) -> int:
+        return (await self.ask(Open(mime_type=mime_type, source=source), caller=caller).answer())["pipe_id"]
 
     def write(self, pipe: int, data: str, *, timeout: float | None = None, caller: Caller = ANONYMOUS) -> Asked:
         return self.ask(Write(pipe_id=pipe, data=data, timeout=timeout), caller=caller)
@@ -244,6 +244,7 @@ async def world(
     callbacks: ToolCallbacks = SILENT,
     more: Sequence[type[Node]] = (),
     pipeline: dict[str, Any] | None = None,
+    partial: bool = False,
     **limits: Any,
 ) -> AsyncIterator[World]:
     """A world of these nodes; `limits` are fields of `Limits`. At its end nothing may be left behind."""
@@ -254,7 +255,7 @@ async def world(
         clock=clock,
         callbacks=callbacks,
     )
-    task = engine.load(pipeline or pipeline_of(*nodes), token="t", threads=threads)
+    task = engine.load(pipeline or pipeline_of(*nodes), token="t", threads=threads, partial=partial)
     try:
         yield World(engine, task, clock)
     finally:

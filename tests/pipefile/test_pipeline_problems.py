@@ -12,6 +12,7 @@ from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
+from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.text import problems
@@ -69,7 +70,6 @@ def test_a_right_pipeline_has_no_problems(document: dict[str, Any]) -> None:
         (pipeline(W, {"id": "", "provider": "ask", "config": {}}), ("wrong_type", "/components/1/id")),
         (pipeline(W, {"id": 3, "provider": "ask", "config": {}}), ("wrong_type", "/components/1/id")),
         (pipeline(W, {"id": "a", "config": {}}), ("missing_key", "/components/1/provider")),
-        (pipeline(W, {"id": "a", "provider": "ask"}), ("missing_key", "/components/1/config")),
         (pipeline(W, {"id": "a", "provider": "ask", "config": []}), ("wrong_type", "/components/1/config")),
         (pipeline(W, {"id": "a", "provider": "ask", "config": {}, "input": {}}), ("wrong_type", "/components/1/input")),
         (pipeline(W, {"id": "a", "provider": "ask", "config": {}, "input": ["w"]}), ("wrong_type", "/components/1/input/0")),
@@ -330,12 +330,54 @@ def test_without_a_source_there_is_no_pipeline() -> None:
     assert problem.message == "Pipeline does not have a source component defined."
 
 
-def test_several_sources_need_a_choice() -> None:
+def test_several_sources_are_a_pipeline_whose_objects_choose_one() -> None:
     document = pipeline(W, component("c", "chat"), component("out", "response_text", "text:w"))
-    problem = only(document)
-    assert problem.code == "multiple_sources"
-    assert problem.message.startswith("Pipeline has multiple source components")
-    assert load({**document, "source": "w"}).spec is not None
+    (problem,) = [problem for problem in load(document).problems if problem.code == "multiple_sources"]
+    assert problem.severity == "warning"
+    assert problem.message.startswith("Pipeline has multiple source components (w, c)")
+    assert "--source ID" in problem.message
+    spec = load(document).require()
+    assert (spec.source, spec.sources, spec.chain) == ("", ("w", "c"), ("out",))
+    assert spec.chains == {"w": ("out",), "c": ()}
+    assert load({**document, "source": "w"}).require().sources == ("w",)
+
+
+def test_a_component_needs_no_config() -> None:
+    document = pipeline({"id": "w", "provider": "webhook"}, component("out", "response_text", "text:w"))
+    assert load(document).problems == ()
+    assert load(document).require().component("w").config == {}
+
+
+def test_a_profile_of_rocketrides_node_is_a_warning_and_its_settings_are_used() -> None:
+    config = {"profile": "default", "default": {"size": 77, "splitter": "X"}}
+    split = {"id": "s", "provider": "preprocessor_langchain", "config": config, "input": [{"lane": "text", "from": "w"}]}
+    document = pipeline(W, split, component("out", "response_documents", "documents:s"))
+    loaded = load_pipeline(document, Catalog(installed=False), Environment())
+    assert [(problem.code, problem.severity) for problem in loaded.problems] == [
+        ("profile_not_found", "warning"),
+        ("unknown_config_key", "warning"),
+    ]
+    assert "RocketRide's preprocessor_langchain" in loaded.problems[0].message
+    assert loaded.require().component("s").settings.size == 77
+
+
+def test_a_misspelt_profile_and_one_of_a_model_stay_errors() -> None:
+    for provider, profile in ("embedding_transformer", "minilm"), ("llm_openai", "openai-99"):
+        document = pipeline(W, {"id": "n", "provider": provider, "config": {"profile": profile}})
+        loaded = load_pipeline(document, Catalog(installed=False), Environment())
+        assert ("profile_not_found", "error") in [(problem.code, problem.severity) for problem in loaded.problems]
+
+
+def test_a_lane_that_rocketrides_node_has_is_a_warning_with_the_reason() -> None:
+    parse = {"id": "p", "provider": "parse", "config": {}, "input": [{"lane": "tags", "from": "w"}]}
+    document = pipeline(W, parse, component("out", "response", "image:p", "text:p"))
+    (problem,) = load_pipeline(document, Catalog(installed=False), Environment()).problems
+    assert (problem.code, problem.severity, problem.path) == ("lane_not_offered", "warning", "/components/2/input/0/lane")
+    assert 'RocketRide\'s parse sends on the lane "image"' in problem.message
+    (wrong,) = load_pipeline(
+        pipeline(W, parse, component("out", "response", "questions:p", "text:p")), Catalog(installed=False), Environment()
+    ).errors
+    assert wrong.code == "lane_not_offered"
 
 
 def test_the_component_that_says_it_is_the_source_is_the_source() -> None:

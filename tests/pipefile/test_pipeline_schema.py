@@ -39,7 +39,6 @@ UNSEEN = {
     "control_on_invoker": "the other end of the edge decides",
     "cycle": "all edges together",
     "control_cycle": "all edges together",
-    "multiple_sources": "two components",
     "source_not_found": "the root and a component",
     "not_a_source": "the root and a component",
     "cannot_run": "all components together",
@@ -124,6 +123,21 @@ def test_profiles_variables_and_unknown_keys_are_accepted(config: dict[str, Any]
     document = pipeline(component("c", "chat"), component("m", "llm_openai", "questions:c", **config))
     assert not check_pipeline(document, CATALOG, Environment()).errors
     assert not list(validator().iter_errors(document))
+
+
+def test_what_is_a_warning_for_pipelines_of_rocketride_is_accepted() -> None:
+    split = component("s", "preprocessor_langchain", "text:w", profile="latex", latex={"size": 300})
+    document = pipeline({"id": "w", "provider": "webhook"}, {"id": "c", "provider": "chat"}, split)
+    for closed in False, True:
+        assert not list(validator(closed=closed).iter_errors(document))
+    assert not check_pipeline(document, CATALOG, Environment()).errors
+
+
+def test_config_may_be_missing_where_no_setting_is_required() -> None:
+    for provider in CATALOG.names():
+        document = pipeline(component("w", "webhook"), {"id": "d", "provider": provider})
+        wrong = check_pipeline(document, CATALOG, Environment()).errors
+        assert bool(list(validator().iter_errors(document))) == bool(wrong), provider
 
 
 def test_a_variable_may_stand_for_a_choice() -> None:

@@ -111,8 +111,6 @@ def _values_for(context: FixContext, draft: ComponentDraft | None, parts: list[s
         return [[]]
     if draft is None:
         return []
-    if key == "config":
-        return [{}]
     if key == "id":
         return [fresh_id(context, context.provider(draft) or "node")]
     if key == "provider":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from rrext.engine.calls.lease import Lease
@@ -14,12 +15,21 @@ from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.tasks.component import unavailable
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
 
 log: Final = logging.getLogger("rrext.objects")
+
+
+def refuse_missing(plan: LanePlan, needed: Iterable[str]) -> None:
+    """Raise `Unavailable` for the first of the needed nodes that is missing: its data would be lost."""
+    for node_id in needed:
+        if node_id in plan.missing:
+            raise unavailable(node_id, plan.missing[node_id])
 
 
 class ObjectCalls:
@@ -31,8 +41,13 @@ class ObjectCalls:
 
     def open(self, call: Call, task: Task, operation: Open) -> None:
         """Begin an `open`. The call has joined the task's line for a place when this returns."""
-        entry, intake = entry_of(task, operation, call.caller)
-        OpenRun(self._host, call, task, self._pipes, self.reclaim, entry, intake).start()
+        plan = task.plan_from(operation.source)
+        if plan.missing:
+            refuse_missing(plan, (plan.source,))
+        entry, intake = entry_of(plan, operation, call.caller)
+        if plan.missing:
+            refuse_missing(plan, plan.reached(intake.lane))
+        OpenRun(self._host, call, task, plan, self._pipes, self.reclaim, entry, intake).start()
 
     def write(self, call: Call, operation: Write) -> bool:
         """Begin a `write` from the loop, see `Engine.start`. The call has joined the pipe's line when this returns."""
@@ -84,7 +99,7 @@ class ObjectCalls:
 
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
         """Close the nodes of the pipe when no thread works on them any more, then free the pipe's place."""
-        host, objects, plan = self._host, pipe.objects, pipe.task.plan
+        host, objects, plan = self._host, pipe.objects, pipe.objects.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
         services = PipeServices(host, call, pipe, CancelToken())
         lease = Lease(task, turn, pipe)

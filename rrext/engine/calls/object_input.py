@@ -13,15 +13,15 @@ from rrext.nodes.base.node import Entry
 if TYPE_CHECKING:
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.operations import Open, Write
-    from rrext.engine.tasks.task import Task
+    from rrext.pipefile.lane_plan import LanePlan
 
 
 KNOWN: Final = {fold(key): key for key in ("name", "path", "url", "objectId", "signature", "size", "metadata")}
 
 
-def entry_of(task: Task, operation: Open, caller: Caller) -> tuple[Entry, Intake]:
+def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, Intake]:
     """Read the arguments of `open`: the object, and the rule that turns its writes into payloads. Raises `InvalidArguments`."""
-    source = task.source_class
+    source = plan.source_class
     given = operation.object or {}
     mime_type = operation.mime_type or "application/octet-stream"
     if operation.provider and operation.provider != source.provider:
@@ -29,8 +29,8 @@ def entry_of(task: Task, operation: Open, caller: Caller) -> tuple[Entry, Intake
             "/provider", f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a '
             f'"{source.provider}"'
         )  # fmt: skip
-    _check_method(task, mime_type)
-    lane = choose_lane(mime_type, task.plan.listens)
+    _check_method(plan, mime_type)
+    lane = choose_lane(mime_type, plan.listens)
     _check_keys(given)
     size, metadata = given.get("size"), given.get("metadata")
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
@@ -85,11 +85,11 @@ def _check_keys(given: dict[str, Any]) -> None:
             raise InvalidArguments.at(f"/object/{key}", "is empty; leave it out to have one made")
 
 
-def _check_method(task: Task, mime_type: str) -> None:
+def _check_method(plan: LanePlan, mime_type: str) -> None:
     """Refuse the classic mix-up of `send` and `chat`, which would end in an empty result."""
-    accepts = task.source_class.accepts
+    accepts = plan.source_class.accepts
     asks = mime_type.startswith("application/rocketride-question") or mime_type == "lane/questions"
-    if asks and accepts and "chat" not in accepts and "questions" not in task.plan.source_lanes:
-        raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{task.spec.source}" is for send()')
+    if asks and accepts and "chat" not in accepts and "questions" not in plan.source_lanes:
+        raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{plan.source}" is for send()')
     if not asks and accepts == ("chat",):
-        raise InvalidArguments.at("/mimeType", f'"{task.spec.source}" takes questions only: use chat() instead of send()')
+        raise InvalidArguments.at("/mimeType", f'"{plan.source}" takes questions only: use chat() instead of send()')

@@ -23,9 +23,10 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import failure_of, internal_error
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
-from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
+from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout, Unavailable
 from rrext.limits import QUICK_SHARE_AMONG_OTHERS
 from rrext.nodes.base.node import Entry
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.tools.context import CancelReason
 
 T = TypeVar("T")
@@ -37,7 +38,8 @@ async def run_step(
     host: Host, lease: Lease, call: Call, label: str, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]
 ) -> T:
     """Run one step of an object: in a thread if all node methods are `def`, else on the loop."""
-    if lease.task.plan.needs_loop:
+    assert lease.pipe is not None, "objects have pipes"
+    if lease.pipe.objects.plan.needs_loop:
         return await on_loop()
     return await in_thread(host, blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
 
@@ -102,6 +104,7 @@ class OpenRun(ObjectRun):
         host: Host,
         call: Call,
         task: Task,
+        plan: LanePlan,
         pipes: Pipes,
         reclaim: Callable[[OpenPipe], object],
         entry: Entry,
@@ -109,6 +112,7 @@ class OpenRun(ObjectRun):
     ) -> None:
         self._place = task.places.take(call.caller.connection_id, call)
         super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
+        self._plan = plan
         self._entry = entry
         self._intake = intake
         self._pipe: OpenPipe | None = None
@@ -132,15 +136,24 @@ class OpenRun(ObjectRun):
         return b'{"pipe_id":%d}' % pipe.id, None
 
     async def _open(self) -> OpenPipe:
-        host, task, place = self.host, self.lease.task, self._place
+        host, task, place, plan = self.host, self.lease.task, self._place, self._plan
         trusted = self.call.caller.trusted
-        await host.granted(place)
-        for component in task.components.values():
-            if task.plan.methods(component.id):  # components without lane methods take no part in objects
-                await component.ensure(host, trusted=trusted)
         entry, intake, caller = self._entry, self._intake, self.call.caller
+        await host.granted(place)
+        absent: dict[str, Unavailable] = {}
+        for node_id in plan.opening:
+            component = task.components[node_id]
+            if component.ready or not plan.methods(node_id):  # components without lane methods take no part in objects
+                continue
+            try:
+                await component.ensure(host, trusted=trusted)
+            except Unavailable as error:
+                if not component.partial or node_id in plan.reached(intake.lane):
+                    raise
+                absent[node_id] = error
         origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
-        objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
+        make = partial(task.make_object, publisher=origin)
+        objects = NodeObjects(plan, make, trusted=trusted, origin=origin, absent=absent)
         pipe = self._pipe = OpenPipe(origin, task, caller, objects, entry, intake, place, task.now())
         if (events := host.events.flow) is not None:
             events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
@@ -203,7 +216,7 @@ class WriteRun(ObjectRun):
         await self.host.granted(self.lease.turn)
         self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
         services = PipeServices(self.host, self.call, pipe, self.token)
-        if not pipe.task.plan.needs_loop:
+        if not pipe.objects.plan.needs_loop:
             return await in_thread(
                 self.host, self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
             )

@@ -14,6 +14,7 @@ from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.task import Route, Task
 from rrext.errors import NodeNotFound, NotFound, RrextError, ToolNotFound
+from rrext.limits import MAX_LISTED_IDS
 from rrext.tools.decorator import ToolDefinitionError
 
 log: Final = logging.getLogger("rrext.engine")
@@ -38,6 +39,9 @@ class ToolList:
         if node_id and elsewhere:
             hint = f'Node "{elsewhere[0]}" has a tool of that name.'
             return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
+        unknown = {} if node_id else task.unknown
+        for owner, reason in list(unknown.items())[:MAX_LISTED_IDS]:
+            error.message += f'. The tools of "{owner}" are not known: {reason.rstrip(".")}'
         return ToolNotFound.near(f"{error.message}.", tool, here)
 
     def _visible(self, call: Call, task: Task) -> list[Route]:

@@ -122,12 +122,14 @@ class ToolRun(CallRun):
         await self._turn()
         if lease.pipe is not None and self.pipes is not None:  # earlier requests may have closed or failed it
             self.pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
+        reason = ""
         for self.route in owners:
             try:
                 await self.route.component.ensure(host, trusted=call.caller.trusted)
             except RrextError as error:
                 if len(owners) == 1 or error.code != "unavailable":
                     raise
+                reason = reason or f": {error.message}"
                 continue
             if len(owners) > 1:
                 if not self.is_usable():
@@ -136,7 +138,8 @@ class ToolRun(CallRun):
                 host.watch(call)
             self.prepare(operation.input)
             return
-        raise _unavailable(f'Tool "{operation.tool}" is not available in this context on any node', owners[0].spec)
+        text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
+        raise _unavailable(text, owners[0].spec)
 
     async def _turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""

@@ -7,21 +7,24 @@ other form runs on the loop. Both run the same generators of steps.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.conductor import Conductor, OperationServices, Steps
 from rrext.engine.flow.node_link import NodeLink, Target
-from rrext.errors import PipeFailed, PipeNotOpen, RrextError
+from rrext.errors import PipeFailed, PipeNotOpen, RrextError, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.pipefile.lane_plan import Method
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
-    from rrext.nodes.base.node import Entry, Node
-    from rrext.pipefile.lane_plan import LanePlan
+    from rrext.nodes.base.node import Entry
+    from rrext.pipefile.lane_plan import LanePlan, LaneReceiver
 
 
 NEW, OPEN, ENDING, CLOSED = "new", "open", "ending", "closed"
+NONE_ABSENT: Final[Mapping[str, Unavailable]] = {}
 
 
 class NodeObjects:
@@ -32,17 +35,25 @@ class NodeObjects:
     node whose `open` returned.
 
     `made` maps node ids to the objects made so far; `make` makes one. `trusted` says that the caller may read the texts of
-    nodes' exceptions. `origin` is the origin of the lane events.
+    nodes' exceptions. `origin` is the origin of the lane events. `absent` maps each node that is unavailable for this object
+    to the error: it has no object, and a payload that reaches it fails the object.
     """
 
-    __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_source", "made", "phase", "plan")
+    __slots__ = ("_absent", "_conductor", "_intake", "_links", "_lock", "_make", "_source", "made", "phase", "plan")
 
     def __init__(
-        self, plan: LanePlan, make: Callable[[str], Node], *, trusted: bool = False, origin: EventOrigin | None = None
+        self,
+        plan: LanePlan,
+        make: Callable[[str], Node],
+        *,
+        trusted: bool = False,
+        origin: EventOrigin | None = None,
+        absent: Mapping[str, Unavailable] = NONE_ABSENT,
     ) -> None:
         self.plan = plan
         self.phase = NEW
         self._make = make
+        self._absent = absent
         self.made: dict[str, Node] = {}
         self._lock = threading.Lock()
         self._links: dict[str, NodeLink] = {}
@@ -51,11 +62,13 @@ class NodeObjects:
         self._intake: Intake
 
     def object(self, node_id: str) -> Node:
-        """Get the node's object, made at first use. Raises the exceptions of its `__init__`."""
+        """Get the node's object, made at first use. Raises the exceptions of its `__init__`; of an absent node, its error."""
         try:
             return self.made[node_id]
         except KeyError:
             pass
+        if node_id in self._absent:
+            raise _again(self._absent[node_id])
         with self._lock:
             found = self.made.get(node_id)
             if found is None:
@@ -164,7 +177,7 @@ class NodeObjects:
                 yield from self._conductor.fan(self._source, (mark,))
             for node_id in self.plan.closing:
                 method = self.plan.methods(node_id).get("closing")
-                if method is not None and self.failure is None:
+                if method is not None and self.failure is None and node_id in self._links:
                     yield self._links[node_id].target(method), ()
         yield from self._closing()
 
@@ -192,7 +205,8 @@ class NodeObjects:
         self.phase = ENDING
         try:
             for node_id in self.plan.opening:
-                if self.plan.methods(node_id):  # nodes without methods pass payloads on without an object
+                # Nodes without methods pass payloads on without an object.
+                if self.plan.methods(node_id) and node_id not in self._absent:
                     self._links[node_id] = self._link(node_id)
             self._source = self.bind(self.plan.source, intake.lane)
             self.phase = OPEN
@@ -210,7 +224,18 @@ class NodeObjects:
 
     def bind(self, sender: str, lane: str) -> tuple[Target, ...]:
         """Find the methods that receive the payloads which a node or the source sends on a lane."""
-        return tuple(self._links[r.node_id].target(r.method) for r in self.plan.receivers(sender, lane))
+        return tuple(self._target(receiver) for receiver in self.plan.receivers(sender, lane))
+
+    def _target(self, receiver: LaneReceiver) -> Target:
+        error = self._absent.get(receiver.node_id)
+        if error is None:
+            return self._links[receiver.node_id].target(receiver.method)
+
+        def refuse(payload: Any) -> None:
+            raise _again(error)
+
+        link = NodeLink(self, self._conductor, receiver.node_id, Node())
+        return Target(link, Method(receiver.method.name, False, None), refuse)
 
     def _payload(self, data: bytes | str) -> Any:
         if self.phase != OPEN:
@@ -260,3 +285,8 @@ class NodeObjects:
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+def _again(error: Unavailable) -> Unavailable:
+    """A copy of an error to raise, because a raised exception keeps its traceback."""
+    return Unavailable(error.message, hint=error.hint, data=error.data)

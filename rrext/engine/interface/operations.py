@@ -43,6 +43,7 @@ class Open(Operation, frozen=True, kw_only=True, rename="camel"):
     object: dict[str, Any] | None = None
     mime_type: str | None = None
     provider: str | None = None
+    source: str | None = None
 
 
 class Write(Operation, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class Close(Operation, frozen=True, kw_only=True):
 
 
 class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
-    """Load a pipeline and keep it running. → `{id, token, publicToken, projectId, source, provider}`"""
+    """Load a pipeline and keep it running. → `{id, token, publicToken, projectId, source, provider, unavailable?}`"""
 
     pipeline: dict[str, Any] | str
     source: str | None = None
@@ -72,6 +73,7 @@ class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
     folder: str | None = None
     args: list[Any] | None = None
     pipeline_trace_level: str | None = None
+    partial: bool | None = None
 
 
 class Terminate(Operation, frozen=True, kw_only=True):

@@ -34,7 +34,8 @@ class Component:
 
     `setup` is entered at first use and left at unload, both in one task of the component, as an async context manager
     needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` is the last error.
-    `blocked` is the reason why this machine cannot run the node, None before the check.
+    `blocked` is the reason why this machine cannot run the node, None before the check. `missing` is the reason why a node of
+    a pipeline that was loaded in part (`partial`) never runs; there, a node whose `setup` fails is unavailable.
     """
 
     __slots__ = (
@@ -54,7 +55,9 @@ class Component:
         "directory",
         "failure",
         "id",
+        "missing",
         "node_class",
+        "partial",
         "ready",
         "shared",
         "thread_places",
@@ -71,6 +74,8 @@ class Component:
         confined: bool = False,
         tool_description: str = "",
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
+        missing: str = "",
+        partial: bool = False,
     ) -> None:
         self.id = component_id
         self.directory = directory
@@ -81,7 +86,9 @@ class Component:
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
-        self.blocked: str | None = None
+        self.missing = missing
+        self.partial = partial
+        self.blocked: str | None = missing or None
         self.failure: RrextError | None = None
         self._checked = "unavailable" not in _overrides(node_class)
         self._is_closed = False
@@ -92,7 +99,7 @@ class Component:
         self._thread: OwnThread | None = None
         self._thread_lock = threading.Lock()
         self.thread_places = Places(1, f'thread of the node "{component_id}"')
-        self.ready = self._checked and not hasattr(node_class, "setup")
+        self.ready = not missing and self._checked and not hasattr(node_class, "setup")
 
     def new_object(self, publisher: Publisher) -> Node:
         """Make a node object of this component; its settings are set before `__init__` runs."""
@@ -119,6 +126,8 @@ class Component:
         """Wait until the component is set up. Raises `Unavailable`, or the error of `setup` as `failure_of` translates it."""
         if self.ready:
             return
+        if self.missing:
+            raise unavailable(self.id, self.missing)
         if self._is_closed:
             raise Cancelled(UNLOADED)
         if self._waiting is None:
@@ -131,10 +140,15 @@ class Component:
             raise
         except BaseException as error:  # setup may raise anything
             what = f'Node "{self.id}" could not be set up'
-            failure = self.failure = failure_of(
+            failure = failure_of(
                 error, what=what, node_id=self.id, tool=None, request=f"setup of {self.id}", trusted=trusted, limits=host.limits
             )
-            raise failure from failure.__cause__
+            cause = failure.__cause__
+            if self.partial and not isinstance(failure, Unavailable | Cancelled):
+                data = {**failure.data, "nodeId": self.id, "cause": failure.code}
+                failure = Unavailable(failure.message, hint=failure.hint, data=data)
+            self.failure = failure
+            raise failure from cause
 
     @property
     def own_thread(self) -> OwnThread:
@@ -221,7 +235,7 @@ class Component:
 
         reason = self.blocked = await context.in_thread(ask)
         if reason is not None:
-            raise Unavailable(f'Node "{self.id}" is not available here: {reason}', data={"nodeId": self.id})
+            raise unavailable(self.id, reason)
         self._checked = True
 
     def _become_ready(self, waiting: asyncio.Future[None]) -> None:
@@ -234,6 +248,11 @@ class Component:
         self._waiting = None  # the next call tries again
         if not waiting.done():
             waiting.set_exception(error)
+
+
+def unavailable(node_id: str, reason: str) -> Unavailable:
+    """Make the error of a call that needs a node which cannot run here."""
+    return Unavailable(f'Node "{node_id}" is not available here: {reason}', data={"nodeId": node_id})
 
 
 def _overrides(node_class: type[Node]) -> set[str]:

@@ -9,7 +9,7 @@ from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 
 
-def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool) -> dict[str, Component]:
+def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool, partial: bool = False) -> dict[str, Component]:
     """Make the components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
     spec = loaded.require()
     specs = {component.id: component for component in spec.components}
@@ -22,8 +22,10 @@ def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool) -> 
             specs[node_id].settings,
             directory=directory,
             confined=confined,
-            tool_description=_text(written[specs[node_id].index]["config"].get("tool_description")),
+            tool_description=_text(written[specs[node_id].index].get("config", {}).get("tool_description")),
             bindings=bindings.get(node_id, {}),
+            missing=specs[node_id].missing,
+            partial=partial,
         )
         for node_id in spec.chain
     }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
-from rrext.engine.tasks.component import Component
-from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+from rrext.engine.tasks.component import Component, unavailable
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
@@ -45,7 +45,7 @@ class Route:
         self.trail = (self.label,)
         self.quick = self.quick_alone = False
         is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
-        self.plain = is_free and spec.static and _is_open(component, spec)
+        self.plain = is_free and spec.static and not component.missing and _is_open(component, spec)
         self.for_threads = self.plain and spec.kind in ("sync", "generator")
 
     def learn(self, took: float, limit: float) -> None:
@@ -68,9 +68,9 @@ class Task:
     """One loaded pipeline under its token."""
 
     __slots__ = (
-        "_broadcast", "_clock", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "errors",
-        "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plan", "public_token",
-        "publisher", "source_class", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
+        "_broadcast", "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "errors",
+        "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plans", "public_token",
+        "publisher", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -88,8 +88,8 @@ class Task:
         ttl: float | None = None,
     ) -> None:
         self.spec = spec = loaded.require()
-        self.plan = LanePlan.of(spec, limits)
-        self.source_class = spec.component(spec.source).node_class
+        self.plans = LanePlan.of_sources(spec, limits)
+        self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
         self.pipeline = loaded.unresolved
         self.warnings = [problem.message for problem in loaded.warnings]
         self.token = token
@@ -145,6 +145,43 @@ class Task:
             "user_id": self.owner,
         }
 
+    def plan_from(self, source: str | None) -> LanePlan:
+        """The plan of the source at which an object enters: the named one, or the only one.
+
+        Raises `InvalidArguments` if the name is none of the sources, or is needed; `Unavailable` without any source.
+        """
+        if not source and len(self.plans) == 1:
+            return self._plan
+        if source in self.plans:
+            return self.plans[source]
+        names = ", ".join(self.plans)
+        if source:
+            near = near_matches(source, self.plans)
+            text = f'objects of this pipeline do not begin at "{source}", but at {names or "no component"}'
+            raise InvalidArguments.at("/source", text + (f'. Did you mean "{near[0]}"?' if near else ""))
+        if self.plans:
+            raise InvalidArguments.at("/source", f"required: Pipeline has multiple source components ({names})")
+        reasons = " ".join(f'Node "{node_id}": {reason}' for node_id, reason in list(self.unknown.items())[:3])
+        raise Unavailable(f"Pipeline does not have a source component that is available here. {reasons}".rstrip())
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """The nodes whose class is missing, so that their tools are not known, with the reasons."""
+        return {node_id: part.missing for node_id, part in self.components.items() if part.missing and part.node_class is Node}
+
+    def unavailable(self) -> list[dict[str, Any]]:
+        """The components that cannot run, as far as known, with the reasons."""
+        found = {part.id: part.missing for part in self.spec.components if part.missing}
+        for node_id, component in self.components.items():
+            reason = component.blocked or (component.failure and component.failure.message)
+            if reason:
+                found.setdefault(node_id, reason)
+        return [
+            {"nodeId": part.id, "provider": part.provider, "reason": found[part.id]}
+            for part in self.spec.components
+            if part.id in found
+        ]
+
     def now(self) -> float:
         """The time of the engine's clock."""
         return self._clock.now()
@@ -154,7 +191,7 @@ class Task:
         try:
             return self._spare.pop()  # atomic
         except IndexError:
-            return NodeObjects(self.plan, self.make_object)
+            return NodeObjects(self._plan, self.make_object)
 
     def give_spare(self, objects: NodeObjects) -> None:
         """Return node objects to the pool; no thread works on them. Objects that may hold data of the call are dropped."""
@@ -194,8 +231,10 @@ class Task:
         if node_id and node_id not in self.components:
             if node_id.strip() != node_id:
                 return self.route(node_id.strip(), tool)
-            if node_id != self.spec.source:
+            if node_id not in self.plans:
                 raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+        if node_id and node_id in self.unknown:
+            raise unavailable(node_id, self.unknown[node_id])
         where = f' on node "{node_id}"' if node_id else ""
         raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
 
@@ -208,7 +247,7 @@ class Task:
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """Every tool in chain order, or those of one node. Raises `NodeNotFound` without near matches."""
-        if node_id and node_id not in self.components and node_id != self.spec.source:
+        if node_id and node_id not in self.components and node_id not in self.plans:
             raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:

@@ -59,7 +59,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "literal_secret": ("warning", "A key or password that stands in the file; a `${NAME}` would keep it out."),
     "variable_in_project_id": ("error", "`project_id` must be literal."),
     # config
-    "profile_not_found": ("error", "`config.profile` names no profile of the node."),
+    "profile_not_found": (
+        "error",
+        "`config.profile` names no profile of the node. A warning where it may be one of RocketRide's node of that name.",
+    ),
     "beside_profile": ("warning", "A config key beside its profile section: it is not used."),
     "profile_not_selected": ("warning", "A profile section that `profile` does not select: it is not used."),
     "missing_file": ("error", "A setting names a file or folder that is not there."),
@@ -68,7 +71,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     # edges
     "from_not_found": ("error", "`from` names no component."),
     "unknown_lane": ("error", "No node has a lane of that name."),
-    "lane_not_offered": ("error", "The producing node does not send on that lane."),
+    "lane_not_offered": (
+        "error",
+        "The producing node does not send on that lane. A warning where RocketRide's node of that name does.",
+    ),
     "lane_not_accepted": ("error", "The consuming node does not accept that lane."),
     "duplicate_edge": ("warning", "The same edge twice: everything would arrive twice."),
     "class_type_not_served": ("error", "The controlled node does not serve that class type."),
@@ -79,7 +85,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "invoke_excess": ("warning", "A node has more nodes bound to it by control than it uses."),
     # the whole
     "no_source": ("error", "No component is a source."),
-    "multiple_sources": ("error", "Several sources, and `source` names none."),
+    "multiple_sources": ("warning", "Several sources, and `source` names none: each object names its own."),
     "source_not_found": ("error", "`source` names no component."),
     "not_a_source": ("error", "`source` names a node that is no source."),
     "other_source": ("information", "A source that this run does not start from."),
@@ -188,6 +194,17 @@ class Problems:
             self._found.append(problem)
         else:
             self.cut = True
+
+    def excuse(self, since: int, is_excusable: Callable[[Problem], bool]) -> list[Problem]:
+        """Make warnings of excusable errors that were added after the first `since` problems; return those errors."""
+        excused: list[Problem] = []
+        for place in range(since, len(self._found)):
+            problem = self._found[place]
+            if problem.severity == "error" and is_excusable(problem):
+                excused.append(problem)
+                self._found[place] = msgspec.structs.replace(problem, severity="warning")
+        self.errors -= len(excused)
+        return excused
 
     @property
     def full(self) -> bool:
