@@ -264,8 +264,8 @@ class Client:
     ) -> list[FileResult]:
         """Send files, and all files in folders, through a pipeline: `jobs` at a time, in pieces of 1 MiB.
 
-        Returns one result for each file, failures among them: see `FileResult.ok`. The MIME type is told by each file's
-        name, if not given. `source` is as for `send`. `progress` is called after each piece and each file.
+        Returns one result for each file, failures among them: see `FileResult.ok`. Without a MIME type, the name of each file
+        tells it. `source` is as for `send`. `progress` is called after each piece and each file.
         """
         self._connected()
         if isinstance(paths, str | os.PathLike):
@@ -361,7 +361,7 @@ class Client:
         return await self.request("cancel", {"requestId": request_id})
 
     async def shutdown(self) -> Body:
-        """Let the server finish what runs, within its drain limit, and end."""
+        """End the server, after its running calls have finished or its drain limit has passed."""
         return await self.request("shutdown")
 
     def events(self, *, size: int = CLIENT_DEFAULTS.events) -> EventStream:

@@ -116,7 +116,9 @@ class ClientSession:
         return partial(server_exited, process.returncode, process.stderr_tail, defect)
 
     async def close(self) -> None:
-        """Let the server finish what runs, within its drain limit, and end. Bounded, also when it is cancelled."""
+        """End the server, after its running calls have finished or its drain limit has passed. Bounded, also when it is
+        cancelled.
+        """
         if self.closing:
             return
         self.closing = True

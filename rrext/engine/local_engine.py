@@ -235,7 +235,7 @@ class LocalEngine(Engine):
             call.succeed(encoded)
 
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
-        """Run an operation other than those of tools and pipes, and return the body of its answer."""
+        """Run an operation that is neither a tool call nor an operation on a pipe, and return the body of its answer."""
         match operation:
             case operations.ListTools():
                 task = self._tasks.get(operation.token)

@@ -188,7 +188,7 @@ class Peer:
         self.end_within(0, why, GONE)
 
     def end_within(self, seconds: float, why: str, cause: Cause) -> None:
-        """Begin the end, or shorten the time of one that has begun. On the loop's thread."""
+        """Begin the end, or shorten an end that has begun. On the loop's thread."""
         begins = not self.grace.has_begun
         if not self.grace.shorten(seconds):
             return

@@ -194,7 +194,7 @@ class ServingProcess:
             self._stdio.lost("nobody reads stdout")
 
     def _end_within(self, seconds: float, why: str) -> None:
-        """Begin the end of the process and its peers, or shorten the time of one that has begun."""
+        """Begin the end of the process and its peers, or shorten an end that has begun."""
         begins = not self._grace.has_begun
         if not self._grace.shorten(seconds):
             return

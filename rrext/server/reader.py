@@ -277,7 +277,7 @@ class Reader:
         return True
 
     def _watch(self, reading: _ThreadReading) -> None:
-        """Take reading back from a thread whose tool stays too long; sleep without calls. On the loop, at every tick."""
+        """Take reading back from a thread with an overlong tool; sleep while no calls come. Runs on the loop, at every tick."""
         if self._reading is not reading:
             return
         if reading.calls != reading.seen:

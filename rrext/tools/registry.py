@@ -49,7 +49,7 @@ class ToolRegistry(Mapping[str, ToolSpec]):
 
 
 def collect_tools(cls: type) -> ToolRegistry:
-    """The tools of a class, those of its bases last: a list of tools begins with those that are the class's own.
+    """The tools of a class, inherited tools last: a list of tools begins with those that are the class's own.
 
     An override without decorator stays a tool, with the options of the overridden tool; `name = None` in the class body removes
     a tool. Raises `ToolDefinitionError` if two methods claim one name.

@@ -1,4 +1,4 @@
-"""Questions about a JSON Schema: what a reference means, which alternatives it has, which kinds of JSON value it may accept."""
+"""Questions about a JSON Schema: the target of a reference, the alternatives, the accepted kinds of JSON values."""
 
 from __future__ import annotations
 

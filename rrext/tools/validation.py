@@ -132,7 +132,7 @@ def _with_right_tag(branches: list[list[Any]]) -> list[list[Any]]:
 
 
 def _wrong_tag(branches: list[list[Any]]) -> Problem | None:
-    """One problem that lists all literals, if each alternative wants another literal at the same path."""
+    """One problem that lists all literals, if each alternative requires another literal at the same path."""
     choices = [error for branch in branches for error in branch if error.kind.name in _CHOICES]
     places = {tuple(error.instance_path) for error in choices}
     if len(places) != 1 or len(choices) != len(branches):

@@ -112,7 +112,7 @@ def _private(fd: int) -> int:
 
 
 def _moved(fd: int) -> int:
-    """A descriptor above the standard numbers, in place of one that may have one of them."""
+    """A duplicate of a descriptor above the standard numbers, which the original may have."""
     if fd >= PRIVATE:
         return fd
     number = _private(fd)

@@ -1,7 +1,7 @@
 """A byte channel over two file descriptors, on asyncio and on trio.
 
-One write or read costs one system call and no task switch when the descriptor is ready. The receiver is told of bytes by
-a plain call, so that an answer reaches the task that waits for it without a detour through a reading task.
+One write or read costs one system call and no task switch when the descriptor is ready. A plain call hands bytes to the
+receiver, so that an answer reaches the waiting task without a reading task in between.
 """
 
 from __future__ import annotations

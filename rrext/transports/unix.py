@@ -120,7 +120,7 @@ class UnixListener:
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
-    """Attributes that distinguish a file from others, also from one that reuses its number."""
+    """Attributes that distinguish a file from all others, also from a later file with the same inode number."""
     return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_mtime_ns
 
 

@@ -99,7 +99,7 @@ class ToolCalls:
     def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
         """Make the run of a call. The input of a plain tool is checked before the call waits.
 
-        With several owners the one that will run is not known yet, so no tool's timeout applies to the call.
+        With several owners, the tool that will run is not known yet, so no timeout of a tool applies to the call.
         """
         kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
         own_timeout = route.spec.timeout if is_only else None

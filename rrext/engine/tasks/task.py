@@ -246,7 +246,7 @@ class Task:
         return routes[0] if len(routes) == 1 else None
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
-        """Every tool in chain order, or those of one node. Raises `NodeNotFound` without near matches."""
+        """The routes of all tools in chain order, or of the tools of one node. Raises `NodeNotFound` without near matches."""
         if node_id and node_id not in self.components and node_id not in self.plans:
             raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
         for (owner, _), route in self._routes.items():
