@@ -53,23 +53,8 @@ class Reader:
     """Reads a descriptor for a session until the end of the input, then calls `on_end` on the loop."""
 
     __slots__ = (
-        "_fd",
-        "_file_batch",
-        "_framer",
-        "_last_reading",
-        "_lock",
-        "_loop",
-        "_most",
-        "_on_end",
-        "_on_left",
-        "_reading",
-        "_rest",
-        "_session",
-        "_share",
-        "_tick",
-        "_workers",
-        "ended",
-        "paused",
+        "_fd", "_file_batch", "_framer", "_last_reading", "_lock", "_loop", "_most", "_on_end", "_on_left", "_reading",
+        "_rest", "_session", "_share", "_tick", "_workers", "ended", "paused",
     )  # fmt: skip
 
     def __init__(

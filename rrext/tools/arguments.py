@@ -32,15 +32,9 @@ class InputPlan:
     """
 
     __slots__ = (
-        "_annotations_validator",
-        "_conversions",
-        "_exact",
-        "_exact_count",
-        "_input_parameter",
-        "_required",
-        "_validator",
+        "_annotations_validator", "_conversions", "_exact", "_exact_count", "_input_parameter", "_required", "_validator",
         "schema",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -27,18 +27,9 @@ class ThreadJob(Generic[T]):
     """
 
     __slots__ = (
-        "_host",
-        "_is_over",
-        "_lease",
-        "_own_place",
-        "_own_places",
-        "_place",
-        "_places",
-        "_thread",
-        "_unclaimed",
-        "_work",
+        "_host", "_is_over", "_lease", "_own_place", "_own_places", "_place", "_places", "_thread", "_unclaimed", "_work",
         "outcome",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,

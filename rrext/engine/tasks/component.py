@@ -39,29 +39,9 @@ class Component:
     """
 
     __slots__ = (
-        "_checked",
-        "_is_closed",
-        "_keeper",
-        "_leave",
-        "_makes_state",
-        "_setup",
-        "_thread",
-        "_thread_lock",
-        "_waiting",
-        "bindings",
-        "blocked",
-        "config",
-        "confined",
-        "directory",
-        "failure",
-        "id",
-        "missing",
-        "node_class",
-        "partial",
-        "ready",
-        "shared",
-        "thread_places",
-        "tool_description",
+        "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
+        "bindings", "blocked", "config", "confined", "directory", "failure", "id", "missing", "node_class", "partial", "ready",
+        "shared", "thread_places", "tool_description",
     )  # fmt: skip
 
     def __init__(
