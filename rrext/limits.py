@@ -282,6 +282,10 @@ MAX_STRICT_ENUM: Final = 1000
 """Values of all enumerations of a schema that strict function calling accepts."""
 MAX_STRICT_TEXT: Final = 120_000
 """Characters of all names and enumerated values of a schema that strict function calling accepts."""
+LONG_ENUM: Final = 250
+"""Texts of one enumeration from which on strict function calling bounds their length."""
+MAX_LONG_ENUM_TEXT: Final = 15_000
+"""Characters of all texts of such an enumeration."""
 MAX_SHOWN_DEFAULT: Final = 100
 """Characters of a default value that a description repeats."""
 MAX_LOOPED_ENTRIES: Final = 16

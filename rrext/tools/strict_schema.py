@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import (
+    LONG_ENUM,
+    MAX_LONG_ENUM_TEXT,
     MAX_SHOWN_DEFAULT,
     MAX_STRICT_DEPTH,
     MAX_STRICT_ENUM,
@@ -65,7 +67,7 @@ class _Conversion:
         found = self._bare(schema)
         text = schema.get("description")
         if isinstance(text, str) and text:
-            found = _described(found, text)
+            found = _described(found, text, found.get("description", ""))
         return found
 
     def _bare(self, schema: Schema) -> dict[str, Any]:
@@ -109,7 +111,8 @@ class _Conversion:
         default = schema.get("default") if isinstance(schema, Mapping) else None
         if default is not None:
             shown = msgspec.json.encode(default).decode()
-            found = _described(found, f"Default: {shown}." if len(shown) <= MAX_SHOWN_DEFAULT else "Null means its default.")
+            note = f"Default: {shown}." if len(shown) <= MAX_SHOWN_DEFAULT else "Null means its default."
+            found = _described(found, found.get("description", ""), note)
         return found if "null" in accepted_kinds(schema, self._root) else _nullable(found)
 
     def _items(self, schema: Schema) -> dict[str, Any]:
@@ -189,12 +192,11 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [inner, NULL], **outer}
 
 
-def _described(schema: dict[str, Any], text: str) -> dict[str, Any]:
-    """The schema with the text before its own description. A reference has no members beside it."""
-    if "$ref" in schema:
-        return {"anyOf": [schema], "description": text}
-    own = schema.get("description", "")
-    return {**schema, "description": f"{text} {own}" if own else text}
+def _described(schema: dict[str, Any], *texts: str) -> dict[str, Any]:
+    """The schema with texts as its description, one sentence after the other. A reference has no members beside it."""
+    *before, last = filter(None, texts)
+    text = " ".join([*(part if part[-1] in ".:!?)" else f"{part}." for part in before), last])
+    return {"anyOf": [schema], "description": text} if "$ref" in schema else {**schema, "description": text}
 
 
 def _check_size(schema: Schema) -> None:
@@ -207,6 +209,10 @@ def _check_size(schema: Schema) -> None:
     depth = max(depth for _, depth in parts)
     if depth > MAX_STRICT_DEPTH or count > MAX_STRICT_PROPERTIES or len(values) > MAX_STRICT_ENUM or text > MAX_STRICT_TEXT:
         raise NotStrict("too large")
+    for part, _ in parts:
+        texts = [value for value in part.get("enum", ()) if isinstance(value, str)]
+        if len(texts) > LONG_ENUM and sum(map(len, texts)) > MAX_LONG_ENUM_TEXT:
+            raise NotStrict("too large")
 
 
 def _parts(schema: Schema, depth: int) -> Iterator[tuple[Schema, int]]:

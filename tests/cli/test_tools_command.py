@@ -61,6 +61,8 @@ def test_words_for_an_exported_name_have_the_types_of_its_schema(tmp_path: Path,
     path = pipeline(tmp_path, component("w", "webhook"), *databases)
     done = here(capfd, "tool", path, "b__query", "sql=select $1 as n", "params=[7]", "limit=1", "--json")
     assert done.value["rows"] == [{"n": 7}]
+    given = '{"sql": "select 1 as n", "params": null, "limit": null, "explain": null, "row_mode": null}'
+    assert here(capfd, "tool", path, "a__query", given, "--json").value["rows"] == [{"n": 1}]
 
 
 def test_an_unknown_format_names_the_near_one(capfd: pytest.CaptureFixture[str]) -> None:

@@ -239,7 +239,7 @@ def test_a_strict_schema_shows_defaults_and_requires_nullable_properties() -> No
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "description": "What."},
-                    "limit": {"type": ["integer", "null"], "description": "Default: 10. How many."},
+                    "limit": {"type": ["integer", "null"], "description": "How many. Default: 10."},
                     "options": {
                         "anyOf": [{"type": "string", "description": "A JSON object, as text."}, {"type": "null"}],
                         "description": "How.",
@@ -262,6 +262,38 @@ def test_a_schema_without_strict_form_is_exported_as_not_strict() -> None:
     function = exported(spec_of(take), "openai-strict")["function"]
     assert function["strict"] is False
     assert function["parameters"]["properties"] == schema["properties"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [f"{n:060}" for n in range(260)]},
+        {"enum": list(range(1001))},
+        {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5001)}},
+        {"enum": ["x" * 120_001]},
+        {"$ref": "#/$defs/nobody"},
+    ],
+)
+def test_a_schema_beyond_the_limits_of_strict_calling_is_exported_as_not_strict(schema: dict[str, Any]) -> None:
+    @tool_function(input_schema={"type": "object", "properties": {"x": schema}})
+    def take(x: Any = None) -> None:
+        """Take."""
+
+    if "$ref" not in schema:
+        assert exported(spec_of(take), "openai-strict")["function"]["strict"] is False
+        return
+    described = {"name": "take", "description": "Take.", "inputSchema": {"type": "object", "properties": {"x": schema}}}
+    assert exporter("openai-strict")(ExportedTool("take", "n", described))["function"]["strict"] is False
+
+
+def test_deep_nesting_is_not_strict_and_ten_levels_are() -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        inner = {"type": "string"} if levels == 0 else nested(levels - 1)
+        return {"type": "object", "properties": {"x": inner}, "required": ["x"], "additionalProperties": False}
+
+    for levels, is_strict in ((8, True), (10, False)):
+        described = {"name": "take", "description": "", "inputSchema": nested(levels)}
+        assert exporter("openai-strict")(ExportedTool("take", "n", described))["function"]["strict"] is is_strict
 
 
 def test_an_author_s_schema_is_exported_without_keywords_that_vendors_refuse_at_the_root() -> None:

@@ -146,6 +146,9 @@ def _strict_problems(root: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{path}: additionalProperties is required to be false"
             if sorted(schema.get("required", ())) != sorted(schema.get("properties", {})):
                 yield f"{path}: required has to include every key in properties"
+        texts = [value for value in schema.get("enum", ()) if isinstance(value, str)]
+        if len(texts) > 250 and sum(map(len, texts)) > 15_000:
+            yield f"{path}: texts of a long enum"
         count += len(schema.get("properties", {}))
         values += len(schema.get("enum", ()))
         names = [*schema.get("properties", {}), *schema.get("$defs", {}), *schema.get("enum", ())]
