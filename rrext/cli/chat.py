@@ -15,8 +15,8 @@ import msgspec
 from rrext.cli.file_sender import failure_of
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.limits import MAX_CHAT_MESSAGES
-from rrext.cli.local import LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, add_wait_option
+from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
+from rrext.cli.options import add_partial_option, add_pipeline_options, add_source_option, add_wait_option
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -57,6 +57,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="a line {question, result} or {question, error} for each question")
     add_pipeline_options(parser)
     add_wait_option(parser)
+    add_partial_option(parser)
+    add_source_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -68,10 +70,15 @@ def run(args: argparse.Namespace) -> int:
     fd = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) if args.question is None else -1
 
     async def work(pipeline: LocalPipeline, results: Results) -> int:
-        if not pipeline.listens("questions"):
+        try:
+            listens = pipeline.plan.listens("questions")
+        except RrextError as error:
+            print_error(in_words_of_source(error))
+            return EXIT_USAGE
+        if not listens:
             print(f"rrext: {args.file}: nothing takes questions; `rrext show` draws what it takes", file=sys.stderr)
             return EXIT_USAGE
-        chat = Conversation(pipeline, results, keyboard, as_json=args.json)
+        chat = Conversation(pipeline, results, keyboard, source=args.source, as_json=args.json)
         if args.question is not None:
             await chat.ask(args.question)
         elif typed:
@@ -108,8 +115,11 @@ def _from_stdin(fd: int) -> Reads:
 class Conversation:
     """Questions and answers, each with those before it."""
 
-    def __init__(self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, as_json: bool) -> None:
+    def __init__(
+        self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, source: str | None, as_json: bool
+    ) -> None:
         self._pipeline = pipeline
+        self._source = source
         self._results = results
         self._keyboard = keyboard
         self._as_json = as_json
@@ -155,7 +165,9 @@ class Conversation:
         asked = {"type": "question", "questions": [{"text": question}], "history": self._messages}
         about = {"name": f"Question {self._count}"}
         try:
-            opened, _ = await self._pipeline.ask(Open(object=about, mime_type=QUESTION_TYPE), caller=caller)
+            opened, _ = await self._pipeline.ask(
+                Open(object=about, mime_type=QUESTION_TYPE, source=self._source), caller=caller
+            )
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             await self._pipeline.ask(Write(pipe_id=pipe_id), data=msgspec.json.encode(asked), caller=caller)
             closed, _ = await self._pipeline.ask(Close(pipe_id=pipe_id), caller=caller)

@@ -107,6 +107,12 @@ async def _done_within(seconds: float, work: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
+def in_words_of_source(error: RrextError) -> RrextError:
+    """The same error of a pipeline's plan, with the option of the command line in place of the argument."""
+    error.message = error.message.replace("/source", "--source", 1)
+    return error
+
+
 LocalWork: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
 """A `Work` that needs the pipeline in its own process."""
 

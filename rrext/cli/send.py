@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rrext.cli.file_sender import FileSender
-from rrext.cli.local import LocalPipeline
+from rrext.cli.local import LocalPipeline, in_words_of_source
 from rrext.cli.options import add_pipeline_options, add_source, add_source_option, add_wait_option, root_from, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
@@ -163,7 +163,7 @@ def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
     try:
         plan = pipeline.plan
     except RrextError as error:
-        raise InvalidArguments(error.message.replace("/source", "--source"), hint=error.hint) from None
+        raise InvalidArguments(in_words_of_source(error).message, hint=error.hint) from None
     source, begins = plan.source, plan.source_class
     try:
         lane = None if args.mime is None else choose_lane(args.mime, plan.listens)

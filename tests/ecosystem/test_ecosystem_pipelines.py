@@ -73,6 +73,18 @@ def test_a_question_in_a_file_goes_to_the_source_that_is_named(tmp_path: Path) -
     assert json.loads(done.stdout)["result"]["asked"][0]["questions"][0]["text"] == "Who wrote it?"
 
 
+def test_a_chat_names_its_source_too() -> None:
+    done = rrext("chat", "--partial", "--source", "chat_1", LIBRARY, "Who wrote it?")
+    assert done.returncode == 0
+    assert "Who wrote it?" in done.stdout
+    done = rrext("chat", "--partial", LIBRARY, "Who wrote it?")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--source: required: Pipeline has multiple source components (dropper_1, chat_1)" in done.stderr
+    done = rrext("chat", "--partial", ASSISTANT, "Where to?")
+    assert done.returncode == 1
+    assert 'Node "agent_crewai_1" is not available here: There is no node "agent_crewai"' in done.stderr
+
+
 @pytest.mark.promise("sources:several:named")
 async def test_a_server_of_both_takes_questions_and_refuses_files_that_nobody_could_store() -> None:
     async with spawn(LIBRARY, ASSISTANT) as client:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rrext.cli.local import LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, add_wait_option, let_words_follow_options, whole_number
+from rrext.cli.options import add_partial_option, add_pipeline_options, add_wait_option, let_words_follow_options, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -72,6 +72,7 @@ def add_parser(commands: Any) -> None:
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
     add_pipeline_options(parser)
     add_wait_option(parser)
+    add_partial_option(parser)
     parser.set_defaults(run=run)
     let_words_follow_options(parser, "sql")
 
