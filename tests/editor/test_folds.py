@@ -1,4 +1,4 @@
-"""What can be folded: brackets, comments and regions, in the form that each kind of editor can use."""
+"""What can be folded: brackets and comments, in the form that each kind of editor can use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TEXT = """// What it is for,
 // in two lines.
 {
   "components": [ // one line
-    // #region Sources
+    // Sources
     {
       "id": "w", "provider": "webhook",
       "config": {
       } },
-    // #endregion
+    // the end
     { "id": "x", "provider": "response_text",
       "input": [{
         "lane": "text",
@@ -56,12 +56,6 @@ def test_comments_in_lines_that_follow_each_other_are_one() -> None:
 def test_a_comment_behind_a_value_is_about_its_line_alone() -> None:
     text = '{ // a\n// b\n// c\n"x": 1 // d\n// e\n}'
     assert lines(folds_of(look(text)), "comment") == [(1, 2)]
-
-
-def test_regions_fold_from_mark_to_mark() -> None:
-    text = "// #region A\n//#region\n{}\n//   #endregion\n// #endregion\n// #endregion\n// #region B\n"
-    found = [fold for fold in folds_of(look(text)) if fold.kind == "region"]
-    assert [(fold.lines, fold.label) for fold in found] == [((0, 4), "A"), ((1, 3), "")]
 
 
 def test_a_folded_component_says_which_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Folds: brackets over several lines, comments, and marked regions."""
+"""Folds: brackets and comments over several lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
 
-FoldKind: TypeAlias = Literal["brackets", "comment", "region"]
+FoldKind: TypeAlias = Literal["brackets", "comment"]
 
 _QUOTED_OR_COMMENT: Final = re.compile(
     r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
     r"|'(?:[^'\\\r\n]++|\\[^\r\n])*+'?"
     rf"|({tokens.COMMENTS.pattern}|/\*(?s:.*+))"  # an unterminated one extends to the end
 )
-_MARK: Final = re.compile(r"//\s*#(end)?region\b[ \t]*")
 _BETWEEN: Final = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*")
 
 
@@ -115,24 +114,18 @@ def _label(node_id: str, provider: str) -> str:
 
 def _comments(analysis: Analysis) -> Iterator[Fold]:
     text = analysis.text
-    spans = list(comments_of(text))
-    yield from _regions(analysis, spans)
-    for start, end in _joined(analysis, spans):
+    for start, end in _joined(analysis, comments_of(text)):
         first, last = _line(analysis, start), _line(analysis, end)
         if first < last:
             yield Fold("comment", (start, end), (first, last), readable(text[start:end].splitlines()[0], 60))
 
 
 def _joined(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Span]:
-    """The spans of comments; adjacent line comments form one. Region marks stay separate."""
+    """The spans of comments; adjacent line comments form one."""
     text = analysis.text
     run: Span | None = None
     for start, end in spans:
-        if _MARK.match(text, start):
-            if run is not None:
-                yield run
-            run = None
-        elif run is not None and _BETWEEN.fullmatch(text, run[1], start) and not _before(analysis, run[0]).strip():
+        if run is not None and _BETWEEN.fullmatch(text, run[1], start) and not _before(analysis, run[0]).strip():
             run = (run[0], end)
         else:
             if run is not None:
@@ -140,24 +133,6 @@ def _joined(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Span]:
             run = (start, end)
     if run is not None:
         yield run
-
-
-def _regions(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Fold]:
-    """The folds between `// #region` and its `// #endregion`."""
-    text = analysis.text
-    opened: list[Span] = []
-    for start, end in spans:
-        mark = _MARK.match(text, start, end)
-        if mark is None:
-            continue
-        if mark[1] is None:
-            opened.append((start, end))
-        elif opened:
-            begin = opened.pop()
-            label = _MARK.sub("", text[slice(*begin)])
-            lines = _line(analysis, begin[0]), _line(analysis, end)
-            if lines[0] < lines[1]:
-                yield Fold("region", (begin[1], end), lines, readable(label, 60))
 
 
 def _before(analysis: Analysis, offset: int) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
     "brackets": None,
     "comment": types.FoldingRangeKind.Comment,
-    "region": types.FoldingRangeKind.Region,
 }
 
 
