@@ -77,7 +77,8 @@ def _anthropic(tool: ExportedTool) -> dict[str, Any]:
 
 def _mcp(tool: ExportedTool) -> dict[str, Any]:
     described, hints = tool.described, tool.described.get("annotations", {})
-    found: dict[str, Any] = {"name": tool.name, "title": hints.get("title") or _title(tool)}
+    given = hints.get("title")
+    found: dict[str, Any] = {"name": tool.name, "title": given if isinstance(given, str) and given else _title(tool)}
     if described["description"]:
         found["description"] = described["description"]
     found["inputSchema"] = described["inputSchema"]
@@ -130,7 +131,8 @@ def _under_result(schema: Schema) -> Schema:
 
 
 def _closed_root(schema: Schema) -> dict[str, Any]:
-    return {"properties": {}, **{key: value for key, value in schema.items() if key not in _AT_ROOT}}
+    found = {key: value for key, value in schema.items() if key not in _AT_ROOT}
+    return found if "properties" in found else {**found, "properties": {}}
 
 
 def _with_items(schema: Schema) -> Any:

@@ -316,7 +316,7 @@ def test_an_author_s_schema_is_exported_without_keywords_that_vendors_refuse_at_
 
 def test_mcp_entries_have_a_title_known_annotations_and_an_output_schema_of_an_object() -> None:
     @tool_function(
-        annotations={"readOnlyHint": True, "cost": 3},
+        annotations={"readOnlyHint": True, "cost": 3, "title": 4},
         output_schema={"type": "array", "items": {"$ref": "#/$defs/row"}, "$defs": {"row": {"type": "integer"}}},
     )
     def list_rows() -> list[int]:
