@@ -66,19 +66,22 @@ def run(args: argparse.Namespace) -> int:
     """Ask until the questions end; returns the exit code."""
     keyboard = Keyboard()
     typed = args.question is None and why_no_prompt("") is None
-    # Questions come through a descriptor that no child of a tool has; 0 becomes the null device.
-    fd = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) if args.question is None else -1
+    try:  # questions come through a descriptor that no child of a tool has; 0 becomes the null device
+        fd = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) if args.question is None else -1
+    except OSError as error:
+        print(f"rrext: stdin: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
 
     async def work(pipeline: LocalPipeline, results: Results) -> int:
         try:
-            listens = pipeline.plan.listens("questions")
+            plan = pipeline.task.plan_from(_source(pipeline, args.source))
         except RrextError as error:
             print_error(in_words_of_source(error))
             return EXIT_USAGE
-        if not listens:
+        if not plan.listens("questions"):
             print(f"rrext: {args.file}: nothing takes questions; `rrext show` draws what it takes", file=sys.stderr)
             return EXIT_USAGE
-        chat = Conversation(pipeline, results, keyboard, source=args.source, as_json=args.json)
+        chat = Conversation(pipeline, results, keyboard, source=plan.source, as_json=args.json)
         if args.question is not None:
             await chat.ask(args.question)
         elif typed:
@@ -89,6 +92,12 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_FAILED if chat.failed else EXIT_DONE
 
     return run_locally(args, work, absorbs=keyboard.absorbs)
+
+
+def _source(pipeline: LocalPipeline, given: str | None) -> str | None:
+    """The source of the questions: the given one, or the only one of several that is for chats."""
+    chats = [source for source, plan in pipeline.task.plans.items() if "chat" in plan.source_class.accepts]
+    return chats[0] if not given and len(chats) == 1 else given
 
 
 def _from_prompt(keyboard: Keyboard, results: Results) -> Reads:
@@ -115,9 +124,7 @@ def _from_stdin(fd: int) -> Reads:
 class Conversation:
     """Questions and answers, each with those before it."""
 
-    def __init__(
-        self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, source: str | None, as_json: bool
-    ) -> None:
+    def __init__(self, pipeline: LocalPipeline, results: Results, keyboard: Keyboard, *, source: str, as_json: bool) -> None:
         self._pipeline = pipeline
         self._source = source
         self._results = results

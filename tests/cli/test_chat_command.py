@@ -92,6 +92,20 @@ def test_a_pipeline_that_takes_no_questions_is_told_so(capfd: pytest.CaptureFixt
     assert (done.code, "nothing takes questions" in done.err) == (2, True)
 
 
+def test_of_several_sources_the_one_for_chats_takes_the_questions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    parts = json.loads((EXAMPLES / "echo.pipe").read_text())["components"]
+    model = component("m", "llm_scripted", "questions:chat_1", default="It is {question}.")
+    answers = component("a", "response_answers", "answers:m")
+    document = {"components": [*parts, component("chat_1", "chat"), model, answers]}
+    (tmp_path / "both.pipe").write_text(json.dumps(document))
+    both = str(tmp_path / "both.pipe")
+    done = here(capfd, "chat", both, "so")
+    assert (done.code, done.out) == (0, b"It is so.\n"), done
+    assert here(capfd, "chat", both, "so", "--source", "chat_1").code == 0
+    done = here(capfd, "chat", both, "so", "--source", "chat_2")
+    assert (done.code, 'Did you mean "chat_1"?' in done.err) == (2, True)
+
+
 def test_the_prompt_answers_keeps_its_history_and_ends_with_ctrl_d(memory: str, tmp_path: Path) -> None:
     with at_prompt(memory, tmp_path) as terminal:
         terminal.type("first question\r")
