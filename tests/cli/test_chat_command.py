@@ -93,10 +93,11 @@ def test_a_pipeline_that_takes_no_questions_is_told_so(capfd: pytest.CaptureFixt
 
 
 def test_of_several_sources_the_one_for_chats_takes_the_questions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    parts = json.loads((EXAMPLES / "echo.pipe").read_text())["components"]
     model = component("m", "llm_scripted", "questions:chat_1", default="It is {question}.")
     answers = component("a", "response_answers", "answers:m")
-    document = {"components": [*parts, component("chat_1", "chat"), model, answers]}
+    pipeline(tmp_path, component("chat_1", "chat"), model, answers, component("d", "dropper"), name="both.pipe")
+    document = json.loads((tmp_path / "both.pipe").read_text())
+    del document["source"]
     (tmp_path / "both.pipe").write_text(json.dumps(document))
     both = str(tmp_path / "both.pipe")
     done = here(capfd, "chat", both, "so")

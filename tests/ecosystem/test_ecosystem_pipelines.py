@@ -77,9 +77,10 @@ def test_a_chat_names_its_source_too() -> None:
     done = rrext("chat", "--partial", "--source", "chat_1", LIBRARY, "Who wrote it?")
     assert done.returncode == 0
     assert "Who wrote it?" in done.stdout
-    done = rrext("chat", "--partial", LIBRARY, "Who wrote it?")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--source: required: Pipeline has multiple source components (dropper_1, chat_1)" in done.stderr
+    assert rrext("chat", "--partial", LIBRARY, "Who wrote it?").stdout == done.stdout  # the only source for chats
+    wrong = rrext("chat", "--partial", "--source", "chat_2", LIBRARY, "Who wrote it?")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert 'Did you mean "chat_1"?' in wrong.stderr
     done = rrext("chat", "--partial", ASSISTANT, "Where to?")
     assert done.returncode == 1
     assert 'Node "agent_crewai_1" is not available here: There is no node "agent_crewai"' in done.stderr
