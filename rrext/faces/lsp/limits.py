@@ -14,6 +14,14 @@ MAX_TITLE: Final = 200
 """Characters of a title, which may quote the file."""
 MAX_OFFER_WIDTH: Final = 200
 """Columns of a text in the list of offers."""
+WORKSPACE_DELAY: Final = 0.2
+"""Seconds after the introduction until files of the workspace are looked for."""
+MAX_WORKSPACE_FILES: Final = 500
+"""Pipeline files of a workspace that are checked without being open."""
+MAX_SCANNED_ENTRIES: Final = 20_000
+"""Entries of folders that are looked at to find them; a home folder has millions."""
+MAX_WORKSPACE_FILE: Final = 1024 * KIB
+"""Bytes of such a file; a larger one is checked when it is opened."""
 MAX_INDENT: Final = 16
 """Spaces of one level of a formatted document."""
 MAX_FOLDS: Final = 5000

@@ -56,6 +56,14 @@ class PipeServer(LanguageServer):
         self._closers: list[Callable[[], Awaitable[None]]] = [self.documents.aclose]
         self.on_client_process: Callable[[int], object] = lambda _: None
         """Receives the id of the client's process, with which the server ends."""
+        self.on_initialized: list[Callable[[], object]] = []
+        """Listeners for the moment from which the server may send requests."""
+        self.on_files_changed: list[Callable[[Any], object]] = []
+        """Listeners that receive the raw parameters of `workspace/didChangeWatchedFiles`."""
+        self.on_settings_changed: list[Callable[[], object]] = []
+        """Listeners for new settings of all analyses."""
+        self.on_document_opened: list[Callable[[str], object]] = []
+        """Listeners that receive the URI of each opened document."""
         self.on_document_closed: list[Callable[[str], object]] = []
         """Listeners that receive the URI of each closed document."""
         self.on_trust_withdrawn: list[Callable[[], object]] = []
@@ -71,7 +79,7 @@ class PipeServer(LanguageServer):
                 types.TEXT_DOCUMENT_DID_CLOSE: self._on_close,
                 types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._on_settings,
                 types.TEXT_DOCUMENT_DID_SAVE: self._on_files,
-                types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._on_files,
+                types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._on_watched_files,
             }
         )
         self.feature(types.TEXT_DOCUMENT_DID_SAVE)(lambda _: None)  # so that the capabilities name it
@@ -91,7 +99,7 @@ class PipeServer(LanguageServer):
         self.analysis_settings, complaints = analysis_settings_for(self.options, self._own_nodes)
         self._complaints += complaints
         if self.publisher.introduce(self.client_capabilities):
-            asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="rrext")
+            asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=True, identifier="rrext")
             self.answer(types.TEXT_DOCUMENT_DIAGNOSTIC, self._on_pull, asked)  # so that the capabilities name it
             self.protocol.raw[types.TEXT_DOCUMENT_DIAGNOSTIC] = self._on_pull
 
@@ -100,6 +108,8 @@ class PipeServer(LanguageServer):
             self.tell(complaint, types.MessageType.Warning)
         self._complaints = []
         self._watch_own_nodes()
+        for listener in self.on_initialized:
+            listener()
 
     # own nodes
 
@@ -117,6 +127,11 @@ class PipeServer(LanguageServer):
         wanted = types.RegistrationParams([types.Registration("own nodes", method, options)])
         self.protocol.send_request(types.CLIENT_REGISTER_CAPABILITY, wanted)
 
+    def _on_watched_files(self, params: Any) -> None:
+        self._on_files(params)
+        for listener in self.on_files_changed:
+            listener(params)
+
     def _on_files(self, _: Any) -> None:
         """Files were saved or changed: look whether own nodes are among them, whatever the client calls the files."""
         if self.options.trusted and self._own_nodes.targets and self._loading is None:
@@ -133,7 +148,7 @@ class PipeServer(LanguageServer):
                 if complaints or not self.options.trusted:
                     break
                 self.analysis_settings = settings
-                self.documents.refresh()
+                self._refresh()
         finally:
             self._loading = None
 
@@ -147,9 +162,15 @@ class PipeServer(LanguageServer):
         if options != self.options:
             self.options = options
             self.analysis_settings, _ = analysis_settings_for(options, self._own_nodes)
-            self.documents.refresh()
+            self._refresh()
             for listener in self.on_trust_withdrawn:
                 listener()
+
+    def _refresh(self) -> None:
+        """Analyse everything again, because the settings of the analysis changed."""
+        self.documents.refresh()
+        for listener in self.on_settings_changed:
+            listener()
 
     def surroundings(self) -> AnalysisSettings:
         """The settings of all analyses."""
@@ -185,6 +206,8 @@ class PipeServer(LanguageServer):
 
     def _on_open(self, params: Any) -> None:
         item = read(params, Opened).text_document
+        for listener in self.on_document_opened:
+            listener(item.uri)
         self.documents.open(item.uri, item.version, item.text)
 
     def _on_change(self, params: Any) -> None:

@@ -356,8 +356,8 @@ async def test_a_notification_that_fails_is_logged_and_not_shown(editor: Editor,
     def fail(_: Any) -> None:
         raise ZeroDivisionError
 
-    editor.server.feature("workspace/didChangeWatchedFiles")(fail)
-    editor.notify("workspace/didChangeWatchedFiles", {"changes": []})
+    editor.server.feature("workspace/didCreateFiles")(fail)
+    editor.notify("workspace/didCreateFiles", {"files": []})
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
     assert not [message for message in editor.messages if message.get("method") == "window/showMessage"]
     await assert_works(editor)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from rrext.faces.lsp.features import actions, completion, folds, formatting, hover, links, navigation, running, symbols
+from rrext.faces.lsp.features import (
+    actions,
+    completion,
+    folds,
+    formatting,
+    hover,
+    links,
+    navigation,
+    running,
+    symbols,
+    workspace,
+)
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.server import PipeServer
 
@@ -10,6 +21,6 @@ from rrext.faces.lsp.server import PipeServer
 def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
     """A server with all features. `given` are the options of the command line."""
     server = PipeServer(given)
-    for feature in (completion, hover, navigation, symbols, folds, formatting, links, running, actions):
+    for feature in (completion, hover, navigation, symbols, folds, formatting, links, workspace, running, actions):
         feature.register(server)
     return server

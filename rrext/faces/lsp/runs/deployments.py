@@ -142,16 +142,17 @@ class _Deployment:
 
 def name_of(uri: str) -> str:
     """The name of a document's pipeline: the stem of its file, as on the command line."""
-    return os.path.splitext(os.path.basename(_path(uri) or uri))[0]
+    return os.path.splitext(os.path.basename(path_of(uri) or uri))[0]
 
 
 def folder_of(uri: str) -> str | None:
     """The folder of a document's file, the base of relative paths in its settings; None for a document without a file."""
-    path = _path(uri)
+    path = path_of(uri)
     return None if path is None else os.path.dirname(path)
 
 
-def _path(uri: str) -> str | None:
+def path_of(uri: str) -> str | None:
+    """The path of a document's file; None for a document without a file."""
     if not uri.startswith("file:"):
         return None
     try:
