@@ -60,14 +60,14 @@ def actions_at(bench: Desk, words: str, **context: Any) -> list[types.CodeAction
     """What is offered with the cursor on some words of the document."""
     document = bench.editor.server.documents.get(bench.uri)
     text = document.state.text
-    assert document.last is not None
+    assert document.state.analysis is not None
     start = text.content.index(words)
     place = types.Position(*text.position(start))
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(bench.uri), types.Range(place, place), types.CodeActionContext([], **context)
     )
     (source,) = bench.editor.server.action_sources
-    return list(source(params, text, (start, start), document.last))
+    return list(source(params, text, (start, start), document.state.analysis))
 
 
 async def test_tools_of_the_node_at_the_cursor_are_offered(bench: Desk) -> None:
