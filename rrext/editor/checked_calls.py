@@ -13,6 +13,7 @@ from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
 from rrext.editor.known_nodes import input_schema
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
+from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
@@ -69,13 +70,23 @@ def tool_owners(analysis: Analysis) -> list[ComponentDraft]:
 
 
 def source_takes(analysis: Analysis) -> frozenset[str] | None:
-    """The kinds of input (`send`, `chat`) that the pipeline's source accepts; None if the source is unknown."""
-    source = analysis.by_id.get(analysis.loaded.outline.source)
-    if source is None or source.node is None:
-        return None
-    if source.node.accepts:
-        return frozenset(source.node.accepts)
-    lanes = source.node.lanes.get("_source", ())
+    """The kinds of input (`send`, `chat`) that the pipeline's sources accept; None if one of them is unknown."""
+    sources = [analysis.by_id[name].node for name in analysis.loaded.outline.sources]
+    known = [_takes(node) for node in sources if node is not None]
+    return frozenset[str]().union(*known) if known and len(known) == len(sources) else None
+
+
+def source_of(analysis: Analysis, kind: str) -> ComponentDraft | None:
+    """The source that accepts a kind of input; None if no source does, or several do."""
+    sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
+    found = [source for source in sources if source.node is not None and kind in _takes(source.node)]
+    return found[0] if len(found) == 1 else None
+
+
+def _takes(node: type[Node]) -> frozenset[str]:
+    if node.accepts:
+        return frozenset(node.accepts)
+    lanes = node.lanes.get("_source", ())
     return frozenset(("send", "chat") if "questions" in lanes else ("send",) if lanes else ())
 
 
@@ -115,8 +126,8 @@ class _Check:
         if self._takes is None or call.kind in self._takes:
             return True
         what = " and ".join({"send": "files", "chat": "questions"}[kind] for kind in sorted(self._takes)) or "no data"
-        source = self._analysis.loaded.outline.source
-        return self._refuse("invalid_call", f"This pipeline begins at {shown(source)}, which takes {what}.", call.span)
+        sources = " and ".join(map(shown, self._analysis.loaded.outline.sources[:MAX_LISTED_IDS]))
+        return self._refuse("invalid_call", f"This pipeline begins at {sources}, which takes {what}.", call.span)
 
     def _fits_tool(self, call: WrittenCall, node: str) -> bool:
         if node and node not in self._analysis.by_id:

@@ -95,7 +95,7 @@ def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS)
     if count > limits.max_nodes:
         raise ResultTooLarge(f"{count} nodes are more than a picture can show: {limits.max_nodes} (max_nodes)")
     remarks = _Remarks(loaded)
-    nodes = [_node(draft, index, loaded.outline.source, written, remarks) for draft in drafts]
+    nodes = [_node(draft, index, loaded.outline.sources, written, remarks) for draft in drafts]
     nodes += [PictureNode(name, role="missing") for name in lost.values()]
     edges = _edges(drafts, index, written, remarks)
     if len(edges) > limits.max_edges:
@@ -170,9 +170,11 @@ def _remark(problem: Problem, loaded: LoadedPipeline) -> Remark:
     return Remark(problem.severity, problem.code, problem.message, place)
 
 
-def _node(draft: ComponentDraft, index: dict[str, int], source: str, written: _Written, remarks: _Remarks) -> PictureNode:
+def _node(
+    draft: ComponentDraft, index: dict[str, int], sources: Sequence[str], written: _Written, remarks: _Remarks
+) -> PictureNode:
     role: Role = "response" if is_response(draft) else "step"
-    if draft.id and draft.id == source and index[draft.id] == draft.index:
+    if draft.id in sources and index[draft.id] == draft.index:
         role = "source"
     place = draft.index
     return PictureNode(

@@ -66,6 +66,16 @@ def test_a_source_is_offered_what_it_takes(source: str, actions: list[str]) -> N
     assert sorted(found) == sorted(actions)
 
 
+def test_of_several_sources_each_is_offered_what_only_it_takes() -> None:
+    two = json.dumps({"components": [{"id": "in", "provider": "webhook"}, {"id": "ask", "provider": "chat"}]})
+    assert offered(look(two))[1:] == [('"in"', "Send file…", "send_file"), ('"ask"', "Chat…", "chat")]
+    assert all(problem.severity == "warning" for problem in look(two).problems)
+    (line,) = [lens for lens in lenses_of(look(f"// rrext chat Who?\n{two}")) if lens.call is not None]
+    assert line.arguments == {"question": "Who?"}
+    three = two.replace("]", ', {"id": "drop", "provider": "dropper"}]')
+    assert offered(look(three))[1:] == [('"ask"', "Chat…", "chat")]
+
+
 def test_a_call_line_is_offered_with_its_arguments() -> None:
     (lens,) = [
         lens for lens in lenses_of(look(pipeline() + '// rrext tool read_file {"path": "a"}')) if lens.title == "Run read_file"

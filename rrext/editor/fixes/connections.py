@@ -75,9 +75,9 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def _members(context: FixContext) -> list[ComponentDraft]:
-    """The reachable components: the source and its chain."""
+    """The reachable components: the sources and their chains."""
     outline = context.analysis.loaded.outline
-    ids = {outline.source, *outline.chain}
+    ids = {*outline.sources, *outline.chain}
     return [draft for draft in context.analysis.drafts if draft.id in ids and is_first(context, draft)]
 
 

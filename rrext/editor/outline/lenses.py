@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import CallLine, source_takes
+from rrext.editor.checked_calls import CallLine, source_of
 from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
 from rrext.pipefile.shape import ComponentDraft
@@ -41,10 +41,9 @@ def lenses_of(analysis: Analysis) -> list[Lens]:
     for draft in analysis.drafts:
         if draft.node is not None and draft.node.tools:
             found.append(Lens(_at(analysis, draft), "run_tool", "Run tool…", {"node": draft.id}))
-    source, takes = analysis.by_id.get(analysis.loaded.outline.source), source_takes(analysis) or ()
-    if source is not None and "send" in takes:
+    if (source := source_of(analysis, "send")) is not None:
         found.append(Lens(_at(analysis, source), "send_file", "Send file…"))
-    if source is not None and "chat" in takes:
+    if (source := source_of(analysis, "chat")) is not None:
         found.append(Lens(_at(analysis, source), "chat", "Chat…"))
     found += [_of_call(call) for call in analysis.calls.lines if call.sound]
     return sorted(found, key=lambda lens: lens.span)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from faces.lsp.running import Desk, desk
 
+from rrext.pipefile.text.source import read
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -131,3 +133,18 @@ async def test_relative_settings_are_confined_to_a_root_that_is_given(tmp_path: 
     async with desk(tmp_path, json.dumps(text), root=str(tmp_path / "inside")) as bench:
         answer = await bench.run("list_directory")
         assert not answer["ok"]
+
+
+async def test_files_and_questions_find_their_sources_in_a_pipeline_of_both(tmp_path: Path) -> None:
+    """The usual shape of RocketRide's pipelines: ingest and chat in one file, and `source` names neither."""
+    whole = read((EXAMPLES / "chat.pipe").read_text()).value
+    whole.pop("source", None)
+    whole["components"] += [
+        {"id": "in_1", "provider": "webhook", "config": {"mode": "Source"}},
+        {"id": "out_1", "provider": "response_text", "input": [{"lane": "text", "from": "in_1"}]},
+    ]
+    async with desk(tmp_path, json.dumps(whole)) as bench:
+        answer = await bench.ask("rrext.chat", {"question": "When do you open?"})
+        assert answer["result"]["answers"] == ["The library is open from nine to five."]
+        answer = await bench.ask("rrext.sendFile", {"text": "hello"})
+        assert answer["result"]["text"] == ["hello\n\n"]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.editor.checked_calls import source_of
 from rrext.errors import ResultTooLarge, RrextError
 from rrext.faces.lsp.limits import MAX_CHUNK
 from rrext.faces.lsp.runs.deployments import Ready
@@ -65,14 +66,20 @@ def _is_generator(ready: Ready, node: str, tool: str) -> bool:
     return owner is not None and owner.tools[tool].kind in GENERATORS
 
 
+def _source(ready: Ready, kind: str) -> str | None:
+    """The source that takes a kind of input, if only one does."""
+    source = source_of(ready.analysis, kind)
+    return None if source is None else source.id
+
+
 async def ask_question(ready: Ready, question: str | dict[str, Any]) -> Any:
     """The result body of a question."""
-    return await ready.client.chat(question=question, token=ready.token)
+    return await ready.client.chat(question=question, token=ready.token, source=_source(ready, "chat"))
 
 
 async def send_text(ready: Ready, text: str, mime_type: str | None) -> Any:
     """The result body of a text."""
-    return await ready.client.send(text, token=ready.token, mimetype=mime_type)
+    return await ready.client.send(text, token=ready.token, source=_source(ready, "send"), mimetype=mime_type)
 
 
 async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, progress: WorkProgress) -> Any:
@@ -86,7 +93,8 @@ async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, 
         share = state.bytes_done / state.bytes_total if state.bytes_total else state.files_done / max(state.files_total, 1)
         progress.report(f"{state.files_done}/{state.files_total} files, {os.path.basename(state.path)}", share)
 
-    results = await ready.client.send_files(found, token=ready.token, mimetype=mime_type, progress=report)
+    source = _source(ready, "send")
+    results = await ready.client.send_files(found, token=ready.token, source=source, mimetype=mime_type, progress=report)
     if len(results) == 1 and results[0].path == found[0]:
         if results[0].error is not None:
             raise _failure(results[0])

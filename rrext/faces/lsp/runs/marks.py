@@ -9,7 +9,7 @@ import msgspec
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import tool_owners
+from rrext.editor.checked_calls import source_of, tool_owners
 from rrext.editor.outline.lenses import call_arguments
 from rrext.editor.text import Text
 from rrext.errors import RrextError
@@ -93,7 +93,8 @@ def _node_of(analysis: Analysis, work: Work, named: Any) -> str:
     if isinstance(named, str) and named in analysis.by_id:
         return named
     if work.node or work.kind != "tool":
-        return work.node or analysis.loaded.outline.source
+        source = source_of(analysis, work.kind)
+        return work.node or (analysis.loaded.outline.source if source is None else source.id)
     owners = tool_owners(analysis)
     return next((draft.id for draft in owners if draft.node is not None and work.tool in draft.node.tools), "")
 
