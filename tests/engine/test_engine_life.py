@@ -494,3 +494,47 @@ async def test_a_deadline_of_a_slow_operation_is_kept() -> None:
         assert (await asked.error()).code == "tool_timeout"
         lot.let_go()
         assert await w.tools() == ["work"]
+
+
+async def test_who_is_not_trusted_does_not_read_why_a_tool_cannot_be_described() -> None:
+    def no_schema(node: Node) -> dict[str, Any]:
+        raise ValueError("postgres://user:secret@host")
+
+    def end(node: Node) -> str:
+        raise SystemExit("secret")
+
+    class Undescribed(Node):
+        provider = "undescribed"
+
+        @tool_function(input_schema=no_schema)
+        def one(self, word: str = "") -> None: ...
+
+        @tool_function(description=end)
+        def two(self) -> None: ...
+
+    async with world(Undescribed, Adder) as w:
+        for trusted in (True, False):
+            listed = await w.ask(ListTools(), caller=Caller("c", trusted=trusted)).answer()
+            assert [found["name"] for found in listed["tools"]] == ["add", "add_async"]
+            assert [(found["nodeId"], found["name"]) for found in listed["undescribed"]] == [
+                ("undescribed", "one"),
+                ("undescribed", "two"),
+            ]
+            assert [("secret" in found["message"]) for found in listed["undescribed"]] == [trusted, trusted]
+
+
+async def test_the_reason_why_a_tool_cannot_be_described_has_no_value_of_a_variable() -> None:
+    def no_schema(node: Node) -> dict[str, Any]:
+        raise ValueError("the key is tr0ub4dor-three")
+
+    class Undescribed(Node):
+        provider = "undescribed"
+
+        @tool_function(input_schema=no_schema)
+        def one(self, word: str = "") -> None: ...
+
+    async with world(Undescribed) as w:
+        w.engine.host.redactor.learn("ROCKETRIDE_KEY", "tr0ub4dor-three")
+        listed = await w.ask(ListTools()).answer()
+        assert "tr0ub4dor" not in listed["undescribed"][0]["message"]
+        assert "${ROCKETRIDE_KEY}" in listed["undescribed"][0]["message"]

@@ -91,7 +91,8 @@ class ToolList:
                         found.append(self._described(call, route, lease, shape))
                     except RrextError as error:
                         named = {"nodeId": route.component.id, "name": route.spec.name}
-                        undescribed.append({**named, "code": error.code, "message": error.message})
+                        message = self._host.redactor.text(error.message)
+                        undescribed.append({**named, "code": error.code, "message": message})
         finally:
             lease.drop()
         return {"tools": found, **({"undescribed": undescribed} if undescribed else {})}
@@ -111,7 +112,9 @@ class ToolList:
             failures.log.warning(
                 "%s %s cannot be described: %s", call.name, route.label, error.message, exc_info=error.__cause__
             )
-            raise
+            if call.caller.trusted:
+                raise
+            raise ToolDefinitionError(f'Tool "{name}" of node "{component.id}" cannot be described; the log has why') from error
         except (Exception, SystemExit) as error:
             what = f'Tool "{name}" of node "{component.id}" cannot be described'
             trusted, limits = call.caller.trusted, self._host.limits

@@ -43,6 +43,8 @@ def pipelines_in(folders: Iterable[str], stop: Callable[[], bool]) -> list[str]:
 def checked_file(path: str, settings: AnalysisSettings) -> tuple[str, Analysis] | None:
     """The text of a file and its analysis; None for a file that cannot be read, or that is too large to be read unasked."""
     try:
+        if not os.path.isfile(path):  # a named pipe would keep the thread for ever
+            return None
         with open(path, "rb") as file:
             data = file.read(MAX_WORKSPACE_FILE + 1)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,13 @@ async def test_a_large_file_is_left_to_be_opened(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(workspace_scan, "MAX_WORKSPACE_FILE", 500)
     editor = await started(folder)
     assert [name for name, _ in await until_told(editor, 1)] == ["b.pipe"]
+
+
+async def test_a_named_pipe_is_not_read(folder: Path) -> None:
+    os.mkfifo(folder / "fifo.pipe")
+    editor = await started(folder)
+    await until_told(editor, 2)
+    report(editor, folder / "fifo.pipe", 2)
+    (folder / "last.pipe").write_text(BAD)
+    report(editor, folder / "last.pipe", 1)
+    assert (await until_told(editor, 3))[2][0] == "last.pipe"
