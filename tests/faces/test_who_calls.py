@@ -188,6 +188,8 @@ async def test_what_the_published_schema_accepts_is_accepted_and_nothing_else(fa
             value = mutated(random, value)
         value = {} if value is None else value  # no input is an empty one
         taken = await was_taken(face, value)
+        if isinstance(value, dict):  # null for what may be left out is its absence
+            value = {name: entry for name, entry in value.items() if entry is not None or name in schema["required"]}
         assert taken is validator.is_valid(value), value
         verdicts.add(taken)
     assert verdicts == {True, False}
