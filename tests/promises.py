@@ -171,4 +171,9 @@ PROMISES: dict[str, str] = {
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),
     "document:split:any-cut": "Chunks do not depend on how the text arrived",
+    "schema:agrees-with-check": "The JSON Schema of pipelines accepts what the check accepts, and refuses what one value shows",
+    "check:fix:as-in-editors": (
+        "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
+    ),
+    "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

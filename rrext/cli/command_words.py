@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.cli.main import AT_SERVERS, COMMANDS
+from rrext.columns import printable
 
 if TYPE_CHECKING:
     from rrext.pipefile.shape import ComponentDraft
     from rrext.tools.spec import ToolSpec
 
+_PLAIN: Final = re.compile(r"[\w.@%+:,/=-]+")
+"""Words that mean themselves in every shell. Others are not offered: an id in a file must not become a command."""
 FILES: Final = ("FILE", "PATH", "FILE.sql", "FILE.py|MODULE", "JSON|@FILE|-")
 
 
@@ -137,11 +141,8 @@ def _of_tool_input(arguments: Sequence[str], current: str) -> Following:
 
 
 def _fitting(current: str, words: Iterable[tuple[str, str]]) -> Following:
-    return Following("words", tuple((word, _line(text)) for word, text in words if word.startswith(current)))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    offered = ((word, text) for word, text in words if word.startswith(current) and _PLAIN.fullmatch(word))
+    return Following("words", tuple((word, printable(" ".join(text.split()))) for word, text in offered))
 
 
 def _components(arguments: Sequence[str]) -> Sequence[ComponentDraft]:
@@ -151,10 +152,13 @@ def _components(arguments: Sequence[str]) -> Sequence[ComponentDraft]:
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.pipeline_loader import load_pipeline
 
+    path = arguments[0] if arguments else ""
+    if not os.path.isfile(path):  # reading a pipe or a terminal would wait
+        return ()
     try:
-        with open(arguments[0], "rb") as file:
+        with open(path, "rb") as file:
             text = file.read(DEFAULTS.max_pipeline)
-    except (OSError, IndexError):
+    except OSError:
         return ()
     return load_pipeline(text, Catalog(), Environment()).outline.components
 

@@ -29,15 +29,17 @@ def fixed_text(content: bytes, catalog: Catalog, environment: Environment) -> st
 
 
 def replace_content(path: str, text: str) -> None:
-    """Write a file whole or not at all, with the permissions of the old one; a link stays a link. Raises `OSError`."""
+    """Write a file whole or not at all, with owner and permissions of the old one; a link stays a link. Raises `OSError`."""
     from tempfile import mkstemp
 
     path = os.path.realpath(path)
-    mode = os.stat(path).st_mode & 0o7777
+    old = os.stat(path)
     fd, temporary = mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
     try:
         with open(fd, "wb") as file:
-            os.fchmod(fd, mode)
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, old.st_uid, old.st_gid)
+            os.fchmod(fd, old.st_mode & 0o7777)
             file.write(text.encode())
             file.flush()
             os.fsync(fd)

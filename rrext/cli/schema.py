@@ -42,10 +42,14 @@ def run(args: argparse.Namespace) -> int:
     from rrext.pipefile.pipeline_schema import pipeline_schema
 
     try:
-        schema = pipeline_schema(catalog_from(args), closed=args.closed)
+        catalog = catalog_from(args)
+        schema = pipeline_schema(catalog, closed=args.closed)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_USAGE
+    for name in catalog.names():
+        if name not in schema["$defs"]:
+            print(f"rrext: the node {name} cannot be loaded, and is left out; `rrext nodes {name}` says why", file=sys.stderr)
     encoded = msgspec.json.encode(schema)
     print((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
     return 0

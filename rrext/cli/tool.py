@@ -112,7 +112,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         if is_pairs(args.words):
             given = input_of_pairs(args.words, await _input_schema(args, pipeline))
     except OSError as error:
-        print(f"rrext: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"rrext: {error.filename}: {error.strerror}; a text that begins with @ is KEY:='\"@…\"'", file=sys.stderr)
         return EXIT_USAGE
     except RrextError as error:
         print_error(error)

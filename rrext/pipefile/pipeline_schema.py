@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from inspect import cleandoc
 from typing import Any, Final
 
+from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, served_types
@@ -38,15 +39,22 @@ _RESTRICTS_TEXT: Final = frozenset({"enum", "const", "pattern", "format", "minLe
 
 
 def pipeline_schema(catalog: Catalog, *, closed: bool = False, limits: Limits = DEFAULTS) -> dict[str, Any]:
-    """The schema of a pipeline with the nodes of a catalog. `closed` refuses unknown keys, which a check warns of."""
+    """The schema of a pipeline with the nodes of a catalog. `closed` refuses unknown keys, which a check warns of.
+
+    A node that cannot be loaded has no form: a check refuses it too.
+    """
     definitions: dict[str, Any] = {"secureParameters": _SECURE}
     sources: list[str] = []
-    providers = catalog.names()
-    for provider in providers:
-        node = catalog.class_of(provider)
+    providers: list[str] = []
+    for provider in catalog.names():
+        try:
+            node = catalog.class_of(provider)
+            settings = catalog.settings_of(node)
+        except RrextError:
+            continue
         names = [provider, *catalog.aliases_of(provider)]
+        providers.append(provider)
         sources += names if node.is_source() else []
-        settings = catalog.settings_of(node)
         definitions[provider] = _component(
             node, names, _config(node, names, settings, definitions, closed=closed), closed=closed
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -180,6 +182,7 @@ def test_several_files_have_a_total(folder: Path, capsys: pytest.CaptureFixture[
     assert check(capsys, "good.pipe", "good.pipe")[2].splitlines()[-1].startswith("total: 2 files, all can be run; 0 errors")
 
 
+@pytest.mark.promise("check:fix:as-in-editors")
 def test_fix_corrects_what_has_one_answer_and_keeps_comments_mode_and_link(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,6 +208,7 @@ def test_fix_lists_what_it_leaves_and_does_not_touch_a_good_file(folder: Path, c
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
+@pytest.mark.promise("check:fix:as-in-editors")
 def test_fix_makes_the_same_text_as_fix_all_of_an_editor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rrext.editor.analysis import AnalysisSettings, analyse
     from rrext.editor.edits import applied
@@ -234,6 +238,21 @@ def test_diff_shows_what_patch_can_apply_and_changes_nothing(folder: Path, capsy
 def test_fix_of_stdin_goes_to_stdout(folder: Path) -> None:
     done = call("check", "--fix", "-", stdin=BROKEN.encode())
     assert (done.code, done.out.decode(), done.err) == (0, GOOD, "-: ok, 2 components\n")
+
+
+@pytest.mark.promise("check:fix:as-in-editors")
+def test_a_file_whose_fix_cannot_be_written_stays_whole(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (folder / "bad.pipe").write_text(BROKEN)
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = check(capsys, "--fix", "bad.pipe")
+    assert (code, err) == (2, "rrext: bad.pipe: No space left on device\n")
+    assert (folder / "bad.pipe").read_text() == BROKEN
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.pipe", "good.pipe"]
 
 
 def test_a_file_that_is_no_text_is_not_rewritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

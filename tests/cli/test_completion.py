@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commands import EXAMPLES, call
+from commands import EXAMPLES, call, component, pipeline
 from terminals import Terminal, program_at_terminal
 
 from rrext.cli.command_words import following
@@ -66,10 +66,22 @@ def test_every_option_of_every_command_is_offered_with_its_help(name: str) -> No
     assert len(found.words) >= 1
 
 
+@pytest.mark.promise("completion:runs-nothing")
 def test_a_key_that_completes_runs_no_code_of_nodes(tmp_path: Path) -> None:
     (tmp_path / "loud_node.py").write_text("open('loaded', 'w')")
     assert offered("tool", "--nodes", str(tmp_path / "loud_node.py"), FILES, "read") == ("words", ["read_file"])
     assert not (tmp_path / "loaded").exists()
+
+
+def test_an_id_that_a_shell_would_run_is_not_offered(tmp_path: Path) -> None:
+    ids = ["$(touch x)", "`x`", "a b", "a;b", "a\nb", "plain_1"]
+    path = pipeline(tmp_path, *(component(name, "web\x1b[31mhook") for name in ids))
+    assert following(("tool", path, "x", "--node", "")).words == (("plain_1", "web\\u001b[31mhook"),)
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.pipe")
+    assert offered("tool", str(tmp_path / "p.pipe"), "") == ("words", [])
 
 
 def test_variables_are_offered_by_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:

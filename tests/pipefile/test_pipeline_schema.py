@@ -103,6 +103,7 @@ def test_every_example_is_accepted(path: Path, closed: bool) -> None:
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
+@pytest.mark.promise("schema:agrees-with-check")
 def test_what_one_value_shows_is_refused(document: Any, code: str) -> None:
     found = check_pipeline(document, CATALOG, Environment())
     assert code in {problem.code for problem in found.errors}
@@ -167,6 +168,14 @@ def test_nodes_of_ones_own_are_in_it_with_their_settings() -> None:
         assert weather.is_valid(document) is fits
 
 
+def test_a_node_that_cannot_be_loaded_is_left_out() -> None:
+    broken = Catalog(builtin={"webhook": "rrext.nodes.basic.sources:WebhookNode", "bad": "nowhere:Bad"}, installed=False)
+    schema = pipeline_schema(broken)
+    valid = Draft202012Validator(schema).is_valid
+    assert valid(pipeline(component("w", "webhook")))
+    assert not valid(pipeline(component("w", "webhook"), component("b", "bad")))
+
+
 PLACES = st.lists(st.integers(0, 9), max_size=6)
 VALUES = st.sampled_from(
     [None, True, 0, 1, -1, 2.5, "", "x", "text", "tool", "webhook", "${ROCKETRIDE_X}", [], {}, [{}], ["x"]]
@@ -188,6 +197,7 @@ def changed(value: Any, places: list[int], new: Any) -> Any:
 
 
 @given(st.sampled_from(EXAMPLES), PLACES, VALUES)
+@pytest.mark.promise("schema:agrees-with-check")
 def test_whatever_the_check_accepts_the_schema_accepts(path: Path, places: list[int], new: Any) -> None:
     document = changed(value_of(path), places, new)
     found = check_pipeline(document, CATALOG, Environment({"ROCKETRIDE_X": "x"}))
