@@ -206,7 +206,7 @@ def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task
         print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         return None
     if partial:
-        if missing := task.unavailable():
+        if missing := task.unavailable(engine.environment.redactor.text):
             names = ", ".join(node["nodeId"] for node in missing)
             print(f"rrext: {path}: unavailable: {printable(names)}; `rrext check --partial` says why", file=sys.stderr)
         return task

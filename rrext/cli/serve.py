@@ -282,7 +282,7 @@ def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, Inval
         print(f"rrext: {path}: {error.message}", file=sys.stderr)
     else:
         if partial:
-            for node in task.unavailable():
+            for node in task.unavailable(engine.environment.redactor.text):
                 what = f'node "{node["nodeId"]}" ({node["provider"]}) is unavailable: {node["reason"]}'
                 print(printable(f"rrext: {path}: warning: {what}"), file=sys.stderr)
         return True

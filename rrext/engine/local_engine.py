@@ -254,7 +254,7 @@ class LocalEngine(Engine):
                 return {"tasks": [summary_of(task) for task in self._tasks]}
             case operations.TaskStatus():
                 task = self._tasks.get(operation.token)
-                return status_of(task, self._pipes.of_task(task))
+                return status_of(task, self._pipes.of_task(task), self.environment.redactor.text)
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
@@ -289,7 +289,7 @@ class LocalEngine(Engine):
             "source": source,
             "provider": task.spec.component(source).provider if source else "",
         }
-        return {**body, "unavailable": task.unavailable()} if operation.partial else body
+        return {**body, "unavailable": task.unavailable(self.environment.redactor.text)} if operation.partial else body
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call, by its pipe or by its token."""

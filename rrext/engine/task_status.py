@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from rrext.engine.tasks.pipes import OpenPipe
@@ -22,8 +23,8 @@ def summary_of(task: Task) -> dict[str, Any]:
     }
 
 
-def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
-    """Make the whole status object; every field is present from the start, with its type."""
+def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -> dict[str, Any]:
+    """Make the whole status object; every field is there from the start, with its type. `redact` hides values of variables."""
     counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
     counters["completedCount"] = task.finished_count
     counters["failedCount"] = task.failed_count
@@ -43,7 +44,7 @@ def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
         "status": "Running",
         "warnings": list(task.warnings),
         "errors": list(task.errors),
-        "unavailable": task.unavailable(),
+        "unavailable": task.unavailable(redact),
         "notes": [],
         "currentObject": pipes[-1].entry.name if pipes else "",
         "currentSize": pipes[-1].entry.size or 0 if pipes else 0,

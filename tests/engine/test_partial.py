@@ -287,6 +287,32 @@ async def test_a_setup_that_fails_is_unavailable_where_it_is_needed() -> None:
         assert "no such server" in (await refused(w)).message
 
 
+@pytest.mark.promise("variables:values:never-leave")
+async def test_no_reason_has_the_value_of_a_variable() -> None:
+    class Leaking(Node):
+        provider = "leaking"
+
+        @classmethod
+        @asynccontextmanager
+        async def setup(cls, config: dict[str, Any]) -> AsyncIterator[str]:
+            raise OSError(f"cannot reach {config['url']}")
+            yield ""
+
+        @tool_function
+        def reach(self) -> str:
+            return self.shared
+
+    async with world(Leaking, Keyed, pipeline=piped(S)) as w:
+        parts = (S, part("l", "leaking", control="s", url="${ROCKETRIDE_URL}"), UNKNOWN)
+        env = {"ROCKETRIDE_URL": "https://me:opensesame@db"}
+        await w.ask(Execute(pipeline=piped(*parts), token="one", partial=True, env=env)).answer()
+        assert await w.ask(ListTools(token="one")).answer() == {"tools": []}  # which sets the node up, and sends no failure
+        status = await w.ask(TaskStatus(token="one")).answer()
+        assert [node["nodeId"] for node in status["unavailable"]] == ["l", "http_1"]
+        assert "cannot reach ${ROCKETRIDE_URL}" in status["unavailable"][0]["reason"]
+        assert "opensesame" not in str(status)
+
+
 async def test_a_node_that_was_mended_while_a_pipe_is_open_is_not_used_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with partial(S, part("e", "echo", "text:s"), part("u", "unready", control="s")) as w:
         pipe = await w.open()

@@ -45,7 +45,7 @@ def probe(loaded: LoadedPipeline, *, directory: str, confined: bool) -> list[Pro
     found: list[Problem] = []
     usable: dict[str, ComponentDraft] = {}
     for draft in loaded.outline.components:
-        if draft.node is None:
+        if draft.node is None or draft.missing:
             continue
         reason = unavailable(draft.node)
         if reason is not None:

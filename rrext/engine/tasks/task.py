@@ -169,15 +169,15 @@ class Task:
         """The nodes whose class is missing, so that their tools are not known, with the reasons."""
         return {node_id: part.missing for node_id, part in self.components.items() if part.missing and part.node_class is Node}
 
-    def unavailable(self) -> list[dict[str, Any]]:
-        """The components that cannot run, as far as known, with the reasons."""
+    def unavailable(self, redact: Callable[[str], str]) -> list[dict[str, Any]]:
+        """The components that cannot run, as far as known, with the reasons, in which `redact` hides values of variables."""
         found = {part.id: part.missing for part in self.spec.components if part.missing}
         for node_id, component in self.components.items():
             reason = component.blocked or (component.failure and component.failure.message)
             if reason:
                 found.setdefault(node_id, reason)
         return [
-            {"nodeId": part.id, "provider": part.provider, "reason": found[part.id]}
+            {"nodeId": part.id, "provider": part.provider, "reason": redact(found[part.id])}
             for part in self.spec.components
             if part.id in found
         ]
