@@ -1,1 +1,1 @@
-"""Graph databases with Cypher: a server over Bolt, and an embedded engine."""
+"""Graph databases with Cypher: a server over Bolt, and an embedded database."""

@@ -67,7 +67,7 @@ class Graph:
 
     def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
         """Run `attempt`, which only reads, with its seconds, and return its result. It is repeated if another call's fault
-        ended the engine."""
+        ended the graph process."""
         return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
 
     def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:

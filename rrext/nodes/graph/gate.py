@@ -74,7 +74,7 @@ def single(cypher: str, path: str = "/input/query") -> list[CypherToken]:
 
 
 def _check_nesting(pieces: list[CypherToken], path: str) -> None:
-    """Raise `InvalidArguments` for several statements, and for one that is nested more deeply than an engine can read."""
+    """Raise `InvalidArguments` for several statements, and for one that is nested more deeply than a database can read."""
     brackets = cases = negations = 0
     for token in pieces:
         if token.kind == "symbol":

@@ -12,9 +12,9 @@ TOKENS_MAX: Final = 40_000
 STATEMENT_MAX: Final = 100_000
 """Characters of a statement: more is data, which belongs into parameters."""
 NESTING_MAX: Final = 50
-"""Brackets within brackets, or NOT after NOT. The embedded engine reads by recursion: some hundred more end the process."""
+"""Brackets within brackets, or NOT after NOT. Ladybug reads by recursion: some hundred more end the process."""
 CASES_MAX: Final = 12
-"""CASE within CASE: each one doubles about the time that the embedded engine takes to read it, which nothing can stop."""
+"""CASE within CASE: each one doubles about the time that Ladybug takes to read it, which nothing can stop."""
 STATEMENTS_REMEMBERED: Final = 256
 """Statements whose check is cached."""
 NAMES_MAX: Final = 16
@@ -52,7 +52,7 @@ WRITE_TURN: Final = 0.05
 
 # ladybug/calls.py
 STUCK_AFTER: Final = 1.5
-"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never check."""
+"""Seconds after which a statement that does not stop ends with its process: some of Ladybug's functions never check."""
 START_PATIENCE: Final = 5.0
 """Seconds for a transaction to begin after a cancel: another process may have to release the file."""
 COMMIT_PATIENCE: Final = 15.0

@@ -68,33 +68,33 @@ BUILD_MEMORY: Final = "256MB"
 
 # edge/folder.py
 COMPARED_HEAD: Final = 64 * 1024
-"""Bytes of each file that are compared with the manifest, beside its size: the part with the engine's headers."""
+"""Bytes of each file that are compared with the manifest, beside its size: the part with Qdrant's headers."""
 
 # edge/journal.py
-ENGINE_BATCH: Final = 64
-"""Points that are written or deleted in one call of the engine: about 5 ms, during which its process does nothing else."""
+QDRANT_BATCH: Final = 64
+"""Points that are written or deleted in one call of Qdrant: about 5 ms, during which its process does nothing else."""
 
 # edge/open_shard.py
 FLUSH_EVERY: Final = 16 * 1024 * 1024
-"""The maximum bytes of the engine's log before a flush to its files. All of them are read again after a crash."""
+"""The maximum bytes of Qdrant's log before a flush to its files. All of them are read again after a crash."""
 WRITTEN_TIMES: Final = 3
-"""How many times the bytes of a change are written: in the journal, in the engine's log, and in its files."""
+"""How many times the bytes of a change are written: in the journal, in Qdrant's log, and in its files."""
 WRITE_AGAIN: Final = 0.05
 """Seconds between checks whether a waiting call has been cancelled."""
 
 # edge/remote.py
 CLOSING_TIMEOUT: Final = 10.0
-"""Seconds for the process to close the store in order. The engine's log has all answered changes already."""
+"""Seconds for the process to close the store in order. Qdrant's log has all answered changes already."""
 
 # edge/store.py
 NAMES_PAGE: Final = 1000
-"""Points whose names are read in one call of the engine: about 4 ms."""
+"""Points whose names are read in one call of Qdrant: about 4 ms."""
 MAKE_TRIES: Final = 5
 """Attempts to create a store that another process creates with other properties at the same time."""
 
 # edge/worker.py
 READERS: Final = 2
-"""Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
+"""Threads that search and read. Qdrant lets one thread work at a time; the other packs and sends its answer meanwhile."""
 
 # postgres/frequent_words.py
 FREQUENT_SHARE: Final = 0.05

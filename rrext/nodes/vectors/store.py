@@ -60,7 +60,7 @@ class Scope(msgspec.Struct, frozen=True):
 class Search(msgspec.Struct, frozen=True):
     """One search: by `vector` (dense), by the words of `text` (keyword), or by both (hybrid). The others are not used.
 
-    Scores: dense is the cosine similarity, -1 to 1 (0 for a vector of zeros); keyword is the engine's own relevance,
+    Scores: dense is the cosine similarity, -1 to 1 (0 for a vector of zeros); keyword is the database's own relevance,
     above 0 and without an upper end; hybrid is `fused_score`. A keyword search finds only chunks that hold at least one
     of the words, as `words` has them. Of equal scores, the order is the store's.
     """

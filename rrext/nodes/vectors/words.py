@@ -1,6 +1,6 @@
 """The words that every store indexes and searches: the same in a chunk and in a question, for every store.
 
-The engines' own tokenizers disagree: one drops numbers, another takes `a.b`, `x@y` or `c/d` for one word and `4e1f` for two,
+The databases' own tokenizers disagree: one drops numbers, another takes `a.b`, `x@y` or `c/d` for one word and `4e1f` for two,
 and folds only ASCII letters where the database's locale is C.
 """
 

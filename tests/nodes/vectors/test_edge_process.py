@@ -29,7 +29,7 @@ from rrext.nodes.vectors.drafts import drafts_of
 from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.embedding import store_drafts
-from rrext.nodes.vectors.limits import ENGINE_BATCH
+from rrext.nodes.vectors.limits import QDRANT_BATCH
 from rrext.nodes.vectors.store import Scope
 from rrext.testing import open_pipeline
 from rrext.tools.context import ToolContext
@@ -80,13 +80,13 @@ def test_fifty_searches_are_answered_while_chunks_are_stored(running_store: Proc
     def work(n: int) -> None:
         if n == 0:
             for turn in range(15):
-                put(running_store, *(chunk(f"o{turn}", k, f"word{turn} common") for k in range(ENGINE_BATCH)))
+                put(running_store, *(chunk(f"o{turn}", k, f"word{turn} common") for k in range(QDRANT_BATCH)))
         else:
             assert found(running_store, "some words", "hybrid", top_k=1) == ["a"]
             assert [hit.chunk.object_id for hit in running_store.search(WORDS, call())] == ["a"]
 
     in_threads(work, 51)
-    assert running_store.stats(call()).chunks == 15 * ENGINE_BATCH + 1
+    assert running_store.stats(call()).chunks == 15 * QDRANT_BATCH + 1
 
 
 def test_a_call_that_nobody_waits_for_ends_though_the_process_hangs(running_store: ProcessStore) -> None:
@@ -108,7 +108,7 @@ def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, r
     drafts = drafts_of([{"content": f"text {n}", "object_id": "a", "metadata": {"chunkId": n}} for n in range(600)])
 
     def report(value: float, total: float | None, message: str | None) -> None:
-        if value == (1 + pieces) * ENGINE_BATCH:
+        if value == (1 + pieces) * QDRANT_BATCH:
             os.kill(process, signal.SIGSTOP)  # the next piece is sent, and not answered
             token.heard.clear()
             reached.set()

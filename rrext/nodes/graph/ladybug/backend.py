@@ -1,4 +1,4 @@
-"""The embedded graph database in its process: Ladybug, in a file or in memory. The module imports the engine at first use.
+"""The embedded graph database in its process: Ladybug, in a file or in memory. The module imports Ladybug at first use.
 
 One process at a time opens a file for writing; processes take turns between transactions.
 """
@@ -23,7 +23,7 @@ from rrext.nodes.graph.parameters import bytes_in, wide_integers_in
 from rrext.nodes.graph.values import EmbeddedValues
 
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
-"""The engine's exceptions for statements, and for the conversion of its values to Python."""
+"""Ladybug's exceptions for statements, and for the conversion of its values to Python."""
 
 
 class EmbeddedBackend:
@@ -46,7 +46,7 @@ class EmbeddedBackend:
             pass
 
     def wait_to_write(self, check: Callable[[], None]) -> None:
-        """Wait for the turn to write: the engine has one writing transaction at a time."""
+        """Wait for the turn to write: Ladybug has one writing transaction at a time."""
         left = self._settings.lock_timeout
         while not self.writing.acquire(timeout=min(WRITE_TURN, left)):
             check()
@@ -150,7 +150,7 @@ class EmbeddedTransaction:
 
 
 class EmbeddedCursor:
-    """The result of one statement. The engine holds the rows; a fetch converts them to Python values."""
+    """The result of one statement. Ladybug holds the rows; a fetch converts them to Python values."""
 
     def __init__(self, result: Any, values: EmbeddedValues, counters: dict[str, int] | None) -> None:
         self._result = result

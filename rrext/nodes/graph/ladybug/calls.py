@@ -12,8 +12,8 @@ import msgspec
 from rrext.nodes.child.process import Cancel, ChildRequest
 from rrext.nodes.graph.limits import COMMIT_PATIENCE, OPEN_PATIENCE, START_PATIENCE, STUCK_AFTER
 
-ENGINE_FAILED: Final = "engine_failed"
-"""The code of an answer with an error of the engine itself."""
+LADYBUG_FAILED: Final = "ladybug_failed"
+"""The code of an answer with an error of Ladybug itself."""
 
 
 class GraphOpen(ChildRequest, frozen=True, tag=True):
@@ -24,7 +24,7 @@ class GraphOpen(ChildRequest, frozen=True, tag=True):
 
 
 class GraphBegin(ChildRequest, frozen=True, tag=True):
-    """Wait for the turn if the transaction writes, and begin. `timeout` is the engine's own statement limit in seconds."""
+    """Wait for the turn if the transaction writes, and begin. `timeout` is Ladybug's own statement limit in seconds."""
 
     transaction: int
     read_only: bool

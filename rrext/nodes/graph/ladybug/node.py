@@ -19,7 +19,7 @@ class LadybugNode(GraphNode):
     Processes take turns with the file between their transactions; where all have `allow_execute` off, several read it at
     once. Statements that read or write other files of the machine are refused, also in `execute`.
 
-    The engine works in a process of its own, as some wrong uses of its functions end that, and some statements cannot be
+    Ladybug works in a process of its own, as some wrong uses of its functions end that, and some statements cannot be
     stopped. Such a call fails with `graph_crashed` or `statement_timeout`. Others that only read are done again on the next
     process; open transactions are lost.
     """
@@ -35,7 +35,7 @@ class LadybugNode(GraphNode):
         path: Annotated[
             str, "The file. A relative one begins at --root, or else at the folder of the pipeline's file. Empty: in memory."
         ] = ""
-        memory_mb: Annotated[int, "Megabytes that the engine may use for its pages."] = 256
+        memory_mb: Annotated[int, "Megabytes that the database may use for its pages."] = 256
         threads: Annotated[int, "Threads that one statement may use."] = 2
         lock_timeout: Annotated[float, "Seconds that a call waits until another transaction has written."] = 10.0
         wait: Annotated[

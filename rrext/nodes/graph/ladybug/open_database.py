@@ -45,7 +45,7 @@ class OpenDatabase:
 
         path, read_only = settings.path, settings.read_only and bool(settings.path)
         file_lock = _lock_beside(settings, check) if path else None
-        # Despite our lock, the engine's may be taken: the system releases the locks of an ending process one by one.
+        # Despite our lock, Ladybug's may be taken: the system releases the locks of an ending process one by one.
         until = time.monotonic() + settings.wait
         try:
             while True:

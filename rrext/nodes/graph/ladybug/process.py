@@ -17,7 +17,7 @@ from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCur
 from rrext.nodes.graph.backend import Rows as RunsReads
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import (
-    ENGINE_FAILED,
+    LADYBUG_FAILED,
     GraphBegin,
     GraphCommit,
     GraphEnd,
@@ -44,8 +44,8 @@ T = TypeVar("T")
 class ProcessBackend(GraphBackend):
     """One database in a process, which the first call starts.
 
-    Some wrong uses of the engine's functions end the process that they happen in, and some statements cannot be stopped.
-    Another process is started then. Calls that only read are done again there; a call that wrote, or ends the engine by
+    Some wrong uses of Ladybug's functions end the process that they happen in, and some statements cannot be stopped.
+    Another process is started then. Calls that only read are done again there; a call that wrote, or ends the process by
     itself, fails with `graph_crashed`. Commits to a file are kept; a database in memory is lost.
     """
 
@@ -137,7 +137,7 @@ class _RemoteTransaction(BackendTransaction):
         try:
             return process.ask(request, self._ctx)
         except Exception as error:
-            if getattr(error, "code", None) == ENGINE_FAILED:
+            if getattr(error, "code", None) == LADYBUG_FAILED:
                 raise EmbeddedError(str(error)) from None
             raise
 

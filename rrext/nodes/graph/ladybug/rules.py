@@ -1,4 +1,4 @@
-"""Rules of the embedded graph that need no engine: settings, errors, checks of statements."""
+"""Rules of the embedded graph that need no import of Ladybug: settings, errors, checks of statements."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class EmbeddedSettings(msgspec.Struct, frozen=True):
 
 
 class EmbeddedError(Exception):
-    """An error of the engine, which has no types of errors."""
+    """An error of Ladybug, which has no types of errors."""
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The failure of an engine's error; None for any other exception."""
+    """The failure of an error of Ladybug; None for any other exception."""
     if not isinstance(error, EmbeddedError):
         return None
     text = str(error)
@@ -51,6 +51,6 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def sentence(message: str) -> str:
-    """The engine's message, without the quoted statement."""
+    """Ladybug's message, without the quoted statement."""
     lines = QUOTES.sub("", message).split("\n", 1)
     return lines[0].strip()[:MESSAGE_MAX]

@@ -22,7 +22,7 @@ BEFORE: Final = frozenset({"EXPLAIN", "PROFILE", "FORCE"})
 def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
     """Check a statement for `execute` and return it unchanged. Raises `ToolError` (`statement_refused`), `InvalidArguments`.
 
-    A caller with `execute` may change the graph, but not reach this machine's files. The engine has procedures that read
+    A caller with `execute` may change the graph, but not reach this machine's files. Ladybug has procedures that read
     files, or end the process on bad arguments, so only known procedures are allowed.
     """
     pieces = single(cypher)
@@ -57,7 +57,7 @@ def _is_name(pieces: list[CypherToken], at: int) -> bool:
 
 
 def _keeps_elsewhere(pieces: list[CypherToken]) -> bool:
-    """Whether a table has options such as `WITH (storage = …)`: a storage outside of the database, which the engine reads."""
+    """Whether a table has options such as `WITH (storage = …)`: a storage outside of the database, which Ladybug reads."""
     if pieces[0].keyword not in ("CREATE", "ALTER") or all(token.keyword != "TABLE" for token in pieces[1:5]):
         return False
     return any(

@@ -1,4 +1,4 @@
-"""Counts the changes of a statement for an engine that does not: elements before and after, and targets of SET."""
+"""Counts the changes of a statement for Ladybug, which does not: elements before and after, and targets of SET."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rrext.nodes.child.process import Cancel
 from rrext.nodes.child.worker import AnswerStream, answer_of, begin, ending_within
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedCursor
 from rrext.nodes.graph.ladybug.calls import (
-    ENGINE_FAILED,
+    LADYBUG_FAILED,
     GraphBegin,
     GraphCommit,
     GraphEnd,
@@ -49,7 +49,7 @@ class LadybugSession:
             raise Cancelled
 
     def do(self, request: Any) -> Any:
-        """Carry out a request after the previous one. Raises the engine's errors."""
+        """Carry out a request after the previous one. Raises Ladybug's errors."""
         with self._lock:
             return self._done(request)
 
@@ -152,7 +152,7 @@ class LadybugWorker:
         try:
             return session.do(message)
         except EmbeddedError as error:
-            raise ToolError(str(error), code=ENGINE_FAILED) from None
+            raise ToolError(str(error), code=LADYBUG_FAILED) from None
 
 
 def main() -> None:

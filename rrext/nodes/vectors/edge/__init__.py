@@ -1,1 +1,1 @@
-"""The embedded vector store: the engine of Qdrant in a process of its own, its data in a folder."""
+"""The embedded vector store: Qdrant Edge in a process of its own, its data in a folder."""

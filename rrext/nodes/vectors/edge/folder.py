@@ -3,9 +3,9 @@
     FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.file_lock`
     FOLDER/data/store.json  `Manifest`
     FOLDER/data/journal     the request that is being carried out; see `journal`
-    FOLDER/data/shard/      the engine's own files
+    FOLDER/data/shard/      Qdrant's own files
 
-The engine repairs damage by dropping the damaged data, so the store checks a folder before the engine opens it.
+Qdrant repairs damage by dropping the damaged data, so the store checks a folder before Qdrant opens it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from rrext.nodes.vectors.limits import COMPARED_HEAD
 from rrext.nodes.vectors.store import VectorSpace
 
 FORMAT: Final = 2
-"""The version of this layout and of the engine's fields. A store of an unknown version is not opened."""
+"""The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 VOLATILE: Final = "_journal.dat"
-"""Suffixes of files that the engine creates and removes at any time, even when it fails to open a store."""
+"""Suffixes of files that Qdrant creates and removes at any time, even when it fails to open a store."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """The description of a store in its folder. `clean`: it was closed in order, with these `chunks` and `files`.
 
-    `files` has size and checksum of the head for each file of the engine, by its path in the shard.
+    `files` has size and checksum of the head for each file of Qdrant, by its path in the shard.
     """
 
     format: int
@@ -67,7 +67,7 @@ class StoreFolder:
 
     @property
     def shard(self) -> str:
-        """The folder of the engine's files."""
+        """The folder of Qdrant's files."""
         return str(self.path / DATA / SHARD)
 
     @property
@@ -143,7 +143,7 @@ class StoreFolder:
                 raise self.corrupt(f'"{name}" is empty')
 
     def begin(self, space: VectorSpace, make: Callable[[str], None]) -> Manifest:
-        """Create a store, whole or not at all: `make` puts the engine's files into the folder of its argument.
+        """Create a store, whole or not at all: `make` puts Qdrant's files into the folder of its argument.
 
         Replaces an empty, closed store.
         """
@@ -175,7 +175,7 @@ class StoreFolder:
             raise self.unusable(error) from error
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """The sizes and checksums of the engine's files, for a manifest."""
+        """The sizes and checksums of Qdrant's files, for a manifest."""
         return _files(Path(self.shard))
 
     def disk_bytes(self) -> int:
@@ -193,7 +193,7 @@ class StoreFolder:
     def require_room(self, least: int, more: int = 0) -> None:
         """Raise `ToolError` (`store_full`) if less than `least` bytes are free when `more` are written.
 
-        The engine writes through mapped memory: on a full disk, a signal would kill its process instead of an error.
+        Qdrant writes through mapped memory: on a full disk, a signal would kill its process instead of an error.
         """
         free = shutil.disk_usage(self.path).free
         if free < least + more:

@@ -1,6 +1,6 @@
 """The pending change of a store, in a file: an interrupted request is completed when the store is opened again.
 
-The engine takes some dozens of points at a time. A complete journal is carried out to its end, if need be by the process
+Qdrant takes some dozens of points at a time. A complete journal is carried out to its end, if need be by the process
 that opens the store next; an incomplete journal is ignored. So a request takes effect as a whole or not at all.
 """
 
@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from rrext.nodes.vectors.limits import ENGINE_BATCH
+from rrext.nodes.vectors.limits import QDRANT_BATCH
 from rrext.nodes.vectors.store import Chunk
 
 HEAD: Final = struct.Struct("<8sQI")
@@ -45,7 +45,7 @@ class StagedPiece(msgspec.Struct, frozen=True):
 
 
 class StoreChange(msgspec.Struct, frozen=True):
-    """The change of a request: store the chunks of the pieces, at most `ENGINE_BATCH` each, and delete the points of `gone`."""
+    """The change of a request: store the chunks of the pieces, at most `QDRANT_BATCH` each, and delete the points of `gone`."""
 
     pieces: Sequence[StagedPiece] = ()
     gone: Sequence[Any] = ()
@@ -94,9 +94,9 @@ class Journal:
 
 
 def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[StagedPiece]:
-    """Split chunks and their vectors into pieces of at most `ENGINE_BATCH`."""
-    for start in range(0, len(chunks), ENGINE_BATCH):
-        some = slice(start, start + ENGINE_BATCH)
+    """Split chunks and their vectors into pieces of at most `QDRANT_BATCH`."""
+    for start in range(0, len(chunks), QDRANT_BATCH):
+        some = slice(start, start + QDRANT_BATCH)
         numbers = b"".join(array("f", vector).tobytes() for vector in vectors[some])
         yield StagedPiece(msgspec.json.encode(chunks[some]), numbers)
 

@@ -28,7 +28,7 @@ class QdrantEdgeNode(VectorStoreNode):
     is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
     The first call reads the words of all chunks, about a second for 100,000.
 
-    The engine works in a process of its own, which the first call starts and which ends with the pipeline: nothing else
+    Qdrant works in a process of its own, which the first call starts and which ends with the pipeline: nothing else
     waits for it, and if it breaks, its calls fail with `store_crashed`, and the next one starts it again.
     """
 

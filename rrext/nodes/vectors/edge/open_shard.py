@@ -1,4 +1,4 @@
-"""The engine's shard while it is open, and its turns between processes. Importing this imports the engine."""
+"""Qdrant's shard while it is open, and its turns between processes. Importing this imports Qdrant."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.edge.journal import StoreChange
 from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
-from rrext.nodes.vectors.limits import ENGINE_BATCH, FLUSH_EVERY, WRITE_AGAIN, WRITTEN_TIMES
+from rrext.nodes.vectors.limits import FLUSH_EVERY, QDRANT_BATCH, WRITE_AGAIN, WRITTEN_TIMES
 from rrext.nodes.vectors.store import VectorSpace
 from rrext.tools.context import ToolContext
 
 LOCKED: Final = "WouldBlock"
-"""The engine's message for a locked log."""
+"""Qdrant's message for a locked log."""
 
 
 class OpenShard:
@@ -69,23 +69,23 @@ class OpenShard:
         self._carry_out(change or StoreChange())
 
     def _carry_out(self, change: StoreChange) -> None:
-        places, self.places = self.places, None  # if the engine fails, the paths are counted anew
+        places, self.places = self.places, None  # if Qdrant fails, the paths are counted anew
         for piece in change.pieces:
             chunks, vectors = piece.decoded()
             points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
             self._forget(places, [point.id for point in points])
-            with engine_errors():
+            with qdrant_errors():
                 self.shard.update(qe.UpdateOperation.upsert_points(points))
             if places is not None:
                 for chunk in chunks:
                     places.add(chunk.parent, chunk.object_id)
             self._written(piece.size)
-        for start in range(0, len(change.gone), ENGINE_BATCH):
-            ids = list(change.gone[start : start + ENGINE_BATCH])
+        for start in range(0, len(change.gone), QDRANT_BATCH):
+            ids = list(change.gone[start : start + QDRANT_BATCH])
             self._forget(places, ids)
-            with engine_errors():
+            with qdrant_errors():
                 self.shard.update(qe.UpdateOperation.delete_points(ids))
-        with engine_errors():
+        with qdrant_errors():
             self.is_empty = not self.shard.scroll(qe.ScrollRequest(limit=1, with_payload=False))[0]
         self.places = places
         try:
@@ -97,7 +97,7 @@ class OpenShard:
     def _forget(self, places: PathCounts | None, ids: Sequence[Any]) -> None:
         """Subtract those of the points that exist from the counts."""
         if places is not None:
-            with engine_errors():
+            with qdrant_errors():
                 records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
             for payload in (record.payload or {} for record in records):
                 places.remove(payload[PARENT], payload[OBJECT])
@@ -106,7 +106,7 @@ class OpenShard:
         self._unflushed += size
         if self._unflushed >= FLUSH_EVERY:
             self._unflushed = 0
-            with engine_errors():
+            with qdrant_errors():
                 self.shard.flush()
 
     def is_wanted(self) -> bool:
@@ -116,7 +116,7 @@ class OpenShard:
     def close(self) -> None:
         """Flush and close the shard, and release the folder."""
         try:
-            with engine_errors():
+            with qdrant_errors():
                 self.shard.flush()
                 chunks = self.shard.count(qe.CountRequest(exact=True))
                 self.shard.close()
@@ -177,7 +177,7 @@ class ShardTurns:
                 if not manifest.clean or manifest.chunks or manifest.space == space:
                     return
             folder.require_room(self._min_free)
-            with engine_errors():
+            with qdrant_errors():
                 folder.begin(space, lambda path: create_shard(path, space.size))
         finally:
             folder.release()
@@ -193,7 +193,7 @@ class ShardTurns:
         folder.acquire(self._wait, check)
         try:
             manifest = folder.manifest()
-            # From here on the engine may change files, so the manifest's checksums are no longer valid.
+            # From here on Qdrant may change files, so the manifest's checksums are no longer valid.
             folder.save(msgspec.structs.replace(manifest, clean=False))
             try:
                 shard = _loaded(folder, manifest)
@@ -218,11 +218,11 @@ def _refusal() -> Unavailable:
 
 def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
     try:
-        with engine_errors():
+        with qdrant_errors():
             shard = qe.EdgeShard.load(folder.shard)
             chunks = shard.count(qe.CountRequest(exact=True))
     except ToolError as error:
-        if LOCKED in error.message:  # the engine's own lock: a child that was forked while the store was open holds it too
+        if LOCKED in error.message:  # Qdrant's own lock: a child that was forked while the store was open holds it too
             raise folder.in_use("a process that was forked from one that had it open") from error
         raise folder.corrupt(error.message) from error
     if manifest.clean and chunks != manifest.chunks:
@@ -232,8 +232,8 @@ def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
 
 
 @contextmanager
-def engine_errors() -> Iterator[None]:
-    """Turns the engine's exceptions and the panics of its Rust code into `ToolError` (`store_failed`)."""
+def qdrant_errors() -> Iterator[None]:
+    """Turns Qdrant's exceptions and the panics of its Rust code into `ToolError` (`store_failed`)."""
     try:
         yield
     except (ToolError, Unavailable):
@@ -241,5 +241,5 @@ def engine_errors() -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        sentence = str(error).strip().partition("\n")[0] or "The engine failed without a word"
+        sentence = str(error).strip().partition("\n")[0] or "Qdrant failed without a word"
         raise ToolError(sentence, code="store_failed") from error

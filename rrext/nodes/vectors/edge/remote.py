@@ -28,7 +28,7 @@ from rrext.nodes.vectors.edge.messages import (
     Unstage,
     Upsert,
 )
-from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, ENGINE_BATCH
+from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, QDRANT_BATCH
 from rrext.nodes.vectors.store import (
     Chunk,
     ChunkPage,
@@ -62,7 +62,7 @@ def started(path: str, shown: str, min_free: int, wait: float) -> NodeProcess:
 class ProcessStore:
     """A store in a folder, which the first call opens, in a process that ends with `close` or with this process.
 
-    The engine blocks its interpreter while it works, for seconds when it opens a large store, and some of its failures
+    Qdrant blocks its interpreter while it works, for seconds when it opens a large store, and some of its failures
     end its process. A process of its own keeps that from the server: calls in progress then fail with
     `store_crashed`, and the next call starts another process.
 
@@ -101,7 +101,7 @@ class ProcessStore:
         try:
             for number, piece in enumerate(pieces_of(chunks, vectors), 1):
                 process.ask(Stage(request, piece), ctx)
-                ctx.progress(min(number * ENGINE_BATCH, len(chunks)), len(chunks), "chunks sent to the store")
+                ctx.progress(min(number * QDRANT_BATCH, len(chunks)), len(chunks), "chunks sent to the store")
             return msgspec.json.decode(process.ask(Upsert(request, space, kept), ctx), type=int)
         except BaseException:
             process.tell(Unstage(request))

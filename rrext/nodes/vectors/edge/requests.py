@@ -1,4 +1,4 @@
-"""Chunks, scopes and searches in the engine's own types. Importing this imports the engine."""
+"""Chunks, scopes and searches in Qdrant's own types. Importing this imports Qdrant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
 
 
 def create_shard(path: str, size: int) -> None:
-    """Make the engine's files for vectors of `size` numbers.
+    """Make Qdrant's files for vectors of `size` numbers.
 
     Vectors are kept in full and again in 4 bits per number. A search compares all of the small ones: exact enough,
     fast for hundreds of thousands, and without an index, whose construction would block the process for minutes.
@@ -47,7 +47,7 @@ def create_shard(path: str, size: int) -> None:
 
 
 def word_index() -> qe.TextIndexParams:
-    """The index of `WORDS`. The engine's own tokenizers drop numbers, or ignore marks."""
+    """The index of `WORDS`. Qdrant's own tokenizers drop numbers, or ignore marks."""
     return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True)
 
 
@@ -57,12 +57,12 @@ def words_of(content: str) -> str:
 
 
 def point_id(object_id: str, chunk_id: int) -> uuid.UUID:
-    """The id of a chunk in the engine."""
+    """The id of a chunk in Qdrant."""
     return uuid.uuid5(IDS, f"{chunk_id} {object_id}")
 
 
 def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
-    """Make the engine's point of a chunk."""
+    """Make Qdrant's point of a chunk."""
     payload = {
         OBJECT: chunk.object_id,
         PARENT: chunk.parent,
@@ -104,30 +104,30 @@ def condition(scope: Scope) -> qe.Filter | None:
 
 
 def near(search: Search, limit: int, **more: Any) -> qe.QueryRequest:
-    """The engine's request for the nearest vectors; `more` holds its further arguments."""
+    """Qdrant's request for the nearest vectors; `more` holds its further arguments."""
     params = qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))
     return qe.QueryRequest(limit=limit, query=_nearest(search), params=params, filter=condition(search.scope), **more)
 
 
 def distances(search: Search, ids: Collection[Any]) -> qe.QueryRequest:
-    """The engine's request for the scores of these points."""
+    """Qdrant's request for the scores of these points."""
     these = qe.Filter(must=[qe.HasIdCondition(set(ids))])
     return qe.QueryRequest(limit=len(ids), query=_nearest(search), params=qe.SearchParams(exact=True), filter=these)
 
 
 def worded(search: Search, words: Sequence[str], limit: int, **more: Any) -> qe.QueryRequest:
-    """The engine's request for points with any of the words; there is at least one word."""
+    """Qdrant's request for points with any of the words; there is at least one word."""
     return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, " ".join(words)), filter=condition(search.scope), **more)
 
 
 def chunks_request(object_id: str, offset: int, limit: int) -> qe.QueryRequest:
-    """The engine's request for a page of an object's chunks, in their order."""
+    """Qdrant's request for a page of an object's chunks, in their order."""
     filter = condition(Scope(object_ids=(object_id,)))
     return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=filter, with_payload=CHUNK)
 
 
 def similarity(score: float) -> float:
-    """The cosine similarity of an engine's score: rounding may put the score slightly outside of -1 to 1."""
+    """The cosine similarity of a score of Qdrant: rounding may put the score slightly outside of -1 to 1."""
     return max(-1.0, min(score, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""Searching the engine's shard: by vectors, by words, and by both at once. Importing this imports the engine."""
+"""Searching Qdrant's shard: by vectors, by words, and by both at once. Importing this imports Qdrant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rrext.nodes.vectors.words import asked_words, share_of_words
 
 
 def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
-    """At most `top_k` hits, best first. Raises the engine's errors."""
+    """At most `top_k` hits, best first. Raises Qdrant's errors."""
     if search.mode == "dense":
         points = shard.query(near(search, search.top_k, with_payload=CHUNK))
         return [Hit(chunk_of(point.payload or {}), similarity(point.score)) for point in points]
@@ -69,7 +69,7 @@ def _relevances(
 
 def _number(point: qe.ScoredPoint | qe.Record, ids: dict[int, UUID]) -> int:
     """The number of a point's id, which `ids` records."""
-    one: Any = point.id  # the engine makes a new object at each access
+    one: Any = point.id  # Qdrant makes a new object at each access
     number: int = one.int
     ids[number] = one
     return number

@@ -1,4 +1,4 @@
-"""`EdgeStore`: the embedded vector store, in the process that has it open. Importing this imports the engine."""
+"""`EdgeStore`: the embedded vector store, in the process that has it open. Importing this imports Qdrant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import qdrant_edge as qe
 from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.journal import StagedPiece, StoreChange, pieces_of
-from rrext.nodes.vectors.edge.open_shard import OpenShard, ShardTurns, engine_errors
+from rrext.nodes.vectors.edge.open_shard import OpenShard, ShardTurns, qdrant_errors
 from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found
@@ -39,9 +39,9 @@ Point = tuple[Any, dict[str, Any]]
 class EdgeStore:
     """A store in a folder, opened by the first call that needs it, in turns with other processes.
 
-    The engine holds up the interpreter while it works, so one call of it is kept to a few milliseconds: chunks are
-    written and deleted a few at a time. Writes wait for each other; a search waits for at most one call of the engine.
-    The chunks of an answered call are in the engine's log, in the hands of the operating system: they survive the
+    Qdrant holds up the interpreter while it works, so one call of it is kept to a few milliseconds: chunks are
+    written and deleted a few at a time. Writes wait for each other; a search waits for at most one call of Qdrant.
+    The chunks of an answered call are in Qdrant's log, in the hands of the operating system: they survive the
     process. A change that has begun is completed even if its call is cancelled, and even if the process
     is killed: then by the process that opens the store next.
     """
@@ -107,7 +107,7 @@ class EdgeStore:
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return []
-            with engine_errors():
+            with qdrant_errors():
                 return found(opened.shard, search)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
@@ -118,7 +118,7 @@ class EdgeStore:
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return ChunkPage([], 0)
-            with engine_errors():
+            with qdrant_errors():
                 total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
                 points = opened.shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
             return ChunkPage([chunk_of(point.payload or {}) for point in points], total)
@@ -167,7 +167,7 @@ def _points(
     offset = None
     while True:
         ctx.check()
-        with engine_errors():
+        with qdrant_errors():
             page, offset = shard.scroll(qe.ScrollRequest(offset=offset, limit=NAMES_PAGE, filter=filter, with_payload=fields))
         for record in page:
             yield record.id, record.payload or {}
