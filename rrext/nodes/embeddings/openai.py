@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rrext.errors import ToolError, Unavailable
+from rrext.errors import ToolError
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound_embedder import batches
@@ -21,13 +21,11 @@ from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors
 from rrext.nodes.http.endpoint import HttpEndpoint, open_endpoint
 from rrext.nodes.http.failures import ServerName, bad_answer
-from rrext.nodes.http.retries import Retries
-from rrext.nodes.http.settings import EndpointSettings
+from rrext.nodes.http.settings import ApiSettings, Seconds, endpoint_settings
 from rrext.tools.context import ToolContext
 
+ADDRESS: Final = "https://api.openai.com/v1"
 PATH: Final = "/embeddings"
-
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
 class RemoteVectors:
@@ -114,11 +112,7 @@ class OpenAIEmbeddingNode(EmbeddingNode):
     }
     default_profile = "text-embedding-3-small"
 
-    class Config:
-        model: Annotated[str, "The model's name, as its server knows it; stores remember it with the vectors."] = ""
-        base_url: Annotated[str, "Address of the API, such as http://localhost:11434/v1."] = "https://api.openai.com/v1"
-        serverbase: Annotated[str, "Another name of base_url, which it replaces."] = ""
-        apikey: Annotated[str, "The key, best as ${ROCKETRIDE_…}; a server without keys needs none."] = ""
+    class Config(ApiSettings):
         dimensions: Annotated[int | None, "Numbers in a vector, of models that can cut theirs; null: all of them."] = None
         encoding: Annotated[Literal["float", "base64"] | None, "How vectors travel; null: as the server does by itself."] = None
         document_prefix: Annotated[str, "Put before each document, for models that want that, such as `passage: `."] = ""
@@ -126,12 +120,6 @@ class OpenAIEmbeddingNode(EmbeddingNode):
         batch: Annotated[int, msgspec.Meta(ge=1, le=2048), "Texts in one request; some servers take only a few."] = 64
         timeout: Annotated[Seconds, "Seconds that the server may be silent."] = 60.0
         totalTimeout: Annotated[Seconds, "Seconds for one request, retries included. The caller's deadline may end it."] = 300.0
-        retries: Annotated[
-            int, msgspec.Meta(ge=0, le=10), "Repetitions after a failure that may pass: 429, 5xx, no connection."
-        ] = 2
-        retryDelay: Annotated[Seconds, "Seconds before the first repetition; it doubles, up to 20."] = 0.5
-        modelTotalTokens: Annotated[int | None, "Accepted from RocketRide's files; the server keeps its own limit."] = None
-        modelSource: Annotated[str | None, "Accepted from RocketRide's files."] = None
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -142,21 +130,12 @@ class OpenAIEmbeddingNode(EmbeddingNode):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
         """Make one pool of connections for all objects. Connects to nothing yet."""
-        model = config.model.strip()
-        if not model:
-            raise Unavailable(f'Node "{ctx.node_id}" names no model', hint='Set "model" to the name that its server knows.')
-        settings = EndpointSettings(
-            address=config.serverbase or config.base_url,
-            apikey=config.apikey,
-            silence=config.timeout,
-            total=config.totalTimeout,
-            retries=Retries(count=config.retries, delay=config.retryDelay),
-        )
+        settings = endpoint_settings(config, ADDRESS, ctx.node_id)
         body = {"dimensions": config.dimensions, "encoding_format": config.encoding}
         async with open_endpoint(settings, ctx) as endpoint:
             yield RemoteVectors(
                 endpoint,
-                model=model,
+                model=config.model.strip(),
                 batch=config.batch,
                 body={key: value for key, value in body.items() if value is not None},
                 prefixes={"document": config.document_prefix, "query": config.query_prefix},

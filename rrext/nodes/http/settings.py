@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -11,6 +11,41 @@ from rrext.errors import Unavailable
 from rrext.nodes.http.retries import Retries
 
 MIB: Final = 1024 * 1024
+
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+
+
+class ApiSettings:
+    """The settings of a model behind an OpenAI-compatible API. The base of the `Config` of nodes that use one."""
+
+    model: Annotated[str, "The model's name, as its server knows it; stores remember it with vectors."] = ""
+    base_url: Annotated[str, "Address of the API, such as http://localhost:11434/v1; empty: the one that the node knows."] = ""
+    serverbase: Annotated[str, "Another name of base_url."] = ""
+    apikey: Annotated[str, "The key, best as ${ROCKETRIDE_…}; a server without keys needs none."] = ""
+    timeout: Annotated[Seconds, "Seconds that the server may be silent; a model thinks before its first word."] = 120.0
+    totalTimeout: Annotated[Seconds, "Seconds for one request, retries included. The caller's deadline may end it earlier."] = (
+        600.0
+    )
+    retries: Annotated[
+        int, msgspec.Meta(ge=0, le=10), "Repetitions after a failure that may pass: 429, 5xx, no connection."
+    ] = 2
+    retryDelay: Annotated[Seconds, "Seconds before the first repetition; it doubles, up to 20."] = 0.5
+    modelTotalTokens: Annotated[int | None, "Accepted from RocketRide's files; the server keeps its own limit."] = None
+    modelSource: Annotated[str | None, "Accepted from RocketRide's files."] = None
+
+
+def endpoint_settings(config: Any, address: str, node_id: str) -> EndpointSettings:
+    """The endpoint of a node's `ApiSettings`; `address` is the API's if the settings name none. Raises `Unavailable`."""
+    if not config.model.strip():
+        raise Unavailable(f'Node "{node_id}" names no model', hint='Set "model" to the name that its server knows.')
+    return EndpointSettings(
+        address=config.base_url or config.serverbase or address,
+        apikey=config.apikey,
+        silence=config.timeout,
+        total=config.totalTimeout,
+        retries=Retries(count=config.retries, delay=config.retryDelay),
+    )
 
 
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True):

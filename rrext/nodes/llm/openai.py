@@ -6,23 +6,18 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-import msgspec
-
-from rrext.errors import Unavailable
 from rrext.nodes.base.answers import answer_value
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.questions import asked_question
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.endpoint import open_endpoint
-from rrext.nodes.http.retries import Retries
-from rrext.nodes.http.settings import EndpointSettings
+from rrext.nodes.http.settings import ApiSettings, endpoint_settings
 from rrext.nodes.llm.chat import ChatModel, ChatSettings
 from rrext.nodes.llm.profiles import OLLAMA_PROFILES, OPENAI_PROFILES
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
 
 
@@ -45,11 +40,7 @@ class OpenAIApiNode(Node):
     """The address of the API by default."""
     shared: ChatModel
 
-    class Config:
-        model: Annotated[str, "The model's name, as its server knows it."] = ""
-        base_url: Annotated[str, "Address of the API, such as http://localhost:11434/v1."] = ""
-        serverbase: Annotated[str, "Another name of base_url."] = ""
-        apikey: Annotated[str, "The key, best as ${ROCKETRIDE_…}; a server without keys needs none."] = ""
+    class Config(ApiSettings):
         temperature: Annotated[float | None, "How freely it writes, 0 to 2; null: as the server does by itself."] = None
         maxTokens: Annotated[int | None, "Tokens of an answer; a longer one fails as answer_cut. null: the server's limit."] = (
             None
@@ -59,16 +50,6 @@ class OpenAIApiNode(Node):
         ] = "max_tokens"
         jsonMode: Annotated[bool, "Ask with response_format for JSON. Turn it off for a server that does not know that."] = True
         extraBody: Annotated[dict[str, Any], "More fields of every request, as the server documents them."] = {}
-        timeout: Annotated[Seconds, "Seconds that the server may be silent; a model thinks before its first word."] = 120.0
-        totalTimeout: Annotated[
-            Seconds, "Seconds for an answer, retries included. The caller's deadline may end it earlier."
-        ] = 600.0
-        retries: Annotated[
-            int, msgspec.Meta(ge=0, le=10), "Repetitions after a failure that may pass: 429, 5xx, no connection."
-        ] = 2
-        retryDelay: Annotated[Seconds, "Seconds before the first repetition; it doubles, up to 20."] = 0.5
-        modelTotalTokens: Annotated[int | None, "Accepted from RocketRide's files; the server keeps its own limit."] = None
-        modelSource: Annotated[str | None, "Accepted from RocketRide's files."] = None
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -79,15 +60,7 @@ class OpenAIApiNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ChatModel]:
         """Make one model with one pool of connections for all objects. Connects to nothing yet."""
-        if not config.model.strip():
-            raise Unavailable(f'Node "{ctx.node_id}" names no model', hint='Set "model" to the name that its server knows.')
-        settings = EndpointSettings(
-            address=config.base_url or config.serverbase or cls.address,
-            apikey=config.apikey,
-            silence=config.timeout,
-            total=config.totalTimeout,
-            retries=Retries(count=config.retries, delay=config.retryDelay),
-        )
+        settings = endpoint_settings(config, cls.address, ctx.node_id)
         chat = ChatSettings(
             model=config.model.strip(),
             temperature=config.temperature,
