@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from itertools import chain
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
-from rrext.limits import DEFAULTS
-from rrext.nodes.databases.cells import size_of, unique_names
-from rrext.nodes.databases.limits import CHUNK_BYTES
+from rrext.errors import InvalidArguments, RrextError
+from rrext.nodes.databases.calls import StatementCall, collected
+from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.graph.backend import GraphCursor
 from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.gate import ReadingCypher, read_only
-from rrext.nodes.graph.limits import BATCH
 from rrext.nodes.graph.plans import plan_lines
-from rrext.nodes.graph.transaction import GraphTransaction
+from rrext.nodes.graph.transaction import GraphResult, GraphTransaction
 from rrext.tools.context import ToolContext
 
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 """Functions and procedures that a read-only statement may call beside the known ones."""
 
 
-class CypherCall:
-    """A call and the form of its rows: objects by column name, or arrays."""
+class CypherCall(StatementCall):
+    """A call of a graph database."""
 
     def __init__(self, graph: Graph, ctx: ToolContext, allowed: Allowed = ((), ()), row_mode: RowMode = "object") -> None:
+        super().__init__(ctx, row_mode)
         self._graph = graph
-        self._ctx = ctx
         self._allowed = allowed
-        self._as_objects = row_mode == "object"
 
     def checked(self, cypher: str, params: Mapping[str, Any]) -> ReadingCypher:
         """Check that the statement only reads; return its sent form. Raises `InvalidArguments` for a missing parameter."""
@@ -47,26 +43,30 @@ class CypherCall:
         statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
-            with self._reading(statement, params, timeout) as cursor:
-                rows = _collected(cursor, limit + 1)
-                columns, types = unique_names(cursor.columns), cursor.types
-                plan = _plan(cursor, rows) if statement.is_plan else None
+            with self._reading(statement, params, timeout) as result:
+                rows = collected(result, limit + 1)
+                plan = _plan(result.cursor, rows) if statement.is_plan else None
             is_truncated = len(rows) > limit
             if is_truncated:
                 rows.pop()
-            shaped = self._shaped(rows, columns)
-            answer = {"columns": columns, "types": types, "rows": shaped, "row_count": len(rows), "truncated": is_truncated}
-            return answer if plan is None else {**answer, "plan": plan}
+            return {
+                "columns": result.columns,
+                "types": result.types,
+                "rows": self._shaped(rows, result.columns),
+                "row_count": len(rows),
+                "truncated": is_truncated,
+                **({} if plan is None else {"plan": plan}),
+            }
 
         return self._graph.reading(self._ctx, attempt)
 
     @contextmanager
-    def _reading(self, statement: ReadingCypher, params: Mapping[str, Any], timeout: float) -> Iterator[GraphCursor]:
+    def _reading(self, statement: ReadingCypher, params: Mapping[str, Any], timeout: float) -> Iterator[GraphResult]:
         with (
             self._graph.transaction(self._ctx, read_only=True, timeout=timeout) as work,
-            work.statement(statement.text, params, self._ctx) as cursor,
+            work.statement(statement.text, params, self._ctx) as result,
         ):
-            yield cursor
+            yield result
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """`{plan}` of a statement that only reads."""
@@ -75,8 +75,8 @@ class CypherCall:
         def attempt(timeout: float) -> dict[str, Any]:
             with self._graph.transaction(self._ctx, read_only=True, timeout=timeout) as work:
                 if statement.is_plan:  # the statement is an EXPLAIN itself
-                    with work.statement(statement.text, params, self._ctx) as cursor:
-                        return {"plan": _plan(cursor, cursor.fetch(1))}
+                    with work.statement(statement.text, params, self._ctx) as result:
+                        return {"plan": _plan(result.cursor, result.batch(1)[0])}
                 return {"plan": plan_lines(work.explain(statement.text, params, self._ctx))}
 
         return self._graph.reading(self._ctx, attempt)
@@ -85,22 +85,12 @@ class CypherCall:
         """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`."""
         statement = self.checked(cypher, self._valid(params))
 
-        def attempt(timeout: float) -> tuple[ExitStack, GraphCursor, Generator[list[list[Any]]], list[list[Any]]]:
-            """Run everything up to the first chunk: chunks that the caller has seen cannot be taken back."""
-            with ExitStack() as stack:
-                cursor = stack.enter_context(self._reading(statement, params, timeout))
-                chunks = _chunks(cursor, chunk_rows)
-                return stack.pop_all(), cursor, chunks, next(chunks, [])
-
-        count = 0
-        stack, cursor, chunks, first = self._graph.reading(self._ctx, attempt)
-        with stack:
-            columns = unique_names(cursor.columns)
-            for rows in chain([first] if first else [], chunks):
-                self._ctx.check()
-                count += len(rows)
-                yield self._shaped(rows, columns)
-        return {"columns": columns, "types": cursor.types, "row_count": count}
+        result, count = yield from self._streamed(
+            lambda attempt: self._graph.reading(self._ctx, attempt),
+            lambda timeout: self._reading(statement, params, timeout),
+            chunk_rows,
+        )
+        return {"columns": result.columns, "types": result.types, "row_count": count}
 
     def execute(self, cypher: str, params: Mapping[str, Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
         """`{columns, types, rows, affected_rows, counters}` of any statement, in a session or a transaction of its own."""
@@ -126,15 +116,18 @@ class CypherCall:
         return self._graph.writing(self._ctx, attempt)
 
     def _executed(self, work: GraphTransaction, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
-        with work.statement(cypher, params, self._ctx, counts=True) as cursor:
-            rows = _collected(cursor, max_rows + 1)
+        with work.statement(cypher, params, self._ctx, counts=True) as result:
+            rows = collected(result, max_rows + 1)
             if len(rows) > max_rows:
                 raise too_many_rows(max_rows, "Nothing that it wrote was kept.")
-            counters, affected = cursor.counters(), cursor.affected()
-            columns = unique_names(cursor.columns)
-        shaped = self._shaped(rows, columns)
-        answer = {"columns": columns, "types": cursor.types, "rows": shaped, "affected_rows": affected}
-        return answer if counters is None else {**answer, "counters": counters}
+            counters, affected = result.cursor.counters(), result.cursor.affected()
+        return {
+            "columns": result.columns,
+            "types": result.types,
+            "rows": self._shaped(rows, result.columns),
+            "affected_rows": affected,
+            **({} if counters is None else {"counters": counters}),
+        }
 
     def _valid(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The checked parameters. Raises `InvalidArguments` for an integer too large for the database."""
@@ -142,41 +135,11 @@ class CypherCall:
             _check_integers(value, f"/input/params/{name}", self._graph.backend.integers)
         return params
 
-    def _shaped(self, rows: list[list[Any]], columns: list[str]) -> list[Any]:
-        if self._as_objects:
-            return [dict(zip(columns, row, strict=True)) for row in rows]
-        return rows
 
-
-def _plan(cursor: GraphCursor, rows: list[list[Any]]) -> list[str]:
+def _plan(cursor: GraphCursor, rows: Rows) -> list[str]:
     """The lines of a requested plan: the database returns the plan beside the rows, or as their only value."""
     plan = cursor.plan()
     return plan_lines(rows[0][0] if plan is None and rows else plan)
-
-
-def _collected(cursor: GraphCursor, at_most: int) -> list[list[Any]]:
-    """Fetch up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
-    rows: list[list[Any]] = []
-    size = 0
-    while (room := at_most - len(rows)) > 0 and (batch := cursor.fetch(min(room, BATCH))):
-        size += size_of(batch)
-        if size > DEFAULTS.max_result:
-            raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
-        rows += batch
-    return rows
-
-
-def _chunks(cursor: GraphCursor, at_most: int) -> Generator[list[list[Any]]]:
-    chunk: list[list[Any]] = []
-    size = 0
-    while batch := cursor.fetch(min(at_most - len(chunk), BATCH)):
-        chunk += batch
-        size += size_of(batch)
-        if len(chunk) >= at_most or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _check_integers(value: Any, path: str, allowed: range) -> None:

@@ -87,9 +87,9 @@ class Graph:
             def attempt(timeout: float) -> list[list[Any]]:
                 with (
                     self.transaction(ctx, read_only=True, timeout=timeout) as transaction,
-                    transaction.statement(cypher, {}, ctx) as cursor,
+                    transaction.statement(cypher, {}, ctx) as result,
                 ):
-                    return cursor.fetch(SCHEMA_ROWS)
+                    return result.cursor.fetch(SCHEMA_ROWS)
 
             return self.reading(ctx, attempt)
 

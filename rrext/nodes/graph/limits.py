@@ -24,7 +24,7 @@ NAMES_MAX: Final = 16
 SCHEMA_ROWS: Final = 10_000
 """Rows of one query of the schema: labels, properties, samples."""
 
-# calls.py
+# transaction.py
 BATCH: Final = 500
 """Rows that are fetched at once."""
 

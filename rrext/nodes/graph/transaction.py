@@ -8,13 +8,29 @@ from typing import Any, Final
 
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.child.process import ProcessLost
+from rrext.nodes.databases.cells import Rows, size_of, unique_names
 from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor
+from rrext.nodes.graph.limits import BATCH
 from rrext.tools.context import ToolContext
 
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
+
+
+class GraphResult:
+    """The rows of one statement, in batches."""
+
+    def __init__(self, cursor: GraphCursor) -> None:
+        self.cursor = cursor
+        self.columns = unique_names(cursor.columns)
+        self.types = cursor.types
+
+    def batch(self, at_most: int, /) -> tuple[Rows, int]:
+        """Fetch the next rows and their approximate bytes; no rows at the end."""
+        rows: Rows = [*self.cursor.fetch(min(at_most, BATCH))]
+        return rows, size_of(rows)
 
 
 class GraphTransaction:
@@ -57,12 +73,12 @@ class GraphTransaction:
     @contextmanager
     def statement(
         self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False
-    ) -> Iterator[GraphCursor]:
+    ) -> Iterator[GraphResult]:
         """Run a statement; its rows can be fetched in the block. Its failures, and the block's, become rrext's errors."""
         with self._step(ctx) as transaction:
             cursor = transaction.run(cypher, params, counts=counts)
             try:
-                yield cursor
+                yield GraphResult(cursor)
             finally:
                 cursor.close()
 

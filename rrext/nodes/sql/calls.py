@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import chain, islice
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
+from rrext.nodes.databases.calls import StatementCall, collected
 from rrext.nodes.databases.cells import Rows
-from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
@@ -20,13 +19,12 @@ from rrext.nodes.sql.transaction import Result, SqlTransaction, check_statement
 from rrext.tools.context import ToolContext
 
 
-class SqlCall:
-    """A call and the form of its rows: objects by column name, or arrays."""
+class SqlCall(StatementCall):
+    """A call of an SQL database."""
 
     def __init__(self, database: SqlDatabase, ctx: ToolContext, row_mode: RowMode) -> None:
+        super().__init__(ctx, row_mode)
         self._database = database
-        self._ctx = ctx
-        self._as_objects = row_mode == "object"
 
     def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> dict[str, Any]:
         """`{columns, types, rows, row_count, truncated}` of a statement that only reads, and `warnings` if there are any."""
@@ -39,7 +37,7 @@ class SqlCall:
 
         def attempt(timeout: float) -> tuple[Result, Rows]:
             with self._reading(sent, params, timeout) as result:
-                return result, result.collect(limit + 1, nested_as_text=False)
+                return result, collected(result, limit + 1)
 
         with self._pointing_at_tables(statement):
             result, rows = self._database.reading(self._ctx, attempt)
@@ -69,22 +67,12 @@ class SqlCall:
         """Stream chunks of rows of a statement that only reads, then `{columns, types, row_count}` and `warnings` if any."""
         statement = self._database.gate.read_only(sql)
 
-        def attempt(timeout: float) -> tuple[ExitStack, Result, Iterator[Rows]]:
-            """Run everything up to the first chunk: chunks that the caller has seen cannot be taken back."""
-            with ExitStack() as stack:
-                result = stack.enter_context(self._reading(statement.sql, params, timeout))
-                chunks = _chunks(result, chunk_rows)
-                first = list(islice(chunks, 1))
-                return stack.pop_all(), result, chain(first, chunks)
-
-        count = 0
         with self._pointing_at_tables(statement):
-            stack, result, chunks = self._database.reading(self._ctx, attempt)
-            with stack:
-                for rows in chunks:
-                    self._ctx.check()
-                    count += len(rows)
-                    yield self._shaped(rows, result.columns)
+            result, count = yield from self._streamed(
+                lambda attempt: self._database.reading(self._ctx, attempt),
+                lambda timeout: self._reading(statement.sql, params, timeout),
+                chunk_rows,
+            )
         return {"columns": result.columns, "types": result.types, "row_count": count, **_said(result)}
 
     @contextmanager
@@ -137,7 +125,7 @@ class SqlCall:
         self, transaction: SqlTransaction, sql: str, params: Sequence[Any], max_rows: int, *, is_only: bool
     ) -> dict[str, Any]:
         with transaction.statement(sql, params, self._ctx, only=max_rows if is_only else None) as result:
-            rows = result.collect(max_rows + 1, nested_as_text=True)
+            rows = collected(result, max_rows + 1)
             if len(rows) > max_rows:
                 raise too_many_rows(max_rows, "Nothing that it wrote outside of a session was kept.")
             affected = result.affected
@@ -171,27 +159,6 @@ class SqlCall:
             transaction.begin_again()
         return answer
 
-    def _shaped(self, rows: Rows, columns: list[str]) -> list[Any]:
-        if self._as_objects:
-            return [dict(zip(columns, row, strict=False)) for row in rows]
-        return rows
-
 
 def _said(result: Result) -> dict[str, list[str]]:
     return {"warnings": result.warnings} if result.warnings else {}
-
-
-def _chunks(result: Result, at_most: int) -> Iterator[Rows]:
-    chunk: Rows = []
-    size = 0
-    while True:
-        batch, bytes_read = result.batch(at_most - len(chunk))
-        if not batch:
-            break
-        chunk += result.in_json(batch, nested_as_text=False)
-        size += bytes_read
-        if len(chunk) >= at_most or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

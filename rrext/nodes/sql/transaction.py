@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Protocol
 
-from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
-from rrext.limits import DEFAULTS
+from rrext.errors import InvalidArguments, RrextError
 from rrext.nodes.databases.cells import Rows, json_rows, size_of, unique_names
 from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
@@ -61,10 +60,11 @@ class ReturnConnection(Protocol):
 class Result:
     """The rows of one statement, fetched in batches while it runs."""
 
-    __slots__ = ("_cursor", "_is_json", "_size", "columns", "has_rows", "types", "warnings")
+    __slots__ = ("_cursor", "_is_json", "_nested_as_text", "_size", "columns", "has_rows", "types", "warnings")
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, *, nested_as_text: bool) -> None:
         self._cursor = cursor
+        self._nested_as_text = nested_as_text
         self._is_json: bool = getattr(cursor, "is_json", False)
         self._size = FIRST_BATCH
         description = cursor.description
@@ -78,15 +78,15 @@ class Result:
         """The number of rows that the statement changed; if it only reads, those fetched so far. 0 if unknown."""
         return max(0, self._cursor.rowcount)
 
-    def batch(self, at_most: int = LAST_BATCH) -> tuple[Sequence[Sequence[Any]], int]:
-        """Fetch the next rows in the driver's form, and their approximate bytes; no rows at the end."""
+    def batch(self, at_most: int = LAST_BATCH, /) -> tuple[Rows, int]:
+        """Fetch the next rows with their cells in JSON, and their approximate bytes; no rows at the end."""
         if not self.has_rows:
-            return (), 0
+            return [], 0
         rows = self._cursor.fetchmany(min(self._size, at_most))
         size = size_of(rows)
         if self._size < LAST_BATCH and size < SMALL_BATCH:
             self._size *= 2
-        return rows, size
+        return list(rows) if self._is_json else json_rows(rows, nested_as_text=self._nested_as_text), size
 
     def close(self) -> None:
         """End the statement; no row can be fetched after that."""
@@ -96,26 +96,6 @@ class Result:
         """Fill in `types` and `warnings`, once the statement is over."""
         self.warnings = list(self._cursor.warnings)  # before any other query on the connection
         self.types = list(self._cursor.types)
-
-    def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
-        """Fetch up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
-        rows: Rows = []
-        size = 0
-        while (room := at_most - len(rows)) > 0:
-            batch, bytes_read = self.batch(room)
-            if not batch:
-                break
-            size += bytes_read
-            if size > DEFAULTS.max_result:
-                error = ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
-                error.hint = "Ask for fewer rows or columns, or read the rows with query_stream."
-                raise error
-            rows += self.in_json(batch, nested_as_text=nested_as_text)
-        return rows
-
-    def in_json(self, rows: Sequence[Sequence[Any]], *, nested_as_text: bool) -> Rows:
-        """The rows of a batch with their cells in JSON."""
-        return list(rows) if self._is_json else json_rows(rows, nested_as_text=nested_as_text)
 
 
 class SqlTransaction:
@@ -158,7 +138,7 @@ class SqlTransaction:
                     cursor = backend.run(self.connection, sql, params, read_only=self.read_only)
                 else:
                     cursor = backend.run_only(self.connection, sql, params, most_rows=only)
-                result = Result(cursor)
+                result = Result(cursor, nested_as_text=not self.read_only)
                 try:
                     yield result
                 finally:

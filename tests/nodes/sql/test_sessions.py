@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, RrextError, ToolError
+from rrext.nodes.databases.calls import collected
 from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.calls import SqlCall
@@ -238,7 +239,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.database.transaction(read_only=True) as transaction,
             transaction.statement("SELECT n FROM t", (), asker()) as result,
         ):
-            rows = result.collect(1000, nested_as_text=False)
+            rows = collected(result, 1000)
         assert {row[0] for row in rows} == self.committed
         assert len(self.database.sessions) == len(self.sessions)
         assert self.database.connections_in_use == len(self.sessions)

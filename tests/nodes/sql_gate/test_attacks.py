@@ -14,6 +14,7 @@ from postgres_server import Database
 from sql_attacks import SECRET, Attack, NoGate, World, attacks, broken_by
 from sql_contract import Desk, opened
 
+from rrext.nodes.databases.calls import collected
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.nodes.sql.sqlite.node import SqliteNode
@@ -100,7 +101,7 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
                 desk.database.transaction(read_only=True) as transaction,
                 transaction.statement(sql, (), ToolContext()) as result,
             ):
-                return result.collect(10_000, nested_as_text=False)
+                return collected(result, 10_000)
 
         def macro() -> bool:
             try:
