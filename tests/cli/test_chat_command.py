@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command_terminal import Terminal, at_terminal
 from commands import EXAMPLES, call, component, here, pipeline, spawned, until
-from terminals import Terminal, at_terminal
 
 CHAT = str(EXAMPLES / "chat.pipe")
 OPEN = "The library is open from nine to five."

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_terminal import at_terminal
 from commands import call
-from terminals import at_terminal
 
 from rrext.cli.main import main
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_terminal import at_terminal
 from commands import EXAMPLES, call, environment, spawned
-from terminals import at_terminal
 
 from rrext import __version__
 from rrext.cli.main import COMMANDS

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command_terminal import Terminal, program_at_terminal
 from commands import EXAMPLES, call, component, pipeline
-from terminals import Terminal, program_at_terminal
 
 from rrext.cli.command_words import following
 from rrext.cli.main import COMMANDS

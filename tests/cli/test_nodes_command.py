@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from command_terminal import at_terminal
 from commands import NODES, call
-from terminals import at_terminal
 
 from rrext.cli.main import main
 from rrext.nodes import BUILTIN

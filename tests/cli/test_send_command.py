@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_terminal import at_terminal
 from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spawned, until
-from terminals import at_terminal
 
 ECHO = str(EXAMPLES / "echo.pipe")
 

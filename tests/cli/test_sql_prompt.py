@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command_terminal import Terminal, at_terminal
 from commands import command, component, environment, pipeline
-from terminals import Terminal, at_terminal
 
 ENDLESS = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c;"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_terminal import at_terminal
 from commands import EXAMPLES, Done, component, here, pipeline
 from hypothesis import given
 from hypothesis import strategies as st
-from terminals import at_terminal
 
 from rrext.cli.rows import rows_in
 from rrext.cli.tool_input import input_of_pairs
