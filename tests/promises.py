@@ -124,6 +124,8 @@ PROMISES: dict[str, str] = {
     "editor:fix:removes-problem": "Every fix that is offered removes its problem and leaves the rest of the text as it is",
     "editor:offer:stays-sound": "Whatever completion is accepted, a sound text stays sound and a broken one gets no worse",
     "editor:rename:keeps-graph": "A rename keeps the graph, and the rename back restores the text",
+    "editor:format:blanks-alone": "Formatting keeps the meaning and every comment in its place, and formatting twice is once",
+    "editor:workspace:not-left": "Links, completion of paths and checks of closed files read nothing outside of the workspace",
     "editor:secrets:never-shown": "No value of a variable and no secret is on a page, in an outline or in a picture",
     "picture:edges:followed": "Every edge of a picture can be followed by eye from its end to its other end",
     # data
@@ -172,6 +174,8 @@ PROMISES: dict[str, str] = {
     ),
     "document:split:any-cut": "Chunks do not depend on how the text arrived",
     "schema:agrees-with-check": "The JSON Schema of pipelines accepts what the check accepts, and refuses what one value shows",
+    "check:probe:harmless": "`rrext check` finds what this machine lacks, and connects to nothing, makes no file, starts nothing",
+    "check:secrets:not-repeated": "A literal secret of a file is reported, and no message repeats it",
     "check:fix:as-in-editors": (
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
     ),

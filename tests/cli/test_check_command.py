@@ -418,6 +418,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.promise("check:probe:harmless")
 def test_the_probe_of_any_node_connects_to_nothing_and_makes_no_file_and_no_process(folder: Path) -> None:
     from rrext.pipefile.catalog.catalog import Catalog
 

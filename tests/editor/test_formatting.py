@@ -46,6 +46,7 @@ def values(draw: st.DrawFn, depth: int = 3) -> str:
     return f"{{{inside}}}" if kind == "object" else f"[{inside}]"
 
 
+@pytest.mark.promise("editor:format:blanks-alone")
 @given(gaps, values(), gaps, st.sampled_from(["  ", "    ", "\t"]))
 @settings(max_examples=300, deadline=None)
 def test_formatting_changes_blanks_alone_and_twice_is_once(before: str, value: str, after: str, indent: str) -> None:

@@ -42,6 +42,7 @@ def found(text: str) -> list[Any]:
     return [problem for problem in problems if problem.code == "literal_secret"]
 
 
+@pytest.mark.promise("check:secrets:not-repeated")
 @pytest.mark.parametrize("secret", KEYS)
 @pytest.mark.parametrize("around", ["{}", "Bearer {}", "Use the key {}, please."])
 def test_a_key_of_a_known_form_is_found_in_any_setting_and_not_repeated(secret: str, around: str) -> None:

@@ -76,6 +76,7 @@ async def test_names_of_files_are_offered_while_a_path_is_typed(folder: Path) ->
     assert await offers(folder, "tool_filesystem", "root", "") == []
 
 
+@pytest.mark.promise("editor:workspace:not-left")
 @pytest.mark.parametrize("typed", ["../../", "/", "/etc/", "../data/out/", "../../home/../"])
 async def test_names_outside_of_the_workspace_are_not_offered(folder: Path, typed: str) -> None:
     assert await offers(folder, "db_sqlite", "path", typed) == []

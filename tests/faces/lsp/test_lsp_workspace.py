@@ -89,6 +89,7 @@ async def test_changes_of_files_are_followed_one_by_one(folder: Path) -> None:
     assert (await until_told(editor, 6))[5] == ("b.pipe", [])
 
 
+@pytest.mark.promise("editor:workspace:not-left")
 async def test_a_file_outside_of_the_workspace_is_not_read(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out.pipe").write_text(BAD)
     (folder / "link.pipe").symlink_to(tmp_path / "out.pipe")
