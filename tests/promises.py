@@ -174,7 +174,7 @@ PROMISES: dict[str, str] = {
     ),
     "document:split:any-cut": "Chunks do not depend on how the text arrived",
     "schema:agrees-with-check": "The JSON Schema of pipelines accepts what the check accepts, and refuses what one value shows",
-    "check:probe:harmless": "`rrext check` finds what this machine lacks, and connects to nothing, makes no file, starts nothing",
+    "check:probe:harmless": "`rrext check` finds what this machine lacks; it connects to nothing, makes and starts nothing",
     "check:secrets:not-repeated": "A literal secret of a file is reported, and no message repeats it",
     "check:fix:as-in-editors": (
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
