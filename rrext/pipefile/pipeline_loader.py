@@ -212,12 +212,14 @@ def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
 
 def _sifted(found: tuple[Problem, ...], given: ParsedText, without_value: Set[str], redactor: Redactor) -> tuple[Problem, ...]:
     """Sort the problems in the order of the text, and remove repeated ones and values of variables."""
+    misplaced = {problem.path for problem in found if problem.code == "misplaced_key"}
     no_names = {problem.path for problem in found if problem.code == "variable_in_name"}
     kept: list[Problem] = []
     if given.map is not None:
         found = tuple(sorted(found, key=given.map.span_of))
     for problem in found:
         consequence = problem.path in without_value and problem.code == "invalid_config"
+        consequence = consequence or (problem.path in misplaced and problem.code == "unknown_config_key")
         consequence = consequence or (problem.path in no_names and problem.code != "variable_in_name")
         if problem.span is None and given.map is not None and given.map.is_hole(problem.path):
             consequence = True

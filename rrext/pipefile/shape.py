@@ -102,12 +102,13 @@ class ShapeReader:
         meant = self._unknown_keys(item, COMPONENT_KEYS, draft.path)
         draft.broken = "input" in meant or "control" in meant  # there are edges, under a name that says nothing
         draft.id = self._text(item, "id", draft.path, required=True)
-        draft.provider = self._text(item, "provider", draft.path, required=True)
+        draft.provider = self._provider(item, draft.path)
         draft.name = self._text(item, "name", draft.path, required=False)
         draft.description = self._text(item, "description", draft.path, required=False)
         config = item.get("config")
         if isinstance(config, dict):
             draft.config = config
+            self._report_misplaced(config, draft)
         elif "config" in item:
             self._problems.add(
                 "wrong_type", f"Expected an object for config, got {type_text(config)}.", below(draft.path, "config")
@@ -117,6 +118,19 @@ class ShapeReader:
         controls = self._edges(item, "control", draft)
         draft.controls = tuple(ControlEdge(name, source, place) for name, source, place in controls)
         return draft
+
+    def _report_misplaced(self, config: Mapping[str, Any], draft: ComponentDraft) -> None:
+        """Report edges inside of a config."""
+        for kind, keys in EDGE_KEYS.items():
+            listed = config.get(kind)
+            if (
+                isinstance(listed, list)
+                and listed
+                and all(isinstance(edge, dict) and set(keys) <= set(edge) for edge in listed)
+            ):
+                draft.broken = True
+                message = f"{shown(kind)} belongs beside config, not inside of it: these edges have no effect here."
+                self._problems.add("misplaced_key", message, below(draft.path, "config", kind), on="key")
 
     def _edges(self, item: Mapping[str, Any], kind: str, draft: ComponentDraft) -> list[tuple[str, str, int]]:
         """The usable edges of a component, each with its place in the list."""
@@ -144,6 +158,14 @@ class ShapeReader:
         return found
 
     # one key
+
+    def _provider(self, item: Mapping[str, Any], path: str) -> str:
+        """The provider, which other programs call `type`."""
+        kind = item.get("type")
+        if "provider" in item or not isinstance(kind, str) or not kind:
+            return self._text(item, "provider", path, required=True)
+        self._missing("provider", path, f'"type": {shown(kind)} has no meaning here: write "provider": {shown(kind)}.')
+        return ""
 
     def _text(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> str:
         value = item.get(key)

@@ -205,7 +205,7 @@ def test_comments_and_trailing_commas_change_nothing(pair: tuple[Any, str]) -> N
         ('{"a": "\t"}', "control_character"),
         ('{"a": 1,, "b": 2}', "extra_comma"),
         ("[,]", "extra_comma"),
-        ("# comment\n{}", "unquoted_text"),
+        ("# comment\n{}", "unexpected_text"),
         ('{"a": 1}\x0b', "trailing_text"),
     ],
 )

@@ -15,16 +15,18 @@ from rrext.editor.style import BLANKS, line_start, margin_of
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import Problem, shown
 from rrext.pipefile.text.tree import Located
+from rrext.pipefile.text.wrapping import is_assignment, is_fence
 
 _CLOSERS: Final = {"object": "}", "array": "]"}
 _NO_CAUSES: Final = frozenset(
     {
         *("unclosed", "unexpected_closer", "trailing_text", "unterminated_comment"),
         *("single_quotes", "invalid_escape", "control_character", "invalid_number", "not_finite"),
-        *("expected_comma", "duplicate_key", "not_utf8", "empty_file"),
+        *("wrapped", "expected_comma", "duplicate_key", "not_utf8", "empty_file"),
     }
 )
 """Errors that leave no bracket open, and errors that only report an open bracket."""
+_LINE_START: Final = re.compile(r"\r\n|\r|\n")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*+(?=[\r\n]|//)")
 _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*+(?=[\r\n]|\Z))")
 """A line end with the text of the next line; the group is its indentation, if the line is not empty."""
@@ -105,6 +107,21 @@ def trailing_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     for found in _unless_a_consequence(context, tried(context, problem, candidates)):
         harmless = not rest.strip(BLANKS + ",}]")
         yield Fix(found.title, found.edits, problem, found.preferred and (harmless or found.title != f"Remove {what}"))
+
+
+def wrapped(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """The pipeline alone. Prose may be worth keeping elsewhere, so its removal is not preferred."""
+    start, end = context.span(problem)
+    text, root = context.text, context.map.root
+    if text.startswith("#!", start) and root.start > end and not problem.related:
+        line = next(_LINE_START.finditer(text, end), None)
+        edits: tuple[Edit, ...] = (Edit(start, end if line is None else line.end(), ""),)
+        head, tail = "", ""
+    else:
+        head, tail = text[start : root.start], text[root.end :] if problem.related else ""
+        edits = (Edit(start, root.start, ""), *((Edit(root.end, len(text), context.layout.style.newline),) if tail else ()))
+    alone = not head or is_fence(head, tail) or is_assignment(head, tail)
+    yield Fix("Remove what stands around the pipeline", edits, problem, alone)
 
 
 def unterminated_comment(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
@@ -202,4 +219,5 @@ BRACKET_MAKERS: Final = {
     "unexpected_closer": unexpected_closer,
     "trailing_text": trailing_text,
     "unterminated_comment": unterminated_comment,
+    "wrapped": wrapped,
 }

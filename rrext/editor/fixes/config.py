@@ -133,7 +133,22 @@ def _schema_of(context: FixContext, draft: ComponentDraft | None) -> Schema | No
     return context.known_nodes.schema(draft.node) if draft is not None and draft.node is not None else None
 
 
+def misplaced_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """The key moved out of the config, unless the component has it already."""
+    *around, key = parts_of(problem.path)
+    path, layout = pointer(*around), context.layout
+    config, component = context.find(path), context.find(pointer(*around[:-1]))
+    place = next((index for index, child in enumerate(context.children(path)) if child.key == key), None)
+    if config is None or component is None or place is None or any(child.key == key for child in component.children):
+        return
+    taken = layout.take(config, place)
+    if taken is not None:
+        put = layout.insert(component, [lambda margin: layout.moved(taken, margin)], note=taken.note)
+        yield fix(problem, f"Move {shown(key)} out of config", taken.edits, put, preferred=True)
+
+
 CONFIG_MAKERS: Final = {
+    "misplaced_key": misplaced_key,
     "profile_not_found": profile_not_found,
     "beside_profile": beside_profile,
     "profile_not_selected": profile_not_selected,

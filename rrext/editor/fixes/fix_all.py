@@ -20,7 +20,15 @@ from rrext.editor.limits import MAX_FIX_ROUNDS
 from rrext.pipefile.text.problems import Problem
 
 _WITHOUT_LOSS: Final = frozenset(
-    {*BRACKET_MAKERS, *PUNCTUATION_MAKERS, *LITERAL_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
+    {
+        *BRACKET_MAKERS,
+        *PUNCTUATION_MAKERS,
+        *LITERAL_MAKERS,
+        "duplicate_key",
+        "duplicate_edge",
+        "invalid_version",
+        "misplaced_key",
+    }
 )
 _NAMES: Final = frozenset(
     {

@@ -48,7 +48,8 @@ def single_quotes(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     """The string in double quotes; if its end is missing, up to the first structural character."""
     start, end = context.span(problem)
     piece = context.text[start:end]
-    if _SINGLE_QUOTED.fullmatch(piece):
+    is_curly = piece[0] in tokens.CURLY or piece[-1] in tokens.CURLY
+    if _SINGLE_QUOTED.fullmatch(piece) or (is_curly and len(piece) > 1 and piece[-1] in f"\"'{tokens.CURLY}"):
         yield from certain(problem, [("Use double quotes", (Edit(start, end, _in_double_quotes(piece[1:-1])),))])
         return
     pieces = (piece, piece.rstrip(" \t,]}"), piece.partition(":")[0].rstrip(), piece.partition(",")[0].rstrip())

@@ -95,6 +95,10 @@ def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
             misspelt = parts_of(other.path)[-1]
             yield fix(problem, f"Replace {shown(misspelt)} with {shown(key)}", context.rename(other.path, key), preferred=True)
             return
+    kind = context.find(below(path, "type")) if len(parts) == 3 and key == "provider" else None
+    if kind is not None and isinstance(kind.value, str):
+        known = context.known_nodes.node(kind.value) is not None
+        yield fix(problem, 'Replace "type" with "provider"', context.rename(below(path, "type"), key), preferred=known)
     values = _values_for(context, context.draft(problem.path), parts)
     order = ROOT_KEYS if len(parts) == 1 else COMPONENT_KEYS if len(parts) == 3 else EDGE_KEYS.get(parts[2], ())
     for value in values:
@@ -115,6 +119,9 @@ def _values_for(context: FixContext, draft: ComponentDraft | None, parts: list[s
         return [fresh_id(context, context.provider(draft) or "node")]
     if key == "provider":
         name = context.name(draft)
+        written = draft.config.get("type")
+        if isinstance(written, str) and context.known_nodes.node(written) is not None:
+            return [written]
         guess = name.rstrip("0123456789").rstrip("_-")
         return [name for name in (name, guess) if context.known_nodes.node(name) is not None][:1]
     return _edge_values(context, draft, parts) if len(parts) == 5 else []

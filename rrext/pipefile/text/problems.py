@@ -17,6 +17,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # the text
     "not_utf8": ("error", "The file is not UTF-8."),
     "empty_file": ("error", "The file holds no value at all."),
+    "wrapped": ("error", "Text around the pipeline: a Markdown fence, prose, `pipeline = `, a `#!` line."),
     "too_large": ("error", "The file is larger than `max_pipeline`."),
     "too_deep": ("error", "Objects and lists are nested deeper than `max_depth`."),
     "expected_value": ("error", "A value is missing, for example after a colon."),
@@ -32,7 +33,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unterminated_string": ("error", "A string without closing quote."),
     "unterminated_comment": ("error", "A comment without `*/`."),
     "unquoted_text": ("error", "A key or a text without double quotes."),
-    "single_quotes": ("error", "Single quotes where JSON has double quotes."),
+    "single_quotes": ("error", "Single or curly quotes where JSON has straight double quotes."),
     "invalid_escape": ("error", "A backslash sequence that JSON does not have."),
     "control_character": ("error", "A control character that must be escaped inside a string."),
     "invalid_number": ("error", "A number that JSON does not have, such as `01` or `.5`, or that is too large."),
@@ -41,6 +42,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # the shape
     "wrong_type": ("error", "A value of the wrong JSON type."),
     "missing_key": ("error", "A key that must be there is missing."),
+    "misplaced_key": ("error", "`control` or `input` inside of `config`; they belong beside it."),
     "unknown_key": ("warning", "A key that resembles one that has a meaning."),
     "invalid_version": ("error", "A `version` that this program does not know."),
     "too_many_components": ("error", "More components than `max_components`."),

@@ -14,6 +14,7 @@ from rrext.pipefile.text.fast_objects import FastObjects
 from rrext.pipefile.text.problems import Problems, shown
 from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 from rrext.pipefile.text.tree_builder import Tree
+from rrext.pipefile.text.wrapping import wrapping_of
 
 MAX_DIGITS: Final = 4300
 """Characters of an integer: Python's own limit for its digits, as the conversion is quadratic beyond it."""
@@ -30,7 +31,8 @@ class Scanner:
 
     def __init__(self, text: str, problems: Problems, max_depth: int, pieces: FastObjects | None = None) -> None:
         self._text = text
-        self._tree = Tree(text, problems, max_depth)
+        self._wrapping = wrapping_of(text)
+        self._tree = Tree(text, problems, max_depth, self._wrapping)
         self._pieces = pieces
         self._pos = 0
         self.complete = False
@@ -38,7 +40,9 @@ class Scanner:
     def run(self) -> Located:
         """Read the text; the root of its tree."""
         match, text, handlers, tree = tokens.TOKEN.match, self._text, _HANDLERS, self._tree
-        if text.startswith("\ufeff"):
+        if self._wrapping is not None:
+            self._pos = tree.last = self._wrapping.end
+        elif text.startswith("\ufeff"):
             self._pos = tree.last = 1
         member = tokens.MEMBER.match
         while True:
@@ -61,7 +65,10 @@ class Scanner:
                 break
         tree.at = len(text)
         self.complete = not tree.cut
-        return tree.finish()
+        root = tree.finish()
+        if self._wrapping is not None:
+            tree.problems.append(self._wrapping.problem(text, tree.behind))
+        return root
 
     def _on_member(self, found: re.Match[str]) -> None:
         """Add a key and its value, or the opening bracket of its value, with the comma before it."""
@@ -74,7 +81,7 @@ class Scanner:
         tree.key(self._text[start + 1 : end - 1], (start, end), end)
         tree.at = self._pos
         if kind == 3:
-            tree.value("string", self._text[begin + 1 : self._pos - 1], begin, self._pos)
+            self._on_string(begin, self._pos)
         elif kind == 4:
             self._take_word(self._text[begin : self._pos], begin, self._pos)
         else:
@@ -85,10 +92,29 @@ class Scanner:
         self._tree.key(self._text[start + 1 : close], (start, close + 1), end)
 
     def _on_string(self, start: int, end: int) -> None:
-        self._take_text(self._text[start + 1 : end - 1], start, end)
+        curly = self._curly_end(start, end)
+        if curly:
+            self._pos = self._tree.at = curly
+            self._on_single(start, curly)
+        else:
+            self._take_text(self._text[start + 1 : end - 1], start, end)
+
+    def _curly_end(self, start: int, end: int) -> int:
+        """The end of a string with a quote of typography, if its straight quote opens the next one; else 0."""
+        if self._text[start:end].isascii():
+            return 0
+        found = tokens.CURLY_END.search(self._text, start + 1, end)
+        if found is None or tokens.CLEAN_END.match(self._text, end) or tokens.COLON.match(self._text, end):
+            return 0
+        return found.end()
 
     def _on_quoted(self, start: int, end: int) -> None:
         closed = end - start > 1 and self._text[end - 1] == '"' and not self._is_escaped(end - 1, start)
+        curly = None if closed else tokens.CURLY_END.search(self._text, start + 1, end)
+        if curly is not None:
+            self._pos = self._tree.at = curly.end()
+            self._on_single(start, curly.end())
+            return
         if not closed:
             # What ends the line is more likely structure than text.
             end = self._pos = self._tree.at = start + 1 + len(self._text[start + 1 : end].rstrip(" \t,]}"))
@@ -100,8 +126,12 @@ class Scanner:
         self._take_text(value, start, end)
 
     def _on_single(self, start: int, end: int) -> None:
-        self._tree.nonsense("single_quotes", "JSON has double quotes only.", (start, end))
-        closed = end - start > 1 and self._text[end - 1] == "'" and not self._is_escaped(end - 1, start)
+        sign, last = self._text[start], self._text[end - 1]
+        message = "JSON has double quotes only."
+        if sign in tokens.CURLY or last in tokens.CURLY:
+            message = "JSON has straight double quotes only: these are curly."
+        self._tree.nonsense("single_quotes", message, (start, end))
+        closed = end - start > 1 and (last in "\"'" or last in tokens.CURLY) and not self._is_escaped(end - 1, start)
         value, _ = tokens.unescape(self._text[start + 1 : end - closed])
         self._take_text(value, start, end)
 
@@ -129,6 +159,9 @@ class Scanner:
 
     def _on_word(self, start: int, end: int) -> None:
         word = self._text[start:end]
+        if word[0] == "#":
+            self._on_hash(start)
+            return
         if self._tree.expect not in AT_KEY:
             self._take_word(word, start, end)
             return
@@ -140,9 +173,19 @@ class Scanner:
         self._pos = colon.end()
         self._tree.key(word, (start, end), self._pos)
 
+    def _on_hash(self, start: int) -> None:
+        """A comment of another language: the rest of its line."""
+        message = 'JSON has no comments that begin with #. Did you mean "//"?'
+        self._tree.report("unexpected_text", message, (start, start + 1), near="//")
+        end = tokens.LINE_END.search(self._text, start)
+        self._pos = self._tree.at = len(self._text) if end is None else end.start()
+
     def _take_word(self, word: str, start: int, end: int) -> None:
         """Add a word where a value belongs."""
         tree = self._tree
+        if word[0] == "#":
+            self._on_hash(start)
+            return
         if word in tokens.WORDS:
             tree.value(word, tokens.WORDS[word], start, end)
             return

@@ -11,20 +11,26 @@ from typing import Final
 import msgspec
 
 _COMMENT = r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
-_SKIP = rf"(?:[ \t\r\n]++|{_COMMENT})*+"
+SKIP = rf"(?:[ \t\r\n]++|{_COMMENT})*+"
+DOUBLE: Final = "\u201c\u201d\u201e\u201f\u2033"
+SINGLES: Final = "\u2018\u2019\u201a\u201b\u2032"
+CURLY: Final = DOUBLE + SINGLES
+"""Quotes of typography, which word processors put in place of straight ones."""
 _PLAIN = r"[^\"\\\x00-\x1f]*+"
 
 KEY, STRING, PUNCTUATION, WORD, QUOTED, SINGLE, COMMENT, OTHER, END = range(1, 10)
 VALUES: Final = (STRING, WORD, QUOTED, SINGLE)
 
 TOKEN: Final = re.compile(
-    _SKIP + "(?:"
-    rf'("{_PLAIN}"{_SKIP}:)'  # KEY: a plain string and its colon
+    SKIP + "(?:"
+    rf'("{_PLAIN}"{SKIP}:)'  # KEY: a plain string and its colon
     rf'|("{_PLAIN}")'  # STRING: no escapes
     r"|([{}\[\],:])"  # PUNCTUATION
-    r"|([^ \t\r\n\"'{}\[\],:/]++)"  # WORD: numbers, true, and what is no JSON
+    rf"|((?![{CURLY}])[^ \t\r\n\"'{{}}\[\],:/]++)"  # WORD: numbers, true, and what is no JSON
     r'|("(?:[^"\\\r\n]++|\\[^\r\n])*+"?)'  # QUOTED: escapes, control characters, perhaps no end
-    r"|('(?:[^'\\\r\n]++|\\[^\r\n])*+'?)"  # SINGLE
+    r"|('(?:[^'\\\r\n]++|\\[^\r\n])*+'?"  # SINGLE, and quotes of typography
+    rf'|[{DOUBLE}](?:[^{DOUBLE}"\\\r\n]++|\\[^\r\n])*+[{DOUBLE}"]?'
+    rf"|[{SINGLES}](?:[^{SINGLES}'\\\r\n]++|\\[^\r\n])*+[{SINGLES}']?)"
     r"|(/\*)"  # COMMENT without end
     r"|([^ \t\r\n])"  # OTHER: a stray slash
     r"|(\Z)"
@@ -32,12 +38,15 @@ TOKEN: Final = re.compile(
 )
 # What most of a file is made of, in one step: `, "key": "text"`, `, "key": 12`, `, "key": {`.
 MEMBER: Final = re.compile(
-    rf'{_SKIP}(,?+){_SKIP}("{_PLAIN}"){_SKIP}:{_SKIP}(?:("{_PLAIN}")(?!{_SKIP}:)|([^ \t\r\n"\'{{}}\[\],:/]++)|([{{\[]))'
+    rf'{SKIP}(,?+){SKIP}("{_PLAIN}"){SKIP}:{SKIP}(?:("{_PLAIN}")(?!{SKIP}:)|((?![{CURLY}])[^ \t\r\n"\'{{}}\[\],:/]++)|([{{\[]))'
 )
 COMMENTS: Final = re.compile(_COMMENT)
 """Comments. Valid only for text that `TOKEN` skips; elsewhere it matches inside strings too."""
-COLON: Final = re.compile(_SKIP + ":")
-CLEAN_END: Final = re.compile(_SKIP + r"(?:[,}\]]|\Z)")
+CURLY_END: Final = re.compile(rf"[{DOUBLE}](?={SKIP}(?:[:,}}\]]|\Z))")
+"""A quote of typography where a string should end."""
+LINE_END: Final = re.compile(r"[\r\n]|\Z")
+COLON: Final = re.compile(SKIP + ":")
+CLEAN_END: Final = re.compile(SKIP + r"(?:[,}\]]|\Z)")
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")
 WORDS: Final[dict[str, object]] = {"true": True, "false": False, "null": None}
 

@@ -7,6 +7,7 @@ from typing import Any
 from rrext.pipefile.text.pointer import pointer
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Related, Span, shown
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+from rrext.pipefile.text.wrapping import Wrapping
 
 
 class Tree:
@@ -16,9 +17,12 @@ class Tree:
     sets it. `stopped`: the scanner need not read on. `cut`: the tree lacks the rest of the text.
     """
 
-    def __init__(self, text: str, problems: Problems, max_depth: int) -> None:
+    def __init__(self, text: str, problems: Problems, max_depth: int, wrapping: Wrapping | None = None) -> None:
         self.text = text
         self.problems = problems
+        self.behind: Span | None = None
+        """The text behind a wrapped pipeline."""
+        self._wrapping = wrapping
         self.at = 0
         self.last = 0
         self.expect = ROOT
@@ -157,6 +161,9 @@ class Tree:
     def trailing(self, start: int) -> None:
         """Report text after the end of the root value, and stop."""
         end = max(len(self.text.rstrip()), start + 1)
+        if self._wrapping is not None and self._wrapping.has_behind(self.text, start):
+            self.behind, self.stopped = (start, end), True
+            return
         self.report("trailing_text", "The value ended before this.", (start, end))
         self.stopped = True
 
