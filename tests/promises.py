@@ -115,6 +115,7 @@ PROMISES: dict[str, str] = {
     # the editor face
     "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",
     "editor:answer:exactly-one": "Every request of an editor has one answer, whatever was sent before, between and after",
+    "editor:problems:no-consequences": "One lost character of a good pipeline is at most three problems",
     "editor:untrusted:runs-nothing": "Without trust no process starts and no node's code is imported, and answers say why",
     "editor:cancel:reaches-tool": "The editor's cancel unwinds the tool in its process, and nothing is marked as failed",
     "editor:run:disturbs-nothing": "A tool that blocks, prints or crashes keeps back no answer and no later run",

@@ -16,7 +16,7 @@ from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity
-from rrext.pipefile.text.source import ParsedText, read
+from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, Validation
 
 
@@ -210,12 +210,20 @@ def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
     return pause
 
 
+def _caused(found: tuple[Problem, ...], syntax: tuple[Problem, ...], where: SourceMap) -> tuple[Problem, ...]:
+    from rrext.pipefile.text.consequences import without_consequences  # a text without parse errors need not pay for it
+
+    return tuple(without_consequences(syntax, found[len(syntax) :], where))
+
+
 def _sifted(found: tuple[Problem, ...], given: ParsedText, without_value: Set[str], redactor: Redactor) -> tuple[Problem, ...]:
     """Sort the problems in the order of the text, and remove repeated ones and values of variables."""
     misplaced = {problem.path for problem in found if problem.code == "misplaced_key"}
     no_names = {problem.path for problem in found if problem.code == "variable_in_name"}
     kept: list[Problem] = []
     if given.map is not None:
+        if given.problems:
+            found = _caused(found, given.problems, given.map)
         found = tuple(sorted(found, key=given.map.span_of))
     for problem in found:
         consequence = problem.path in without_value and problem.code == "invalid_config"

@@ -102,6 +102,9 @@ class ShapeReader:
         meant = self._unknown_keys(item, COMPONENT_KEYS, draft.path)
         draft.broken = "input" in meant or "control" in meant  # there are edges, under a name that says nothing
         draft.id = self._text(item, "id", draft.path, required=True)
+        misspelt = item.get(meant.get("id", "id"))
+        if isinstance(misspelt, str):
+            draft.id = misspelt  # only the key is wrong, not the edges from it
         draft.provider = self._provider(item, draft.path)
         draft.name = self._text(item, "name", draft.path, required=False)
         draft.description = self._text(item, "description", draft.path, required=False)
@@ -164,7 +167,8 @@ class ShapeReader:
         kind = item.get("type")
         if "provider" in item or not isinstance(kind, str) or not kind:
             return self._text(item, "provider", path, required=True)
-        self._missing("provider", path, f'"type": {shown(kind)} has no meaning here: write "provider": {shown(kind)}.')
+        message = f'The key "provider" is missing. "type" has no meaning here: write "provider": {shown(kind)}.'
+        self._problems.add("missing_key", message, below(path, "provider"))
         return ""
 
     def _text(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> str:
@@ -204,13 +208,15 @@ class ShapeReader:
     def _missing(self, key: str, path: str) -> None:
         self._problems.add("missing_key", f"The key {shown(key)} is missing.", below(path, key))
 
-    def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> set[str]:
-        """Report keys that resemble a known key, and return the known keys; other keys belong to editors."""
-        meant: set[str] = set()
+    def _unknown_keys(
+        self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()
+    ) -> dict[str, str]:
+        """Report keys that resemble a known key, and return them by the known key; other keys belong to editors."""
+        meant: dict[str, str] = {}
         for key in item:
             if key not in known and key not in more:
                 near = tuple(name for name in self._near.of(key, known) if name not in item)
-                meant.update(near)
+                meant.update(dict.fromkeys(near, key))
                 if near:
                     self._problems.add(
                         "unknown_key", f"The key {shown(key)} has no meaning here.", below(path, key), near=near, on="key"

@@ -58,6 +58,34 @@ def case(code: str, text: str, first: str, *pairs: str, more: tuple[str, ...] = 
 
 
 TEXT = [
+    case(
+        "wrapped",
+        "```json\n" + doc(W, OUT) + "\n```\n",
+        "Remove what stands around the pipeline",
+        "```json\n",
+        "",
+        "}\n```\n",
+        "}\n",
+    ),
+    case("wrapped", "const pipeline = " + doc(W, OUT), "Remove what stands around the pipeline", "const pipeline = ", ""),
+    case("wrapped", "#!/usr/bin/rrext\n" + doc(W, OUT), "Remove what stands around the pipeline", "#!/usr/bin/rrext\n", ""),
+    case("single_quotes", doc(W, OUT).replace('"out"', "\u201cout\u201d"), "Use double quotes", "\u201cout\u201d", '"out"'),
+    case("single_quotes", doc(W, OUT).replace('"out"', '"out\u201d'), "Use double quotes", '"out\u201d', '"out"'),
+    case("unexpected_text", "# a note: it's\n" + doc(W, OUT), "Replace # with //", "# a", "// a"),
+    case(
+        "misplaced_key",
+        doc(W, OUT, '{"id": "t", "provider": "weather", "config": {"control": [{"classType": "tool", "from": "w"}]}}'),
+        'Move "control" out of config',
+        '{"control": [{"classType": "tool", "from": "w"}]}',
+        '{}, "control": [{"classType": "tool", "from": "w"}]',
+    ),
+    case(
+        "missing_key",
+        doc('{"id": "w", "type": "webhook", "config": {}}', OUT),
+        'Replace "type" with "provider"',
+        '"type"',
+        '"provider"',
+    ),
     Case(
         "empty_file",
         "",

@@ -14,6 +14,7 @@ from rrext.editor.fixes.table import fixes_for
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.source import parse
 
 SECRET = "hunter2"
 ENVIRONMENT = Environment({"ROCKETRIDE_KEY": SECRET})
@@ -29,7 +30,7 @@ def look(text: str, around: AnalysisSettings = SAMPLE) -> Analysis:
 
 def mistakes(analysis: Analysis) -> int:
     """How many mistakes a text has, as text."""
-    return sum(problem.span is not None for problem in analysis.loaded.problems)
+    return sum(problem.span is not None for problem in parse(analysis.text).problems)
 
 
 def codes(analysis: Analysis) -> list[str]:

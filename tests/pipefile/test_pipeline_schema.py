@@ -27,6 +27,7 @@ from rrext.pipefile.text.source import read
 TESTS = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((TESTS / "examples").glob("*.pipe"))
 UNSEEN = {
+    "misplaced_key": "a node without a form may have settings of any name",
     "provider_unavailable": "the node's code decides",
     "node_unavailable": "the machine decides",
     "missing_file": "the machine decides",

@@ -141,7 +141,7 @@ def unterminated_comment(context: FixContext, problem: Problem) -> Iterator[Fix 
 
 def _unless_a_consequence(context: FixContext, fixes: Iterator[Fix]) -> Iterator[Fix]:
     """The fixes; none is preferred if another error may have caused the bracket error."""
-    codes = {other.code for other in context.analysis.loaded.problems if other.span is not None}
+    codes = {other.code for other in context.syntax}
     is_consequence = not codes <= _NO_CAUSES
     for fix in fixes:
         yield Fix(fix.title, fix.edits, fix.problem, fix.preferred and not is_consequence)

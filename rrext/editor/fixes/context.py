@@ -25,9 +25,11 @@ class FixContext:
         self.analysis = analysis
         self.map: SourceMap = analysis.map
         self.known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
-        self.mistakes = sum(problem.span is not None for problem in analysis.loaded.problems)
-        """The number of syntax errors in the text."""
         self._after: dict[tuple[Edit, ...], tuple[Problem, ...]] = {}
+        is_broken = any(problem.span is not None for problem in analysis.loaded.problems)
+        self.syntax = self.left_after(()) if is_broken else ()
+        """The syntax errors of the text, with those that are consequences of others."""
+        self.mistakes = len(self.syntax)
         self._layout: TextLayout | None = None
         self._written: WrittenPipeline | None = None
 
