@@ -23,7 +23,7 @@ EXAMPLE = """example:
   rrext show --svg -o pipeline.svg pipeline.pipe
   rrext show --mermaid pipeline.pipe >> design.md
 
-A pipeline that cannot be run is drawn as far as it can be made out. Exit codes as those of rrext check, and 1 if the
+A pipeline that cannot be run is drawn as far as it can be made out. Exit codes as those of rrext check --no-probe, and 1 if the
 picture cannot be drawn or written.
 """
 EXIT_FAILED = 1
