@@ -139,7 +139,7 @@ async def connected(
     hello: dict[str, Any] | None = None,
     capacity: int = 65536,
     kind: type[Peer] = Peer,
-    patience: float = 10,
+    patience: float = 30,
 ) -> AsyncIterator[tuple[Client, Peer]]:
     """A client and its scripted server, for `patience` seconds at most. What the block raises comes out as it is."""
     ours, theirs = memory_pair(capacity)

@@ -91,13 +91,13 @@ async def test_queries_that_end_the_engine_fail_alone_and_those_beside_them_are_
         await tools("execute", query=OSLO)
         guilty, others = Outcomes(tools), Outcomes(tools)
         async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(others.of, "query", SLOW)
+            for _ in range(4):  # each runs alone at first, for a second: on a slow machine too it is done by then
+                group.start_soon(others.of, "query", SLOW.replace("3000000", "300000"))
             for _ in range(number):
                 group.start_soon(guilty.of, "query", ENDS)
         assert guilty.codes == ["graph_crashed"] * number
         assert others.codes == ["answered"] * 4
-        assert others.answers == [[{"n": 3_000_000}]] * 4
+        assert others.answers == [[{"n": 300_000}]] * 4
         assert await tools.rows(CITIES) == [["Oslo"]]
 
 
