@@ -158,7 +158,8 @@ class _Check:
 
     def _exported(self) -> dict[str, NodeTool]:
         """The node and the tool that each exported name means."""
-        owners = {draft.id: draft.node for draft in self._all_owners() if draft.id and draft.node is not None}
+        by_id = self._analysis.by_id  # of two components with one id, calls reach the first
+        owners = {draft.id: draft.node for draft in self._all_owners() if by_id.get(draft.id) is draft and draft.node}
         tools = [(owner, name) for owner, node in owners.items() for name in node.tools]
         return {name: tool for tool, name in exported_names(tools).items()}
 

@@ -248,6 +248,12 @@ def test_a_whole_pipeline_with_a_node_that_is_not_known_here_is_looked_at() -> N
     assert {problem.code for problem in analysis.problems if problem.severity != "warning"} == {"unknown_provider"}
 
 
+def test_of_two_components_with_one_id_a_call_means_the_first() -> None:
+    twice = [{"id": "a", "provider": "webhook", "config": {}}, {"id": "a", "provider": "desk", "config": {}}]
+    analysis = analyse(f"// rrext tool write --node a {{}}\n{json.dumps({'components': twice})}", AROUND)
+    assert [problem.code for problem in analysis.problems] == ["duplicate_id", "unknown_tool"]
+
+
 def test_a_schema_that_depends_on_settings_is_left_to_the_call() -> None:
     assert only(look('// rrext tool paint {"size": 3}')).sound
 
