@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# blocks.py
-RECEIVED_AT_ONCE: Final = 262_144
-"""Bytes of one read from a call's socket."""
-
 # process.py
 ENDING_TIMEOUT: Final = 5.0
 """Seconds that a process gets to end after it closed its socket, before it is killed."""

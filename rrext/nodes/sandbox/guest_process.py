@@ -10,7 +10,7 @@ from typing import Any
 
 import sandlock
 
-from rrext.nodes.child.blocks import block
+from rrext.nodes.sandbox.blocks import block
 from rrext.nodes.sandbox.interpreter import Files, command
 from rrext.nodes.sandbox.limits import NICENESS
 from rrext.nodes.sandbox.privileges import status_of

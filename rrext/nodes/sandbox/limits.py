@@ -31,6 +31,10 @@ class SandboxLimits(NamedTuple):
     """Bytes of `result` as JSON: a quarter of what an answer may have."""
 
 
+# blocks.py
+RECEIVED_AT_ONCE: Final = 262_144
+"""Bytes of one read from a call's socket."""
+
 # guest_process.py
 NICENESS: Final = 5
 """The priority of a guest: when processors are busy, the server comes first."""

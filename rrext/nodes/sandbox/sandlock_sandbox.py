@@ -17,9 +17,9 @@ from collections.abc import Callable
 import msgspec
 
 from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
-from rrext.nodes.child.blocks import block, receive, receive_rest
 from rrext.nodes.child.launch import launch, reap
 from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.sandbox.blocks import block, receive, receive_rest
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome

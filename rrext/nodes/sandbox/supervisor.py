@@ -15,7 +15,7 @@ import socket
 import time
 from typing import Any
 
-from rrext.nodes.child.blocks import block, receive
+from rrext.nodes.sandbox.blocks import block, receive
 from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.guest_process import GuestProcess, WallMissing

@@ -1,10 +1,10 @@
-"""Blocks, the messages on a socket to a child process: four bytes of length, then the data."""
+"""Blocks, the messages on the sockets of the sandbox: four bytes of length, then the data."""
 
 from __future__ import annotations
 
 import socket
 
-from rrext.nodes.child.limits import RECEIVED_AT_ONCE
+from rrext.nodes.sandbox.limits import RECEIVED_AT_ONCE
 
 
 def block(data: bytes) -> bytes:
