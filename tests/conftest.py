@@ -27,6 +27,10 @@ hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+FIRST = "tests/nodes/graph/"
+"""The tests of this folder are the first: processes take work over from the end of each other's, so one has all of these, and
+the Java server that they share starts once."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed test: nothing may be missing here")
@@ -82,6 +86,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     promise = config.getoption("--promise")
     if promise is None:
         return
