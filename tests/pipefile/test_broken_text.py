@@ -69,6 +69,13 @@ def test_prose_around_a_pipeline_never_hides_it(prose: str) -> None:
     assert (codes(text) == []) == (not prose.strip(" \t\r\n\ufeff"))
 
 
+@pytest.mark.parametrize("piece", ["{/*", "{//", "{a/*", "#!\n", '"\u201d/*', "{//\n//{\n", "\u201d /*", "{\n\n", "`{a ", '{"'])
+def test_a_long_text_of_anything_is_read_in_time_that_grows_with_its_length(piece: str) -> None:
+    """As a deadline: a quadratic search of these texts takes minutes."""
+    for text in ("x" + piece * 200_000, '"' + piece * 200_000 + '"', piece * 200_000):
+        parse(text)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -42,7 +42,7 @@ MEMBER: Final = re.compile(
 )
 COMMENTS: Final = re.compile(_COMMENT)
 """Comments. Valid only for text that `TOKEN` skips; elsewhere it matches inside strings too."""
-CURLY_END: Final = re.compile(rf"[{DOUBLE}](?={SKIP}(?:[:,}}\]]|\Z))")
+CURLY_END: Final = re.compile(rf"[{DOUBLE}](?=[ \t]*+(?:[:,}}\]]|\Z))")
 """A quote of typography where a string should end."""
 LINE_END: Final = re.compile(r"[\r\n]|\Z")
 COLON: Final = re.compile(SKIP + ":")

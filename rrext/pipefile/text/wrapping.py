@@ -15,7 +15,9 @@ _START: Final = re.compile(rf"\ufeff?(?:{tokens.SKIP}#(?!!)[^\r\n]*+)*+{tokens.S
 _MEMBER: Final = re.compile(
     rf'"[^"\r\n]*+"{tokens.SKIP}:|(?:components|source|project_id|version|name|description){tokens.SKIP}:'
 )
-_OBJECT: Final = re.compile(rf"\{{{tokens.SKIP}(?:[{_QUOTES}][^{_QUOTES}\r\n]{{1,100}}[{_QUOTES}]|\w++){tokens.SKIP}:")
+# Bounded, because it is tried at every brace of a text: unending comments would make that quadratic.
+_GAP: Final = r"(?:[ \t\r\n]++|//[^\r\n]{0,200}+[\r\n]){0,8}+"
+_OBJECT: Final = re.compile(rf"\{{{_GAP}(?:[{_QUOTES}][^{_QUOTES}\r\n]{{1,100}}[{_QUOTES}]|\w{{1,100}}+){_GAP}:")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)[^\r\n]*+\s*")
 _ASSIGNMENT: Final = re.compile(r"\s*(?:[\w.:]++[ \t]++){0,3}[\w.]++[ \t]*+:?=[ \t\r\n]*+")
 _CONTINUED: Final = ',]}[{"'
@@ -52,15 +54,22 @@ def wrapping_of(text: str) -> Wrapping | None:
     """What stands before the pipeline, or None if it begins with the text, or if there is none."""
     found = _START.match(text)
     at = 0 if found is None else found.end()
-    if text[at : at + 1] in ("", "{", "[") or _MEMBER.match(text, at) is not None:
+    if _is_begun(text, at):
         return None
     if text.startswith("#!", at):
         line = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)?").match(text, at)
         end = at if line is None else line.end()
-        if wrapping_of(text[end:]) is None:
+        if _is_begun(text, end):
             return Wrapping(at, end, is_script=True)
     begin = _OBJECT.search(text, at)
     return None if begin is None else Wrapping(at, begin.start())
+
+
+def _is_begun(text: str, offset: int) -> bool:
+    """Whether the next characters, behind comments, begin a pipeline, or the members of one, or are none."""
+    found = _START.match(text, offset)
+    at = offset if found is None else found.end()
+    return text[at : at + 1] in ("", "{", "[") or _MEMBER.match(text, at) is not None
 
 
 def is_fence(head: str, tail: str) -> bool:
