@@ -127,10 +127,6 @@ def test_a_real_pipeline_looks_like_this(path: Path, shown: str) -> None:
     assert as_text(example(path), 100) == shown
 
 
-def test_the_picture_in_the_readme_is_the_one_that_is_drawn() -> None:
-    assert FILESYSTEM.partition("\n\n")[2] in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 def nodes(*names: str) -> tuple[PictureNode, ...]:
     return tuple(PictureNode(name, "p") for name in names)
 
