@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -13,7 +14,7 @@ from rrext.cli.limits import MAX_LINE_WIDTH
 from rrext.cli.options import add_partial_option, add_pipeline_options, catalog_from, environment_from, root_from
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
-from rrext.columns import columns, one_line
+from rrext.columns import columns, one_line, printable
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 
@@ -88,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
         elif not args.diff:
             print_found(path, loaded, sys.stderr if args.fix and path == "-" else sys.stdout)
         if not args.json:
-            print(f"{path}: {summary(loaded)}", file=sys.stderr)
+            print(f"{printable(path)}: {summary(loaded)}", file=sys.stderr)
             if loaded.partial_hint is not None:
-                print(f"{path}: {loaded.partial_hint}", file=sys.stderr)
+                print(f"{printable(path)}: {loaded.partial_hint}", file=sys.stderr)
     if total.files > 1 and not args.json:
         print(f"total: {total}", file=sys.stderr)
     return EXIT_INVALID if total.invalid else 0
@@ -130,9 +131,9 @@ def _fixed(args: argparse.Namespace, path: str, content: bytes, catalog: Catalog
         try:
             replace_content(path, after)
         except OSError as error:
-            print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
+            print(f"rrext: {printable(path)}: {error.strerror}", file=sys.stderr)
             return None
-        print(f"{path}: fixed", file=sys.stderr)
+        print(f"{printable(path)}: fixed", file=sys.stderr)
     return content if after is None else after.encode()
 
 
@@ -162,9 +163,8 @@ def print_problems(
 def read_file(path: str) -> bytes | None:
     """The content of a file, or of standard input for `-`; None after an error message if it cannot be read."""
     try:
-        if path == "-":
-            return sys.stdin.buffer.read(DEFAULTS.max_pipeline + 1)
-        with open(path, "rb") as file:
+        # not sys.stdin, which is None where it is closed
+        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
             return file.read(DEFAULTS.max_pipeline + 1)
     except OSError as error:
         print(unreadable(path, error), file=sys.stderr)
@@ -194,7 +194,8 @@ def _print_json(path: str, loaded: LoadedPipeline) -> None:
     from rrext.pipefile.text.problem_json import located
 
     problems = [located(problem, loaded.source_map) for problem in loaded.problems]
-    line = msgspec.json.encode({"file": path, "valid": loaded.spec is not None, "problems": problems})
+    name = os.fsencode(path).decode(errors="backslashreplace")
+    line = msgspec.json.encode({"file": name, "valid": loaded.spec is not None, "problems": problems})
     print(line.decode())
 
 
@@ -202,7 +203,7 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
     from rrext.pipefile.text.problem_json import related_places
 
-    where, coloured = loaded.source_map, is_coloured(file)
+    where, coloured, path = loaded.source_map, is_coloured(file), printable(path)
     for problem in loaded.problems:
         colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None
         text = f"{painted(problem.severity, colour)}: {one_line(problem.message)} [{problem.code}]"

@@ -7,10 +7,12 @@ pipeline. A command's module is imported on demand, because `serve` must start f
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 from rrext.version import __version__
 
@@ -43,18 +45,33 @@ EXAMPLES = """examples:
   rrext serve pipeline.pipe
 """
 
-EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
+"""Commands that print with `sys.stdout`; the others keep the descriptor for results, and find out themselves if it is closed."""
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""Failures of a write to stdout, which have no file name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):  # results are UTF-8 in every locale, and no character ends the command
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # not at the exit of Python, whose message is no one's
+        return code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of stdout closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else the reader of stdout closed it
+            if error.errno not in UNWRITTEN or error.filename is not None:
+                raise
+            print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
+        if sys.stdout is not None:  # what it keeps is not written at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
 
 
 def _run(words: list[str]) -> int:
@@ -67,6 +84,8 @@ def _run(words: list[str]) -> int:
         args = parser.parse_args(words)
     except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else EXIT_USAGE
+    if sys.stdout is None and args.command in PRINTERS:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     return args.run(args)
 
 

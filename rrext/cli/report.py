@@ -35,7 +35,7 @@ def print_unwritten(error: OSError) -> None:
 
 def unreadable(path: str, error: OSError) -> str:
     """The reason why a pipeline file cannot be read, with the files of its folder that have nearly its name."""
-    reason = f"rrext: {path}: {error.strerror}"
+    reason = f"rrext: {printable(path)}: {error.strerror}"
     if not isinstance(error, FileNotFoundError):
         return reason
     folder, name = os.path.split(path)

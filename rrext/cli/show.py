@@ -11,6 +11,7 @@ from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
 from rrext.cli.results import Results
 from rrext.cli.terminal import terminal_width
+from rrext.columns import printable
 from rrext.errors import RrextError
 from rrext.limits import PICTURE_DEFAULTS
 
@@ -117,4 +118,4 @@ def _print_problems(args: argparse.Namespace, loaded: LoadedPipeline, *, below: 
         if below and loaded.outline.components:
             print()
         print_found(args.file, loaded, sys.stdout if below else sys.stderr)
-    print(f"{args.file}: {summary(loaded)}", file=sys.stderr)
+    print(f"{printable(args.file)}: {summary(loaded)}", file=sys.stderr)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_terminal import at_terminal
-from commands import EXAMPLES, call, environment, spawned
+from commands import EXAMPLES, call, command, environment, spawned
 
 from rrext import __version__
 from rrext.cli.main import COMMANDS
@@ -113,3 +115,69 @@ def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: P
         terminal.until("listening at unix:s.sock. Ctrl-C ends it")
         terminal.type("\x03")
         assert terminal.ended() == 0
+
+
+PRINTING = ("check --json FILE", "check --diff FILE", "check FILE", "nodes", "schema", "completion fish", "help check")
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "broken.pipe"
+    path.write_text('{"components": [{"id": "é→🎉", "provider": "webhook"}')
+    return path
+
+
+def in_shell(line: str, words: str, broken: Path, stdout: int = subprocess.PIPE, **variables: str) -> Any:
+    """Run a line in which "$@" is the command of these words, whose stdout is buffered as that of a stranger."""
+    given = command(*(str(broken) if word == "FILE" else word for word in words.split()))
+    variables = {**environment(), **variables, "PYTHONUNBUFFERED": ""}
+    return subprocess.run(["sh", "-c", line, "sh", *given], stdout=stdout, stderr=subprocess.PIPE, env=variables)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_full_disk_is_a_line_and_a_failure_of_each_command(words: str, broken: Path) -> None:
+    done = in_shell('exec "$@" >/dev/full', words, broken)
+    *_, last = done.stderr.decode().splitlines()
+    assert (done.returncode, last) == (1, "rrext: stdout: No space left on device")
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_closed_stdout_is_a_line_and_a_failure_of_each_command(words: str, broken: Path) -> None:
+    done = in_shell('exec "$@" >&-', words, broken)
+    assert (done.returncode, done.stderr) == (1, b"rrext: stdout: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_reader_that_closed_the_pipe_gets_no_complaint(words: str, broken: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb"):
+        done = in_shell('exec "$@"', words, broken, writer)
+    told = [line for line in done.stderr.decode().splitlines() if "broken.pipe: " not in line]
+    assert (done.returncode, told) == (1, [])
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_results_are_utf_8_in_every_locale(words: str, broken: Path) -> None:
+    plain, other = (
+        in_shell('exec "$@"', words, broken, LC_ALL=name, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0") for name in ("C.UTF-8", "C")
+    )
+    assert (other.returncode, other.stdout) == (plain.returncode, plain.stdout)
+    assert other.stdout
+
+
+def test_the_name_of_a_file_is_data(tmp_path: Path, broken: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\x1b[31m\xff.pipe"
+    os.rename(broken, name)
+    found = call("check", "--json", os.fsdecode(name))
+    assert (found.code, found.value["file"]) == (2, f"{tmp_path}/\x1b[31m\\xff.pipe")
+    told = call("check", os.fsdecode(name))
+    assert told.code == 2
+    assert "\x1b" not in told.out.decode() + told.err + call("check", os.fsdecode(name) + "x").err
+
+
+def test_a_closed_stdin_is_a_file_that_cannot_be_read() -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command("check", "-")], capture_output=True, env=environment())
+    assert (done.returncode, done.stderr) == (2, b"rrext: -: Bad file descriptor\n")
