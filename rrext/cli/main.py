@@ -46,7 +46,7 @@ EXAMPLES = """examples:
 """
 
 PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
-"""Commands that print with `sys.stdout`; the others keep the descriptor for results, and find out themselves if it is closed."""
+"""Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
