@@ -18,7 +18,7 @@ from rrext.cli.interrupts import Interrupts, end_process
 from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_words_of_options
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
 from rrext.cli.report import print_error, print_unwritten
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.client.connection_errors import connection_lost
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation

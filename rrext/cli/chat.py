@@ -19,7 +19,7 @@ from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
 from rrext.cli.options import add_partial_option, add_pipeline_options, add_source_option, add_wait_option
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write

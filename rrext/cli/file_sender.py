@@ -14,7 +14,7 @@ import msgspec
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, pace, size
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.client.mime_types import LANES_IN_PIECES, mime_type_of
 from rrext.client.upload_files import NO_FILE, UploadFile, shown
 from rrext.columns import printable

@@ -15,7 +15,7 @@ from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, as_task
 from rrext.cli.redacted_stream import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten, unreadable
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.places import Places

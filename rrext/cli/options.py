@@ -39,7 +39,7 @@ def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
         parser.set_defaults(token=None)
         add_partial_option(parser)
     parser.add_argument(
-        "--at", metavar="unix:PATH", help="instead of FILE.pipe and what is said of its nodes: the server that listens there"
+        "--at", metavar="unix:PATH", help="call a running server that listens there, instead of loading FILE.pipe"
     )
     if at:
         parser.add_argument("--token", metavar="NAME", help="the pipeline, if several are served: the stem of its file")

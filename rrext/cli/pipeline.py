@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 
 

@@ -16,7 +16,7 @@ from rrext.cli.local import LocalPipeline, in_words_of_source
 from rrext.cli.options import add_pipeline_options, add_source, add_source_option, add_wait_option, root_from, whole_number
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.client.upload_files import UploadFile, find_files, shown
 from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS

@@ -11,7 +11,7 @@ import msgspec
 from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, let_words_follow_options, seconds
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.cli.rows import rows_in, write_rows
 from rrext.cli.tool_feed import ToolFeed, write_value
 from rrext.cli.tool_input import input_of_pairs, is_pairs, json_input

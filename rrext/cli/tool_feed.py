@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.engine.interface.operations import Tool
 
 TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]

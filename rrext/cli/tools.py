@@ -14,7 +14,7 @@ from rrext.cli.limits import MAX_LISTED_VALUES
 from rrext.cli.options import add_pipeline_options, add_source
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.cli.table import table
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable

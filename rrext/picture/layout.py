@@ -20,7 +20,7 @@ from rrext.picture.order import ordered
 from rrext.picture.picture import Kind, Picture
 from rrext.picture.placement import placed
 from rrext.picture.routes import NetRoute, routes_of
-from rrext.picture.wires import Segment, segments_of
+from rrext.picture.segments import Segment, segments_of
 from rrext.pipefile.text.problems import Severity
 
 NARROWEST: Final = 40

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rrext.picture.wires import Segment
+from rrext.picture.segments import Segment
 
 Point = tuple[int, int]
 

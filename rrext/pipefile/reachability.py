@@ -114,7 +114,7 @@ class ReachabilityCheck:
         starts = [*self.chains, *(draft.id for draft in others)]
         for draft in self._drafts:
             if draft.broken or draft.node is None:
-                # Its mistake is reported; that it, or what should lead to it, is not reached either says nothing new.
+                # Its mistake is reported already: the component and its sources count as reached, without a second problem.
                 starts += [draft.id, *(edge.source_id for edge in (*draft.inputs, *draft.controls))]
         known = reached(starts, self._edges.data, self._edges.control)
         for draft in self._drafts:

@@ -131,7 +131,8 @@ class EndWatch:
         if fd == STDERR:
             self._on_unheard()
         elif fd == self._unread:
-            if not self._hung_up:  # else it may be one socket that ended, whose last requests are worth their grace
+            # After a hang-up of stdin, both may be one socket that ended: its last requests get the grace of the end of input.
+            if not self._hung_up:
                 self._tell(self._on_unread)
         else:
             self._hung_up = True

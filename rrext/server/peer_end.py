@@ -54,7 +54,7 @@ class Grace:
         self._changed = asyncio.Event()
 
     def shorten(self, seconds: float) -> bool:
-        """Leave at most `seconds` from now; False if no more were left."""
+        """Leave at most `seconds` from now; False if the end is as near already."""
         until = self._loop.time() + seconds
         if self._until is not None and until >= self._until:
             return False

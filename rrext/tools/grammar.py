@@ -78,7 +78,7 @@ class Grammar:
 
     def _class(self, cls: type) -> Form:
         if cls.__module__ in _FORMATTED:
-            from rrext.tools.formats import format_forms
+            from rrext.tools.string_formats import format_forms
 
             found = format_forms().get(cls)
             if found is not None:

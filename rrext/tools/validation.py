@@ -142,7 +142,7 @@ def _wrong_tag(branches: list[list[Any]]) -> Problem | None:
 
 
 def _formats() -> dict[str, Callable[..., bool]]:
-    from rrext.tools.formats import FORMATS
+    from rrext.tools.string_formats import FORMATS
 
     return FORMATS
 

@@ -49,7 +49,7 @@ class ServerConnection:
 
     `framer` finds the messages in a stream, and its events are this connection's; without one the transport keeps messages
     apart, and `receive_message` takes each. `raw_tail` says that the client takes raw tails, as its `initialize` tells. Writing
-    methods may be called from any thread and returns pieces to be written in order; large payloads are among them uncopied.
+    methods may be called from any thread, as `ServedConnection` says.
     """
 
     __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "limits", "raw_tail")

@@ -67,4 +67,4 @@ def test_a_flat_tool_is_called_without_validator_and_structurer() -> None:
         "assert spec.structure(None, {'a': 2}, DEFAULTS) == {'a': 2}; assert spec.encode(None, {'a': 1}, DEFAULTS)"
     )
     assert not modules & HEAVY
-    assert not modules & {"rrext.tools.structure", "rrext.tools.formats"}
+    assert not modules & {"rrext.tools.structure", "rrext.tools.string_formats"}

@@ -13,7 +13,7 @@ from rrext.cli.formats import Format
 from rrext.cli.limits import CHUNK_ROWS, DEFAULT_ROWS, MAX_ROWS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.report import print_error
-from rrext.cli.results import Results
+from rrext.cli.results_stdout import Results
 from rrext.cli.sql.statements import Statement
 from rrext.cli.tool_feed import ToolFeed
 from rrext.columns import columns, printable

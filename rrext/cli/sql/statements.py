@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.sql.dialects import sql_dialect
+from rrext.nodes.sql.dialect_lookup import sql_dialect
 from rrext.nodes.sql.gate.patterns import BACKTICKED_NAME, ESCAPED_LITERAL
 
 

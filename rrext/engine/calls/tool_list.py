@@ -1,4 +1,4 @@
-"""The tools that a caller may see and call: their list, and near matches for the error of an unknown tool or node."""
+"""The tools that a caller may see and call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place
 from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
+from rrext.engine.tasks.not_found import with_near_names
 from rrext.engine.tasks.task import Route, Task
-from rrext.errors import NodeNotFound, NotFound, RrextError, ToolNotFound
-from rrext.limits import MAX_LISTED_IDS
+from rrext.errors import NotFound, RrextError
 from rrext.tools.decorator import ToolDefinitionError
 
 log: Final = logging.getLogger("rrext.engine")
@@ -31,18 +31,8 @@ class ToolList:
 
     def explain(self, call: Call, task: Task, error: NotFound, tool: str, node_id: str | None) -> NotFound:
         """Add near matches to a not-found error, among the tools that this caller may see."""
-        visible = self._visible(call, task)
-        if isinstance(error, NodeNotFound):
-            return NodeNotFound.near(error.message, node_id or "", [route.component.id for route in visible])
-        here = [name for route in visible if not node_id or route.component.id == node_id for name in _names_of(route)]
-        elsewhere = [route.component.id for route in visible if tool in _names_of(route)]
-        if node_id and elsewhere:
-            hint = f'Node "{elsewhere[0]}" has a tool of that name.'
-            return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
-        unknown = {} if node_id else task.unknown
-        for owner, reason in list(unknown.items())[:MAX_LISTED_IDS]:
-            error.message += f'. The tools of "{owner}" are not known: {reason.rstrip(".")}'
-        return ToolNotFound.near(f"{error.message}.", tool, here)
+        visible = [(route.component.id, _names_of(route)) for route in self._visible(call, task)]
+        return with_near_names(error, tool, node_id, visible, task.unknown)
 
     def _visible(self, call: Call, task: Task) -> list[Route]:
         """List the tools that this caller may call now, in chain order, without waiting for a component.

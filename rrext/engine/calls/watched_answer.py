@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rrext.engine.events.calls import CallWatch
+from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import snake_case
 from rrext.engine.interface.call import AnswerSink, Call

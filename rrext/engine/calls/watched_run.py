@@ -13,7 +13,7 @@ from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.run import Run
 from rrext.engine.calls.tool_run import Report, ToolRun
 from rrext.engine.calls.watched_answer import watch_of
-from rrext.engine.events.calls import CallWatch
+from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.interface.call import Feed
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks

@@ -16,7 +16,7 @@ from rrext.tools.messages import checked_message
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.engine.events.flow import FlowEvents
+    from rrext.engine.events.flow_publisher import FlowEvents
     from rrext.engine.events.records import EngineEvent, Filter
     from rrext.limits import Limits
     from rrext.pipefile.redaction import Redactor
@@ -110,7 +110,7 @@ class EventHub:
 
     def _refresh(self) -> None:
         """Recompute the wanted events. Readers need no lock: collections are replaced, never mutated."""
-        from rrext.engine.events.flow import FlowEvents
+        from rrext.engine.events.flow_publisher import FlowEvents
         from rrext.engine.events.records import KINDS, CallEvent, Message
 
         listeners: dict[type[EngineEvent], list[Subscription]] = {}

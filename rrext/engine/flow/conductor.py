@@ -18,7 +18,7 @@ from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, RrextError, ToolError
 
 if TYPE_CHECKING:
-    from rrext.engine.events.flow import Visit
+    from rrext.engine.events.flow_publisher import Visit
     from rrext.engine.events.hub import EventOrigin
     from rrext.limits import Limits
     from rrext.tools.context import ToolContext

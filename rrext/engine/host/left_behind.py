@@ -27,8 +27,9 @@ log: Final = logging.getLogger("rrext.engine")
 class _Stay(NamedTuple):
     """The record of one left-behind call, or of one of its threads.
 
-    `holder` holds the place: the call, or a pipe with several calls. The place is missing once `call` is answered, while
-    `thread` does not lend it; if the holder itself waits for one of `other`, only while all of those are missing.
+    `holder` holds the place: the call, or a pipe with several calls. The place counts as missing after the answer of `call`,
+    unless `thread` lends it to another call. A holder that itself waits for one of the places `other` makes its own place
+    missing only while all of these are missing.
     """
 
     label: str

@@ -11,7 +11,8 @@ from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component, unavailable
-from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound, Unavailable, near_matches
+from rrext.engine.tasks.not_found import node_not_found, tool_not_found
+from rrext.errors import InvalidArguments, RrextError, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
@@ -49,7 +50,7 @@ class Route:
         self.for_threads = self.plain and spec.kind in ("sync", "generator")
 
     def learn(self, took: float, limit: float) -> None:
-        """Note the seconds of the last run; after `limit` seconds a thread loses reading to the loop."""
+        """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""
         self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
         self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
 
@@ -209,8 +210,8 @@ class Task:
     def route(self, node_id: str | None, tool: str) -> list[Route]:
         """Find the owners of a tool in chain order: one with a node id, all without.
 
-        An exported name means the tool of its node. Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain`
-        adds them), `InvalidArguments` for an empty name.
+        An exported name means the tool of its node. Raises `NodeNotFound` and `ToolNotFound` without near matches
+        (`ToolList.explain` adds them), `InvalidArguments` for an empty name.
         """
         routes = self._broadcast.get(tool)
         if node_id:
@@ -232,11 +233,10 @@ class Task:
             if node_id.strip() != node_id:
                 return self.route(node_id.strip(), tool)
             if node_id not in self.plans:
-                raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+                raise node_not_found(node_id)
         if node_id and node_id in self.unknown:
             raise unavailable(node_id, self.unknown[node_id])
-        where = f' on node "{node_id}"' if node_id else ""
-        raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
+        raise tool_not_found(tool, node_id)
 
     def only_route(self, node_id: str | None, tool: str) -> Route | None:
         """The owner of a tool if there is exactly one, else None."""
@@ -248,7 +248,7 @@ class Task:
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """The routes of all tools in chain order, or of the tools of one node. Raises `NodeNotFound` without near matches."""
         if node_id and node_id not in self.components and node_id not in self.plans:
-            raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+            raise node_not_found(node_id)
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:
                 yield route

@@ -13,7 +13,8 @@ class Switch:
     """An availability rule: a switch in the node's settings is on.
 
     `refusal` is the first sentence of the error for a tool that is off, if the switch has its own; `missing` names the
-    setting to change. `instead` is a tool of the node that serves some of the calls, and `otherwise` says which.
+    setting to change. `instead` names another tool of the node, which serves some of these calls; `otherwise`
+    is a sentence about these calls.
     """
 
     by_settings = True

@@ -20,7 +20,7 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 if TYPE_CHECKING:
-    from rrext.nodes.documents.reader import DocumentReader
+    from rrext.nodes.documents.reader_pool import DocumentReader
 
 MIB = 1024 * 1024
 
@@ -84,7 +84,7 @@ class ParseNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any) -> AsyncIterator[DocumentReader]:
         """Make the reader for all objects; its first process starts at the first document."""
-        from rrext.nodes.documents.reader import DocumentReader
+        from rrext.nodes.documents.reader_pool import DocumentReader
 
         reader = DocumentReader(processes=max(config.processes, 1), memory=config.memory * MIB)
         try:

@@ -32,7 +32,8 @@ T = TypeVar("T", bound=Held)
 class Turns(Generic[T]):
     """Shares one resource between processes in turns. A use opens the resource if this process gave it away before.
 
-    `opened` opens the resource; None: there is nothing to open. Its argument is the check of the waiting call, and may raise.
+    `opened` opens the resource; None: there is nothing to open. Its argument is a function that raises if
+    the call, which waits for the resource, was cancelled or is late.
     `refusal` makes the error for uses after `close`. Any number of threads may use the resource at once.
     """
 

@@ -63,7 +63,7 @@ which would stop everything else in the process for seconds. Twice, as bytes are
 POSTGRES_DRAINED: Final = 16
 """Chunks that are read and dropped before an unwanted statement is cancelled: a cancel opens another connection."""
 
-# postgres/reader.py
+# postgres/reading_role.py
 READER_CHECKED_AGAIN: Final = 60.0
 """Seconds after which the database is asked again whether the reading role would change answers."""
 

@@ -95,7 +95,7 @@ class ChunkPage(msgspec.Struct, frozen=True):
 
 
 class ObjectVersion(msgspec.Struct, frozen=True):
-    """The number of an object's chunks, and the `signature` in the metadata of all of them; None if they have not one."""
+    """The number of an object's chunks, and the `signature` in the metadata of all of them; None without a common one."""
 
     object_id: str
     chunks: int

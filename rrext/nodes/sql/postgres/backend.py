@@ -30,7 +30,7 @@ from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
 from rrext.nodes.sql.postgres.params import encoded
-from rrext.nodes.sql.postgres.reader import ReadingRole
+from rrext.nodes.sql.postgres.reading_role import ReadingRole
 from rrext.nodes.sql.postgres.rows import ResultStream
 from rrext.nodes.sql.postgres.schema import read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes

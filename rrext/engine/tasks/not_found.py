@@ -1,0 +1,39 @@
+"""The texts of `node_not_found` and `tool_not_found`, and their near matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rrext.errors import NodeNotFound, NotFound, ToolNotFound
+from rrext.limits import MAX_LISTED_IDS
+
+
+def node_not_found(node_id: str) -> NodeNotFound:
+    """The error for a node that the pipeline does not have, without near matches."""
+    return NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+
+
+def tool_not_found(tool: str, node_id: str | None) -> ToolNotFound:
+    """The error for a tool that no node has, or not the named node, without near matches."""
+    where = f' on node "{node_id}"' if node_id else ""
+    return ToolNotFound(f'No handler found for tool "{tool}"{where}')
+
+
+def with_near_names(
+    error: NotFound, tool: str, node_id: str | None, visible: Sequence[tuple[str, tuple[str, ...]]], unknown: Mapping[str, str]
+) -> NotFound:
+    """The error with near matches among the tools that its caller may call.
+
+    `visible` has the node's id and the names of each of them. `unknown` are the nodes whose tools are not known, with the
+    reasons.
+    """
+    if isinstance(error, NodeNotFound):
+        return NodeNotFound.near(error.message, node_id or "", [owner for owner, _ in visible])
+    here = [name for owner, names in visible if not node_id or owner == node_id for name in names]
+    elsewhere = [owner for owner, names in visible if tool in names]
+    if node_id and elsewhere:
+        hint = f'Node "{elsewhere[0]}" has a tool of that name.'
+        return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
+    for owner, reason in list(unknown.items())[:MAX_LISTED_IDS] if not node_id else ():
+        error.message += f'. The tools of "{owner}" are not known: {reason.rstrip(".")}'
+    return ToolNotFound.near(f"{error.message}.", tool, here)
