@@ -28,6 +28,12 @@ async def editor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     command = [sys.executable, "-m", "rrext", "lsp"]
     client = await ClientServerConfig(command, server_env={"PYTHONPATH": str(ROOT)}).start()
     assert isinstance(client, LanguageClient)
+
+    @client.feature(types.CLIENT_REGISTER_CAPABILITY)
+    def registered(asked: types.RegistrationParams) -> None:
+        """pytest-lsp has the capabilities of editors that watch files for a server, and does not take the request."""
+        assert [registration.method for registration in asked.registrations] == [types.WORKSPACE_DID_CHANGE_WATCHED_FILES]
+
     params = types.InitializeParams(
         capabilities=client_capabilities(request.param),
         workspace_folders=[types.WorkspaceFolder(tmp_path_factory.mktemp("project").as_uri(), "project")],
