@@ -64,7 +64,7 @@ TEXT_PROBE: Final = 65_536
 CHARSET_BEGIN: Final = 2048
 """Bytes in which an HTML page has to declare its encoding, according to the standard."""
 
-# reader.py
+# reader_pool.py
 START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 CLOSING_TIMEOUT: Final = 5.0
