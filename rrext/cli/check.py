@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import msgspec
@@ -129,7 +129,7 @@ def _fixed(args: argparse.Namespace, path: str, content: bytes, catalog: Catalog
         sys.stdout.buffer.write(content if after is None else after.encode())
     elif after is not None:
         try:
-            replace_content(path, after)
+            replace_content(path, content, after)
         except OSError as error:
             print(f"rrext: {printable(path)}: {error.strerror}", file=sys.stderr)
             return None
@@ -204,6 +204,7 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     from rrext.pipefile.text.problem_json import related_places
 
     where, coloured, path = loaded.source_map, is_coloured(file), printable(path)
+    secrets = [] if where is None else [where.span_of(found) for found in loaded.problems if found.code == "literal_secret"]
     for problem in loaded.problems:
         colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None
         text = f"{painted(problem.severity, colour)}: {one_line(problem.message)} [{problem.code}]"
@@ -213,7 +214,7 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
         span = where.span_of(problem)
         line, column = where.position(span[0])
         print(f"{painted(f'{path}:{line}:{column}', BOLD if coloured else None)}: {text}", file=file)
-        *before, mark = _excerpt(where, span) or ("",)
+        *before, mark = _excerpt(where, span, secrets) or ("",)
         for shown in before:
             print(shown, file=file)
         if mark:
@@ -223,10 +224,13 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
             print(f"    {path}:{other_line}:{other_column}: {one_line(other['message'])}", file=file)
 
 
-def _excerpt(where: SourceMap, span: Span) -> tuple[str, ...]:
-    """The line of a problem, and a line that marks the span in it; nothing of a blank line."""
+def _excerpt(where: SourceMap, span: Span, secrets: Sequence[Span]) -> tuple[str, ...]:
+    """The line of a problem without secrets, and a line that marks the span in it; nothing of a blank line."""
     number, column = where.position(span[0])
-    line = where.line(number)
+    line, begin = where.line(number), span[0] - column + 1
+    for first, last in ((max(start - begin, 0), min(end - begin, len(line))) for start, end in secrets):
+        if first < last:  # a log may keep this, and the secret is in no variable that is redacted
+            line = line[:first] + "*" * (last - first) + line[last:]
     if not line.strip():
         return ()
     start = column - 1

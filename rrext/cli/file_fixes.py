@@ -28,8 +28,12 @@ def fixed_text(content: bytes, catalog: Catalog, environment: Environment) -> st
     return applied(text, edits) if edits else None
 
 
-def replace_content(path: str, text: str) -> None:
-    """Write a file whole or not at all, with owner and permissions of the old one; a link stays a link. Raises `OSError`."""
+def replace_content(path: str, before: bytes, text: str) -> None:
+    """Write a file whole or not at all, with owner and permissions of the old one; a link stays a link.
+
+    Raises `OSError`, also if the content is not `before` any more: an editor may have saved it meanwhile.
+    """
+    import errno
     from tempfile import mkstemp
 
     path = os.path.realpath(path)
@@ -43,6 +47,9 @@ def replace_content(path: str, text: str) -> None:
             file.write(text.encode())
             file.flush()
             os.fsync(fd)
+        with open(path, "rb") as file:
+            if file.read(len(before) + 1) != before:
+                raise OSError(errno.EBUSY, "it has changed meanwhile, and is not written")
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -255,6 +255,39 @@ def test_a_file_whose_fix_cannot_be_written_stays_whole(
     assert sorted(path.name for path in folder.iterdir()) == ["bad.pipe", "good.pipe"]
 
 
+@pytest.mark.promise("check:fix:as-in-editors")
+def test_a_file_that_changes_while_it_is_fixed_keeps_its_new_text(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "bad.pipe"
+    path.write_text(BROKEN)
+    monkeypatch.setattr(os, "fsync", lambda fd: path.write_text(f"{BROKEN}// saved by an editor\n"))
+    code, _, err = check(capsys, "--fix", "bad.pipe")
+    assert (code, err) == (2, "rrext: bad.pipe: it has changed meanwhile, and is not written\n")
+    assert path.read_text() == f"{BROKEN}// saved by an editor\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.pipe", "good.pipe"]
+
+
+def test_a_fix_does_not_remove_a_pipeline_for_an_empty_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{"components": [{"id": "w", "provider": "webhook"}], "components": []}'
+    (folder / "bad.pipe").write_text(text)
+    code, out, _ = check(capsys, "--fix", "bad.pipe")
+    assert (code, "[duplicate_key]" in out) == (2, True)
+    assert (folder / "bad.pipe").read_text() == text
+
+
+def test_no_excerpt_shows_a_literal_secret(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "sk-proj-aB3dE5fG7hJ9kL1mN3pQ5rS7"
+    llm = {"id": "l", "provider": "llm_openai", "config": {"apikey": secret, "modle": "x"}}
+    other = {"id": "o", "provider": "webhok"}
+    (folder / "bad.pipe").write_text(json.dumps({"components": [{"id": "w", "provider": "webhook"}, llm, other]}))
+    code, out, err = check(capsys, "bad.pipe")
+    assert code == 2
+    assert "[literal_secret]" in out
+    assert '"apikey": ****' in out
+    assert secret[8:] not in out + err
+
+
 def test_a_file_that_is_no_text_is_not_rewritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "bad.pipe").write_bytes(b'{"components": [], "name": "\xff", }')
     assert check(capsys, "--fix", "bad.pipe")[0] == 2

@@ -50,7 +50,7 @@ def is_safe(problem: Problem) -> bool:
     """Whether "fix all" includes a problem: broken text, and names with a near match.
 
     Of these it takes the preferred fix, if there is one: the only name that can have been mistyped so, or that is possible
-    there. It removes nothing that somebody wrote, except duplicate keys and edges.
+    there. It removes nothing that somebody wrote, except duplicate edges, and values of duplicate keys that hold no others.
     """
     code = problem.code
     if code in ("trailing_text", "unexpected_text") and not problem.near:

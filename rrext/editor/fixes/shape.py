@@ -37,19 +37,24 @@ def invalid_version(context: FixContext, problem: Problem) -> Iterator[Fix | Non
 
 
 def duplicate_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The removal of the first of equal keys (the last one counts, so the meaning stays), or of this one."""
+    """The removal of the first of equal keys (the last one counts, so the meaning stays), or of this one.
+
+    The first one is preferred unless an object or list is lost with it: nobody meant a second `components` to end the first.
+    """
     start = context.span(problem)[0]
     holder = context.find(pointer(*parts_of(problem.path)[:-1]))
     key = parts_of(problem.path)[-1] if problem.path else ""
     places = [] if holder is None else [index for index, child in enumerate(holder.children) if child.key == key]
     if holder is None or len(places) < 2:
         return
+    first, last = holder.children[places[0]], holder.children[places[-1]]
+    kept = not first.children or context.text[first.start : first.end] == context.text[last.start : last.end]
     this = next((place for place in places if begin_of(holder.children[place]) == start), None)
     yield fix(
         problem,
         f"Remove the first {shown(key)}, which does not count",
         context.layout.remove(holder, places[:1]),
-        preferred=True,
+        preferred=kept,
     )
     if this is not None:
         yield fix(problem, f"Remove this {shown(key)}", context.layout.remove(holder, [this]))
