@@ -16,7 +16,13 @@ from rrext.cli.file_sender import failure_of
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.limits import MAX_CHAT_MESSAGES
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
-from rrext.cli.options import add_partial_option, add_pipeline_options, add_source_option, add_wait_option
+from rrext.cli.options import (
+    add_partial_option,
+    add_pipeline_options,
+    add_source_option,
+    add_wait_option,
+    let_words_follow_options,
+)
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
@@ -59,6 +65,7 @@ def add_parser(commands: Any) -> None:
     add_wait_option(parser)
     add_partial_option(parser)
     add_source_option(parser)
+    let_words_follow_options(parser, "question")
     parser.set_defaults(run=run)
 
 

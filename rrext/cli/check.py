@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from rrext.cli.limits import MAX_LINE_WIDTH
-from rrext.cli.options import add_partial_option, add_pipeline_options, catalog_from, environment_from, root_from
+from rrext.cli.options import (
+    add_partial_option,
+    add_pipeline_options,
+    catalog_from,
+    environment_from,
+    let_words_follow_options,
+    root_from,
+)
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line, printable
@@ -63,6 +70,7 @@ def add_parser(commands: Any) -> None:
     changes.add_argument("--diff", action="store_true", help="show what --fix would change, as a unified diff; change nothing")
     add_pipeline_options(parser)
     add_partial_option(parser)
+    let_words_follow_options(parser, "files")
     parser.set_defaults(run=run)
 
 

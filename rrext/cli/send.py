@@ -13,7 +13,15 @@ import msgspec
 
 from rrext.cli.file_sender import FileSender
 from rrext.cli.local import LocalPipeline, in_words_of_source
-from rrext.cli.options import add_pipeline_options, add_source, add_source_option, add_wait_option, root_from, whole_number
+from rrext.cli.options import (
+    add_pipeline_options,
+    add_source,
+    add_source_option,
+    add_wait_option,
+    let_words_follow_options,
+    root_from,
+    whole_number,
+)
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
@@ -63,6 +71,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
     add_source(parser, at=at)
     add_source_option(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    let_words_follow_options(parser, "paths")
     parser.add_argument("--mime", metavar="TYPE", help="the MIME type of all files, or lane/NAME; else extensions say it")
     parser.add_argument(
         "--jobs", type=whole_number, default=CLIENT_DEFAULTS.jobs, metavar="N", help="files at a time (%(default)s)"

@@ -23,6 +23,7 @@ from rrext.cli.options import (
     add_wait_option,
     catalog_from,
     environment_from,
+    let_words_follow_options,
     root_from,
     seconds,
     whole_number,
@@ -73,6 +74,7 @@ def add_parser(commands: Any) -> None:
 def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
     """Add the files, as many as `files` says, and the options of a process that serves them."""
     parser.add_argument("files", nargs=files, metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
+    let_words_follow_options(parser, "files")
     add_pipeline_options(parser)
     add_wait_option(parser)
     add_partial_option(parser)

@@ -181,3 +181,17 @@ def test_the_name_of_a_file_is_data(tmp_path: Path, broken: Path) -> None:
 def test_a_closed_stdin_is_a_file_that_cannot_be_read() -> None:
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command("check", "-")], capture_output=True, env=environment())
     assert (done.returncode, done.stderr) == (2, b"rrext: -: Bad file descriptor\n")
+
+
+def test_words_may_follow_options(tmp_path: Path) -> None:
+    chat, echo = str(EXAMPLES / "chat.pipe"), str(EXAMPLES / "echo.pipe")
+    asked = call("chat", chat, "--json", "When are you open?")
+    assert (asked.code, asked.value["question"]) == (0, "When are you open?")
+    checked = call("check", chat, "--json", echo)
+    assert (checked.code, [line["file"] for line in checked.lines]) == (0, [chat, echo])
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b.txt").write_text("b")
+    sent = call("send", echo, str(tmp_path / "a.txt"), "--partial", str(tmp_path / "b.txt"))
+    assert (sent.code, len(sent.lines)) == (0, 2)
+    offered = call("mcp", chat, "--root", str(tmp_path), echo, "--print-config", "zed")
+    assert (offered.code, echo in offered.out.decode()) == (0, True)
