@@ -109,7 +109,7 @@ def test_problems_are_shown_where_they_are(neovim: Neovim) -> None:
 def test_a_pipeline_that_is_typed_has_the_problems_that_a_check_of_its_file_has(neovim: Neovim, home: Path) -> None:
     neovim.edit("typed.pipe", "")
     neovim.terminal.keys("i")
-    for line in BROKEN.replace("small", "👩‍👩‍👧 smäll").replace('"root"', '"😀", "rot"').splitlines():
+    for line in BROKEN.replace("small", "👩‍👩‍👧 smäll").replace('"root"', '"😀": 1, "rot"').splitlines():
         neovim.terminal.type(line.strip())
         neovim.terminal.keys("Enter")
     neovim.terminal.keys("Escape")

@@ -192,7 +192,7 @@ const scenarios = {
     await editor.start();
     await editor.open('{"components": [\n]}\n');
     let compared = 0;
-    for (let seed = 1; seed <= 40; seed += 1) {
+    for (let seed = 1; seed <= 60; seed += 1) {
       const roll = dice(seed);
       const components = Array.from({ length: 40 }, (_, i) => `  {"id": "é${i}", /* 😀${'ü'.repeat(i)} */ "provider": "n${i}x", "config": {}},\n`);
       await editor.replace(`// a\u0301 ${'👩‍👩‍👧'.repeat(roll(3))}\r\n{"components": [\n${components.join('')}]}\n`);
