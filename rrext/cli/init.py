@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from shlex import quote
 from string import Template
@@ -64,13 +65,17 @@ def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit code."""
     from uuid import uuid4
 
+    begun = False
     try:
         with open(args.file, "x", encoding="utf-8") as file:
+            begun = True
             file.write(PIPELINE.substitute(project_id=uuid4()))
     except FileExistsError:
         print(f"rrext: {args.file} is there already, and is not overwritten: give another name", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:
+        if begun:  # an empty file would stop the next try
+            os.unlink(args.file)
         print(f"rrext: {args.file}: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
     print(f"rrext: {args.file} is written. Next:\n  rrext tool {quote(args.file)} list_directory", file=sys.stderr)

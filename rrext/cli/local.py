@@ -140,7 +140,7 @@ def run_locally(
             text = _read(args.file, limits)
             catalog = catalog_from(args)
         except OSError as error:
-            print(unreadable(error.filename or "stdout", error), file=sys.stderr)
+            print(unreadable("stdout" if error.filename is None else error.filename, error), file=sys.stderr)
             return EXIT_USAGE
         except RrextError as error:
             print_error(error)

@@ -88,10 +88,10 @@ def test_a_file_that_is_not_there_has_near_matches(words: tuple[str, str]) -> No
 def test_init_writes_a_pipeline_that_runs_by_the_command_that_it_names(tmp_path: Path) -> None:
     done = call("init", "my first.pipe", cwd=tmp_path)
     assert (done.code, done.out) == (0, b"")
-    *_, command = done.err.splitlines()
+    *_, named = done.err.splitlines()
     assert call("check", "my first.pipe", cwd=tmp_path).err == "my first.pipe: ok, 3 components\n"
     (tmp_path / "note.txt").write_text("hello")
-    called = call(*shlex.split(command)[1:], cwd=tmp_path)
+    called = call(*shlex.split(named)[1:], cwd=tmp_path)
     assert [entry["name"] for entry in called.value["entries"]] == ["my first.pipe", "note.txt"]
     assert call("send", "my first.pipe", "note.txt", cwd=tmp_path).value["result"]["text"][0].strip() == "hello"
 
@@ -103,6 +103,17 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert (done.code, "not overwritten" in done.err) == (2, True)
     assert (tmp_path / "pipeline.pipe").read_text() == before
     assert call("init", "nowhere/a.pipe", cwd=tmp_path).code == 2
+
+
+def test_an_init_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
+    line = 'ulimit -f 0; exec "$@"'
+    done = subprocess.run(["sh", "-c", line, "sh", *command("init")], cwd=tmp_path, env=environment(), capture_output=True)
+    assert (done.returncode, done.stderr) == (2, b"rrext: pipeline.pipe: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_name_is_no_file() -> None:
+    assert call("tools", "").err == "rrext: : No such file or directory\n"
 
 
 def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: Path) -> None:

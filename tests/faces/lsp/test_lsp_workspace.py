@@ -89,6 +89,15 @@ async def test_changes_of_files_are_followed_one_by_one(folder: Path) -> None:
     assert (await until_told(editor, 6))[5] == ("b.pipe", [])
 
 
+async def test_a_name_that_no_file_can_have_ends_no_report(folder: Path) -> None:
+    editor = await started(folder, WATCHES)
+    await until_told(editor, 2)
+    (folder / "new.pipe").write_text(BAD)
+    uris = [f"{folder.as_uri()}/%00.pipe", (folder / "new.pipe").as_uri()]
+    editor.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": 1} for uri in uris]})
+    assert (await until_told(editor, 3))[2][0] == "new.pipe"
+
+
 @pytest.mark.promise("editor:workspace:not-left")
 async def test_a_file_outside_of_the_workspace_is_not_read(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out.pipe").write_text(BAD)

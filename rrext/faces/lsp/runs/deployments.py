@@ -156,9 +156,10 @@ def path_of(uri: str) -> str | None:
     if not uri.startswith("file:"):
         return None
     try:
-        return to_fs_path(uri)
+        path = to_fs_path(uri)
     except ValueError:
         return None
+    return None if path is None or "\0" in path else path
 
 
 def _with_line(error: InvalidPipeline, uri: str) -> InvalidPipeline:
