@@ -49,7 +49,7 @@ if [[ $funcstack[1] == _rrext ]]; then _rrext "$@"; else compdef _rrext rrext; f
 """
 FISH: Final = r"""function __rrext_complete
     set -l words (commandline -opc)
-    set -l current (commandline -ct | string collect --allow-empty)
+    set -l current (commandline -ct)
     set -l lines ($words[1] completion words $words[2..-1] "$current" 2>/dev/null)
     switch "$lines[1]"
         case pipes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_terminal import Terminal, program_at_terminal
-from commands import EXAMPLES, call, component, pipeline
+from commands import EXAMPLES, call, component, environment, pipeline
 
 from rrext.cli.command_words import following
 from rrext.cli.main import COMMANDS
@@ -152,3 +153,11 @@ def test_tab_completes_commands_options_files_tools_and_parameters(shell: Shell,
             terminal.type(f"{typed}\t")
             terminal.until(completed)
         terminal.type("\x15")
+
+
+@pytest.mark.system
+def test_fish_completes_a_word_that_has_not_begun(tmp_path: Path) -> None:
+    shutil.copy(FILES, tmp_path / "first.pipe")
+    line = f'alias rrext="{sys.executable} -m rrext"; rrext completion fish | source; complete -C "rrext tool first.pipe "'
+    done = subprocess.run(["fish", "--no-config", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, check=True)
+    assert b"list_directory\t" in done.stdout
