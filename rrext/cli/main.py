@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
-        if sys.stdout is not None:
+        if sys.stdout is not None and not sys.stdout.closed:  # a tool may have closed it
             sys.stdout.flush()  # not at the exit of Python, whose message is no one's
         return code
     except KeyboardInterrupt:

@@ -206,3 +206,14 @@ def test_words_may_follow_options(tmp_path: Path) -> None:
     assert (sent.code, len(sent.lines)) == (0, 2)
     offered = call("mcp", chat, "--root", str(tmp_path), echo, "--print-config", "zed")
     assert (offered.code, echo in offered.out.decode()) == (0, True)
+
+
+def test_a_tool_that_closes_stdout_fails_nothing(tmp_path: Path) -> None:
+    (tmp_path / "closing.py").write_text(
+        "import sys\nfrom rrext import Node, tool_function\n\n\nclass Closing(Node):\n    provider = 'closing'\n\n"
+        "    @tool_function\n    def end(self) -> str:\n        sys.__stdout__.close()\n        return 'done'\n"
+    )
+    closing = '{"id": "c", "provider": "closing", "control": [{"classType": "tool", "from": "t"}]}'
+    (tmp_path / "a.pipe").write_text(f'{{"components": [{{"id": "t", "provider": "tools"}}, {closing}]}}')
+    done = call("tool", "--nodes", "closing.py", "a.pipe", "end", cwd=tmp_path)
+    assert (done.code, done.value, done.err) == (0, "done", "")
