@@ -147,6 +147,15 @@ def test_fixes_of_broken_texts_keep_their_promises(data: st.DataObject) -> None:
     check(text, data)
 
 
+@pytest.mark.promise("editor:fix:removes-problem")
+def test_a_fix_removes_the_one_bracket_problem_that_is_shown_of_several() -> None:
+    analysis = look('{"components": [{"id": "w", "provder":  "config"{', SAMPLE)
+    (problem,) = (problem for problem in analysis.problems if problem.code == "unclosed")
+    found = fixes_for(FixContext(analysis), problem)
+    assert found
+    assert [breach(analysis, problem, fix) for fix in found] == [""] * len(found)
+
+
 @given(st.text("{}[]:,\"'ab01;= \n\\/*", max_size=40), st.data())
 def test_fixes_of_any_text_keep_their_promises(text: str, data: st.DataObject) -> None:
     check(text, data)

@@ -41,6 +41,6 @@ def _left(context: FixContext, problem: Problem, edits: tuple[Edit, ...]) -> int
     start = context.span(problem)[0]
     start += sum(len(edit.text) - (edit.end - edit.start) for edit in edits if edit.end <= start)
     same = [other for other in left if other.code == problem.code and other.span is not None]
-    before = sum(other.code == problem.code for other in context.syntax)
+    before = sum(other.code == problem.code for other in context.analysis.problems)  # those that the user sees
     still = len(same) >= before and any(other.span is not None and other.span[0] == start for other in same)
     return None if still else len(left)
