@@ -201,7 +201,7 @@ TRACE_TIMEOUT: Final = 0.05
 MAX_SHOWN_NAME: Final = 100
 """Characters shown of a name that is too long."""
 REQUEST_COST: Final = 4096
-"""Bytes that a request costs while it is in flight, whatever its size."""
+"""Bytes that each request in flight counts at least."""
 MAX_OUTBOX_PIECES: Final = 512
 """Pieces of the outbox in one `writev`; below every system's IOV_MAX."""
 WAKES_PER_ITERATION: Final = 16

@@ -174,11 +174,13 @@ PROMISES: dict[str, str] = {
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),
     "document:split:any-cut": "Chunks do not depend on how the text arrived",
-    "schema:agrees-with-check": "The JSON Schema of pipelines accepts what the check accepts, and refuses what one value shows",
+    "schema:agrees-with-check": "The JSON Schema of pipelines accepts every pipeline that the check accepts",
     "check:probe:harmless": "`rrext check` finds what this machine lacks; it connects to nothing, makes and starts nothing",
     "check:secrets:not-repeated": "A literal secret of a file is reported, and no message repeats it",
     "check:fix:as-in-editors": (
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
     ),
+    "mcp:both-eras": "A host of each version of the Model Context Protocol lists and calls tools, gets progress, and cancels",
+    "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -49,7 +49,7 @@ class _Recorder:
 
 
 def following(words: Sequence[str]) -> Following:
-    """What may stand in place of the last word, which begins as it stands there."""
+    """The words that complete the last word; its letters are the beginning of each."""
     *before, current = words or [""]
     if not before:
         return _fitting(current, [*COMMANDS.items(), ("--help", "show this help"), ("--version", "show the version")])

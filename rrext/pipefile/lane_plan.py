@@ -40,8 +40,8 @@ class LanePlan:
 
     `source_class` is the class of the source. `opening` and `closing` are the node ids of the chain in the order of `open`,
     and of `closing` and `close`. `source_lanes` are the lanes on which a node listens to the source. `needs_loop` says that at
-    least one lifecycle or lane method of this pipeline is `async def`. `missing` maps each unavailable node to the reason: it
-    takes every lane that it listens to, so that no payload passes it by.
+    least one lifecycle or lane method of this pipeline is `async def`. `missing` maps each unavailable node to the reason:
+    such a node counts as a receiver on all lanes of its edges, so that no payload is lost.
     """
 
     def __init__(

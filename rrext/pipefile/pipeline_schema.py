@@ -1,7 +1,8 @@
 """The JSON Schema of pipeline files, made from the catalog of nodes.
 
-It accepts all that a check accepts, and refuses what one value shows: wrong types, missing keys, unknown providers, profiles,
-lanes and class types, wrong settings. Relations between components, such as ids, are left to the check.
+The schema accepts every pipeline that the check accepts. It refuses mistakes that a single value shows: wrong types, missing
+keys, unknown providers, profiles, lanes and class types, wrong settings. Relations between components, such as ids, are left
+to the check.
 """
 
 from __future__ import annotations

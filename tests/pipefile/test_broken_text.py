@@ -1,4 +1,4 @@
-"""A text that is not quite a pipeline: what stands around it is one problem, and one lost character is few problems."""
+"""A text that is not quite a pipeline: text around the pipeline is one problem, a lost character is at most three problems."""
 
 from __future__ import annotations
 

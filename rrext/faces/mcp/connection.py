@@ -69,7 +69,7 @@ class UnsupportedVersion(InvalidRequest, code="unsupported_protocol_version"):
     def __init__(self, version: object) -> None:
         super().__init__(
             f"version {str(version)[:40]} of the protocol is not spoken here",
-            data={"supported": [*HANDSHAKE_VERSIONS, *VERSIONS], "requested": version},
+            data={"supported": [*HANDSHAKE_VERSIONS, *VERSIONS], "requested": str(version)[:40]},
         )
 
 
@@ -86,8 +86,8 @@ _decode = msgspec.json.Decoder(_Message).decode
 
 
 class _Command(str):
-    """A command of the session that knows its method, and the fact on which the answer depends: a version, a first tool,
-    whether a tool wraps its results. An id would not do: hosts that use one twice may do so within one read.
+    """A command of the session with the method of its request, and the fact on which the answer depends: the version that the
+    host asked for, or the number of the first tool. A table by request id would not do: a host may use an id twice in one read.
     """
 
     __slots__ = ("fact", "method")
@@ -108,10 +108,9 @@ class McpConnection:
     raw_tail = False
     """The protocol has no raw tails; `initialize` of a session sets what its arguments say, which is never this."""
 
-    def __init__(self, framer: Framer[ServerEvent], limits: Limits = DEFAULTS, instructions: str | None = None) -> None:
+    def __init__(self, framer: Framer[ServerEvent], limits: Limits = DEFAULTS) -> None:
         self.framer = framer
         self._limits = limits
-        self._instructions = instructions
         self._shakes_hands = False
         self._wrapping: frozenset[str] = frozenset()  # tools whose structured content is `{result: value}`, as listed
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
@@ -253,7 +252,7 @@ class McpConnection:
         return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure})])
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
-        """The progress of a call; the protocol has no other events of one."""
+        """The progress of a call. The protocol has no other event for a call."""
         told: dict[str, Any] = msgspec.json.decode(body)
         token = self._progress.get(told.pop("request"))
         if name != "rrext_progress" or token is None:
@@ -269,15 +268,12 @@ class McpConnection:
 
     def _handshake(self, wanted: object) -> dict[str, Any]:
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return self._described({"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER})
+        return {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER}
 
     def _discovery(self) -> dict[str, Any]:
         versions = [*VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
         found = {"supportedVersions": versions, "capabilities": CAPABILITIES, "cacheScope": "private", "ttlMs": 0}
-        return self._described({**found, "_meta": {SERVER_KEY: SERVER}})
-
-    def _described(self, found: dict[str, Any]) -> dict[str, Any]:
-        return found if self._instructions is None else {**found, "instructions": self._instructions}
+        return {**found, "_meta": {SERVER_KEY: SERVER}}
 
 
 def _client(info: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The first code in a guest: it confines itself, then runs the program. Only the standard library exists here.
 
-It is never imported by rrext: the warden compiles it, and a guest receives it over its stdin, which is a socket to its
+rrext never imports this module: the warden compiles it, and each guest receives the code on its stdin, a socket to the
 supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor looks at
 it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, result?}`. All bytes after
 `LOCKED` are untrusted. (Annotations are quoted because `__future__` is a file as well.)

@@ -94,8 +94,8 @@ class Backend(ABC):
         return
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """Run `attempt`, one call of at most that many seconds (0: no limit), and return its result. A database in a child
-        process repeats it when the process ended by another call's fault."""
+        """Run `attempt`, a single call with a limit of `timeout` seconds (0: none), and return the result. A database in a
+        child process repeats the call if another call ended the process."""
         return attempt(timeout)
 
     # transactions

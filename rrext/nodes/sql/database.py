@@ -70,8 +70,8 @@ class SqlDatabase:
             transaction.close()
 
     def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """Run `attempt`, one call that only reads, with its seconds, and return its result. It is repeated if the
-        database's process ended by another call's fault."""
+        """Run `attempt`, a single read that gets its limit in seconds, and return the result. The read is repeated if
+        another call ended the database's process."""
         return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
 
     def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:

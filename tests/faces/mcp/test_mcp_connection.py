@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(line) + b"\n"
 
 
+@pytest.mark.promise("mcp:one-answer")
 @given(lines=st.lists(mutated(), max_size=8))
 def test_any_line_is_a_request_of_ours_that_can_be_answered_or_is_refused(lines: list[bytes]) -> None:
     connection = McpConnection(Lines())

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from mcp_host import PATIENCE, Host
 
+pytestmark = pytest.mark.promise("mcp:one-answer")
+
 MISTAKES: list[tuple[bytes, int, Any]] = [
     (b"nonsense", -32700, None),
     (b'{"jsonrpc":"2.0","id":71,"method":"ping"', -32700, 71),

@@ -11,6 +11,8 @@ import jsonschema_rs
 import pytest
 from mcp_host import Host
 
+pytestmark = pytest.mark.promise("mcp:both-eras")
+
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
 
