@@ -10,7 +10,8 @@ RrextError
 ├── NotFound
 │   ├── ToolNotFound          tool_not_found        −32010
 │   ├── NodeNotFound          node_not_found        −32011
-│   └── ProviderNotFound      provider_not_found    −32012
+│   ├── ProviderNotFound      provider_not_found    −32012
+│   └── ConnectionUnknown     connection_unknown    −32027
 ├── PipeError
 │   ├── PipeNotOpen           pipe_not_open         −32013
 │   ├── PipeFailed            pipe_failed           −32014
@@ -18,6 +19,8 @@ RrextError
 ├── ToolError                 tool_failed           −32016  (raised by tool authors too)
 ├── ToolTimeout               tool_timeout          −32017
 ├── Unavailable               unavailable           −32018
+│   ├── ConnectionInactive    connection_inactive   −32028
+│   └── ConnectionInvalid     connection_invalid    −32029
 ├── InvalidPipeline           invalid_pipeline      −32019
 ├── LimitExceeded
 │   ├── FrameTooLarge         frame_too_large       −32020
@@ -130,6 +133,10 @@ class ProviderNotFound(NotFound, code="provider_not_found", number=-32012):
     """The installation has no node with that provider name."""
 
 
+class ConnectionUnknown(NotFound, code="connection_unknown", number=-32027):
+    """The configuration has no connection of that name for that provider."""
+
+
 class PipeError(RrextError):
     """The pipe cannot be used."""
 
@@ -165,6 +172,14 @@ class ToolTimeout(RrextError, code="tool_timeout", number=-32017):
 
 class Unavailable(RrextError, code="unavailable", number=-32018):
     """The object exists, but not in this context or on this machine; the message names what is missing."""
+
+
+class ConnectionInactive(Unavailable, code="connection_inactive", number=-32028):
+    """The operator switched the connection off."""
+
+
+class ConnectionInvalid(Unavailable, code="connection_invalid", number=-32029):
+    """The configuration of the connection has problems, or a secret of it cannot be read."""
 
 
 class InvalidPipeline(RrextError, code="invalid_pipeline", number=-32019):

@@ -260,6 +260,10 @@ MIN_SECRET_PART: Final = 8
 """The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
 MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+CONNECTION_TIMEOUT: Final = 60.0
+"""Seconds for a call to a server outside, if its connection does not say."""
+MAX_CONNECTION_TIMEOUT: Final = 86_400.0
+"""Seconds that a connection may say: a longer call is taken for a mistake."""
 MAX_FAST_PIECE: Final = 65_536
 """Characters of an object in a pipeline file that the fast decoder reads."""
 MAX_SCANNED_MEMBERS: Final = 20

@@ -36,6 +36,7 @@ from rrext.pipefile.pipeline_loader import load_pipeline, validate
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
     from rrext.engine.events.records import Filter
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
@@ -48,7 +49,8 @@ class LocalEngine(Engine):
 
     Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
     that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
-    seconds that nodes wait for files locked by other processes; the default is in their settings.
+    seconds that nodes wait for files locked by other processes; the default is in their settings. `connections` has the
+    servers outside that pipelines may name.
     """
 
     __slots__ = (
@@ -66,6 +68,7 @@ class LocalEngine(Engine):
         callbacks: ToolCallbacks = SILENT,
         root: str | None = None,
         wait: float | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self.catalog = catalog or Catalog()
         self.environment = environment or Environment()
@@ -73,7 +76,15 @@ class LocalEngine(Engine):
         self.root = root
         redactor = self.environment.redactor
         loop = asyncio.get_running_loop()
-        self._host = Host(loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait)
+        self._host = Host(
+            loop,
+            limits=limits,
+            clock=clock,
+            callbacks=callbacks,
+            redactor=redactor,
+            wait=wait,
+            connections=connections,
+        )
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()

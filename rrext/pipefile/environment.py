@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rrext.pipefile.process_environment import take_variables
-from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below
+from rrext.redaction import Redactor
 
 PREFIX: Final = "ROCKETRIDE_"
 NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEPLOY_APIKEY", "ROCKETRIDE_DEPLOY_URI"})

@@ -12,12 +12,12 @@ from rrext.pipefile.component_reader import ComponentReader
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, Validation
+from rrext.redaction import Redactor
 
 
 def load_pipeline(

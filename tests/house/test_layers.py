@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "errors", "limits", "clock", "threads", "version"}
+GROUND = {"columns", "errors", "limits", "clock", "redaction", "threads", "version"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
@@ -23,12 +23,14 @@ ROOMS: dict[str, set[str]] = {
     "limits": set(),
     "clock": set(),
     "version": set(),
+    "redaction": {"errors", "limits"},
     "threads": {"errors", "limits", "clock"},
     "wire": GROUND,
     "tools": GROUND,
-    "nodes": GROUND | {"tools"},
+    "connections": GROUND,
+    "nodes": GROUND | {"tools", "connections"},
     "pipefile": GROUND | {"tools", "nodes"},
-    "engine": GROUND | {"tools", "nodes", "pipefile"},
+    "engine": GROUND | {"tools", "connections", "nodes", "pipefile"},
     "transports": GROUND,
     "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports"},
     "client": GROUND | {"wire", "transports"},

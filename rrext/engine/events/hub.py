@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rrext.engine.events.flow_publisher import FlowEvents
     from rrext.engine.events.records import EngineEvent, Filter
     from rrext.limits import Limits
-    from rrext.pipefile.redaction import Redactor
+    from rrext.redaction import Redactor
 
 
 EventSink: TypeAlias = "Callable[[EngineEvent], object]"

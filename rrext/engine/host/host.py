@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError as FutureCancelled
 from typing import Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
+from rrext.connections.connections import Connections
 from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.host.eager_runner import EagerRunner
@@ -19,7 +20,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
-from rrext.pipefile.redaction import Redactor
+from rrext.redaction import Redactor
 from rrext.threads import OwnThread, Workers
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
@@ -32,8 +33,8 @@ log: Final = logging.getLogger("rrext.engine")
 class Host:
     """Services for the calls of one engine, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "events", "limits", "loop", "redactor", "runner", "tool_run",
-                 "wait", "workers")  # fmt: skip
+    __slots__ = ("_tasks", "callbacks", "clock", "connections", "deadlines", "events", "limits", "loop", "redactor", "runner",
+                 "tool_run", "wait", "workers")  # fmt: skip
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Host:
         callbacks: ToolCallbacks = SILENT,
         redactor: Redactor | None = None,
         wait: float | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self.loop = loop
         self.limits = limits
@@ -53,6 +55,8 @@ class Host:
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait
+        self.connections = connections or Connections({})
+        self.connections.known_to(self.redactor)
         self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
         self.tool_run: Any = None

@@ -172,6 +172,7 @@ class Component:
             bindings=self.bindings,
             redact=host.redactor.text,
             wait=host.wait,
+            connections=host.connections,
         )
         try:
             if not self._checked:

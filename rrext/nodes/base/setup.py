@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rrext.connections.connections import Connections
 from rrext.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ log: Final = logging.getLogger("rrext.component")
 class SetupContext:
     """One `setup`, as its node class sees it: `async def setup(cls, config, ctx)`.
 
-    `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have. It may be kept as long as
+    `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have; `connections` has the servers
+    outside that this pipeline may name. It may be kept as long as
     what `setup` yields.
     """
 
@@ -36,6 +38,7 @@ class SetupContext:
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         redact: Callable[[str], str] = str,
         wait: float | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self._workers = workers
         self._redact = redact
@@ -45,6 +48,7 @@ class SetupContext:
         self.directory = directory
         self.confined = confined
         self.bindings = bindings
+        self.connections = connections or Connections({})
 
     def path(self, name: str) -> str:
         """The absolute path of a setting: a relative one begins at the node's `directory`.

@@ -48,7 +48,7 @@ GET_DEFAULT: Final = 100
 MAX_TOP_K: Final = 100
 MAX_DOCUMENTS: Final = 100_000
 
-# postgres/connections.py
+# postgres/connection_pool.py
 MAX_WAIT: Final = 30.0
 """Seconds that a call waits for a connection; after that it fails for lack of connections."""
 CANCEL_TIMEOUT: Final = 2.0

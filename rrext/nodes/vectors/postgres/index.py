@@ -14,7 +14,7 @@ from psycopg import Connection, sql
 from rrext.errors import RrextError
 from rrext.nodes.databases.postgres import driver_sentence
 from rrext.nodes.vectors.limits import BUILD_MEMORY, CLOSING_WAIT, INDEX_LOOK
-from rrext.nodes.vectors.postgres.connections import Connections
+from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, StoreTable
 
@@ -38,7 +38,7 @@ class IndexBuilder:
     and the index is tried again later.
     """
 
-    def __init__(self, table: StoreTable, connections: Connections, *, threshold: int) -> None:
+    def __init__(self, table: StoreTable, connections: ConnectionPool, *, threshold: int) -> None:
         self._table = table
         self._connections = connections
         self._threshold = threshold

@@ -12,7 +12,7 @@ from psycopg import Connection, sql
 
 from rrext.errors import ToolError
 from rrext.nodes.vectors.limits import CHANGE_TRIES, ROWS_AT_ONCE
-from rrext.nodes.vectors.postgres.connections import Connections
+from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.frequent_words import FrequentWords
 from rrext.nodes.vectors.postgres.index import IndexBuilder
@@ -87,7 +87,7 @@ class PgVectorStore:
         self._shown = shown or f"{schema}.{table}"
         self._table = StoreTable(schema, table, language)
         self._frequent = FrequentWords(self._table)
-        self._connections = Connections(parameters, size=connections, prepare=prepare)
+        self._connections = ConnectionPool(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
     def space(self, ctx: ToolContext) -> VectorSpace | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.limits import MAX_KEPT_SECRETS
-from rrext.pipefile.redaction import Redactor
+from rrext.redaction import Redactor
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 

@@ -29,7 +29,7 @@ from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 
 
-class Connections:
+class ConnectionPool:
     """At most `size` connections, all in autocommit, opened when needed. All methods are thread-safe.
 
     `parameters` are those of the driver; `prepare` is called with each new connection.
