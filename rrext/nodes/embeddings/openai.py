@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.http.failures import bad_answer
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound_embedder import batches
@@ -20,7 +21,7 @@ from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors
 from rrext.nodes.http.endpoint import HttpEndpoint, open_endpoint
-from rrext.nodes.http.failures import ServerName, bad_answer
+from rrext.nodes.http.failures import ServerName
 from rrext.nodes.http.settings import ApiSettings, Seconds, endpoint_settings
 from rrext.tools.context import ToolContext
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from rrext.errors import ToolError
-from rrext.nodes.http.failures import ServerName, bad_answer, broken, late
+from rrext.http.client import ForeignPacking
+from rrext.http.failures import bad_answer, broken, late
+from rrext.nodes.http.failures import ServerName
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext
 
@@ -51,6 +53,8 @@ class Attempts:
             return broken(server, RuntimeError("nobody takes the connection"), tries=self.tries)
         if isinstance(error, httpx2.TimeoutException):
             return late(server, f"said nothing for {settings.silence:g} s (timeout)", tries=self.tries)
+        if isinstance(error, ForeignPacking):
+            return bad_answer(server, "in a packing that nobody asked for")
         if isinstance(error, httpx2.DecodingError):
             return bad_answer(server, "in a form that cannot be unpacked")
         if isinstance(error, httpx2.TransportError):

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from importlib import import_module
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.errors import ToolError
+from rrext.http.client import BodyTooLarge, body_pieces, failure_body, new_client, whole_body
+from rrext.http.failures import of_status, retry_after, too_large
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.attempts import Attempts
 from rrext.nodes.http.events import EventReader
-from rrext.nodes.http.failures import ServerName, bad_answer, of_status, too_large
-from rrext.nodes.http.limits import CONNECT_TIMEOUT, MAX_CONNECTIONS, MAX_FAILURE
-from rrext.nodes.http.retries import RETRIED, retry_after
+from rrext.nodes.http.failures import ServerName
+from rrext.nodes.http.retries import RETRIED
 from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key, no_address
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
     import httpx2
 
-PACKINGS: Final = ("", "identity", "gzip", "deflate")
-"""Content encodings that an answer may have, though none is requested. A piece in one of these decodes to some 60 MB
-at most, in others to any size."""
 SPENT: Final = "insufficient_quota"
 """The error code of a 429 that no retry can solve: the quota is used up."""
 
@@ -45,10 +41,6 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
         await client.aclose()
 
 
-PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.anyio", "httpcore2._async.http11", "h11")
-"""Modules that the client would import with its first connection, on the event loop, blocking other calls."""
-
-
 def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
     import httpx2
 
@@ -56,25 +48,16 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
         httpx2.URL(server.address)
     except httpx2.InvalidURL:
         raise no_address(server.node_id) from None
-    for module in PRELOADED:
-        with suppress(ImportError):  # another version may name them otherwise, and imports them later then
-            import_module(module)
-    # No compression: the size of an answer is limited while it is read, and a small compressed one could hold a huge one.
-    headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "rrext"}
+    headers = {"content-type": "application/json"}
     if server.secret:
         headers["authorization"] = f"Bearer {server.secret}"
-    return httpx2.AsyncClient(
-        headers=headers,
-        timeout=httpx2.Timeout(settings.silence, connect=CONNECT_TIMEOUT, pool=settings.total),
-        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
-        follow_redirects=False,
-    )
+    return new_client(headers, silence=settings.silence, wait=settings.total, trust_env=True)
 
 
 class HttpEndpoint:
     """The API of one server. Its methods belong to the event loop; a cancelled call closes its request at once.
 
-    Every failure is a `ToolError` of `rrext.nodes.http.failures`. Requests are repeated if no connection came about,
+    Every failure is a `ToolError` of `rrext.http.failures`. Requests are repeated if no connection came about,
     one broke before its answer, or the server says that it cannot now; a stream only until its first event.
     """
 
@@ -113,7 +96,10 @@ class HttpEndpoint:
     async def _asked(self, path: str, content: bytes, attempt: Attempts) -> bytes:
         async with self._client.stream("POST", self.server.address + path, content=content) as response:
             await self._require_success(response, attempt)
-            return await self._whole(response)
+            try:
+                return await whole_body(response, self._settings.max_answer)
+            except BodyTooLarge:
+                raise too_large(self.server, self._settings.max_answer) from None
 
     async def _streamed(self, path: str, content: bytes, attempt: Attempts) -> AsyncGenerator[str, None]:
         reader = EventReader()
@@ -124,7 +110,7 @@ class HttpEndpoint:
         try:
             async with asyncio.timeout_at(attempt.until):
                 await self._require_success(response, attempt)
-            pieces = self._pieces(response)
+            pieces = body_pieces(response)
             while True:
                 # The limit is one of silence: it must not run while the receiver handles an event.
                 async with asyncio.timeout_at(attempt.until):
@@ -141,30 +127,11 @@ class HttpEndpoint:
     async def _require_success(self, response: httpx2.Response, attempt: Attempts) -> None:
         if response.is_success:
             return
-        body = bytearray()
-        with suppress(ToolError):  # the status matters more than an unreadable body
-            async for piece in self._pieces(response):
-                body += piece[: MAX_FAILURE - len(body)]
-                if len(body) >= MAX_FAILURE:
-                    break
+        body = await failure_body(response)
         asked = retry_after(response.headers)
         attempt.asked = asked
         attempt.is_passing = response.status_code in RETRIED and SPENT.encode() not in body
-        raise of_status(self.server, response.status_code, bytes(body), asked=asked, tries=attempt.tries)
-
-    async def _whole(self, response: httpx2.Response) -> bytes:
-        pieces, size = [], 0
-        async for piece in self._pieces(response):
-            size += len(piece)
-            self._require_size(size)
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    def _pieces(self, response: httpx2.Response) -> AsyncIterator[bytes]:
-        packing = response.headers.get("content-encoding", "").strip().lower()
-        if packing not in PACKINGS:
-            raise bad_answer(self.server, "in a packing that nobody asked for")
-        return response.aiter_bytes()
+        raise of_status(self.server, response.status_code, body, asked=asked, tries=attempt.tries)
 
     def _require_size(self, size: int) -> None:
         if size > self._settings.max_answer:

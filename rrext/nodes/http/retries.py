@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Mapping
-from math import isfinite
 from typing import Final
 
 import msgspec
@@ -38,20 +35,3 @@ class Retries(msgspec.Struct, frozen=True):
             return asked if asked <= self.longest_asked else None
         longest = min(self.longest, self.delay * 2 ** (tried - 1))
         return random.uniform(longest / 2, longest)
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds of a `Retry-After`, given as a number or as a date; None if it is missing or is neither."""
-    said = headers.get("retry-after", "").strip()
-    if not said:
-        return None
-    try:
-        seconds = float(said)
-    except ValueError:
-        from email.utils import parsedate_to_datetime  # ten milliseconds, and servers rarely name a date
-
-        try:
-            seconds = parsedate_to_datetime(said).timestamp() - (time.time() if now is None else now)
-        except (ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if isfinite(seconds) else None

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.http.failures import ServerName, bad_answer, sentence_of
+from rrext.http.failures import bad_answer, sentence_of
+from rrext.nodes.http.failures import ServerName
 from rrext.nodes.llm.limits import REPLY_KEPT
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
+from rrext.http.failures import of_status, retry_after, sentence_of
 from rrext.nodes.http.events import EventReader
-from rrext.nodes.http.failures import ServerName, of_status, sentence_of
-from rrext.nodes.http.retries import Retries, retry_after
+from rrext.nodes.http.failures import ServerName
+from rrext.nodes.http.retries import Retries
 from rrext.nodes.http.settings import EndpointSettings
 
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)), max_size=20)

@@ -1,0 +1,1 @@
+"""Parts of clients of HTTP services that nodes and providers of tools share."""
