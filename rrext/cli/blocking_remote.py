@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rrext.cli.interrupts import Interrupts, end_process
-from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_words_of_options
-from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
-from rrext.cli.report import print_error, print_unwritten
+from rrext.cli.interrupts import Interrupts, is_cancel
+from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
+from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
+from rrext.cli.server_pipeline import COMMAND, ServerPipeline, feed_event
 from rrext.client.connection_errors import connection_lost
-from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
-from rrext.engine.interface.operations import Operation
+from rrext.engine.interface.call import Feed
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
 from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.unix import connect, socket_path
@@ -36,11 +35,11 @@ RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame
 """The limits of incoming messages."""
 
 
-class BlockingRemotePipeline:
+class BlockingRemotePipeline(ServerPipeline):
     """One pipeline of a server. Its coroutines block and never suspend."""
 
     def __init__(self, token: str | None) -> None:
-        self._token = token
+        super().__init__(token)
         self._connection = ClientConnection(ContentLength(RECEIVED), "dap", RECEIVED)
         self._messages = self._receive()
         self._end: socket.socket | None = None
@@ -66,17 +65,10 @@ class BlockingRemotePipeline:
         self._is_new = False
         end.settimeout(None)
 
-    async def ask(
-        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
-    ) -> tuple[bytes, bytes | None]:
-        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure."""
-        try:
-            return body_and_tail(self._request("rrext_process", arguments_of(operation, self._token), data, feed))
-        except RrextError as error:
-            raise in_words_of_options(error) from None
+    async def body(self, arguments: dict[str, Any], tail: bytes | None, feed: Feed | None) -> dict[str, Any]:
+        return self._request(COMMAND, arguments, tail, feed)
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """The coroutine, and the function that cancels it."""
         return asked, self.stop
 
     def stop(self) -> None:
@@ -89,19 +81,7 @@ class BlockingRemotePipeline:
                 pass
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` on this thread, because no other call needs the thread; return or raise its outcome."""
-        return work()
-
-    def drop(self, caller: Caller) -> None:
-        """Do nothing: the caller's pipes end without a result at the end of the connection."""
-
-    def listens(self, lane: str) -> bool:
-        """True: only the server knows its nodes."""
-        return True
-
-    def setup_failures(self) -> list[RrextError]:
-        """None: only the server's log has them."""
-        return []
+        return work()  # on this thread, which no other call needs
 
     def close(self) -> None:
         """End the connection, and with it the server's work for it."""
@@ -169,25 +149,16 @@ class BlockingRemotePipeline:
 
 def run_blocking(args: argparse.Namespace, work: Work) -> int:
     """Do the work with the pipeline `args.token` of the server at `args.at`; returns the exit code."""
-    code, pipeline = EXIT_FAILED, BlockingRemotePipeline(args.token)
+    pipeline = BlockingRemotePipeline(args.token)
     with Results() as results, Interrupts(pipeline.stop) as interrupts:
         try:
             pipeline.connect(args.at)
-            try:
-                code = _outcome(work(pipeline, results))
-            except OSError as error:
-                print_unwritten(error)
+            return _outcome(exit_code_of(work(pipeline, results), interrupts))
         except RrextError as error:
             print_error(error)
             return EXIT_USAGE
-        except BaseException as error:
-            if interrupts.number is None or not is_cancel(error):
-                raise
         finally:
             pipeline.close()
-        if interrupts.number is not None:
-            end_process(interrupts.exit_code)
-    return code
 
 
 def _outcome(work: Awaitable[int]) -> int:

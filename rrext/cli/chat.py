@@ -31,6 +31,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError
 
+DESCRIPTION = "Ask a pipeline that chats, in this process."
 EXAMPLE = """examples:
   rrext chat pipeline.pipe
   rrext chat pipeline.pipe 'When are you open?'
@@ -49,15 +50,8 @@ Reads: TypeAlias = Callable[[], Awaitable[str | None]]
 """Gives the next question; None at the end."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "chat",
-        help="ask a pipeline that chats, question after question",
-        description="Ask a pipeline that chats, in this process.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
     parser.add_argument("question", metavar="QUESTION", nargs="?", help="one question; else those of the prompt or of stdin")
     parser.add_argument("--json", action="store_true", help="a line {question, result} or {question, error} for each question")
@@ -66,7 +60,6 @@ def add_parser(commands: Any) -> None:
     add_partial_option(parser)
     add_source_option(parser)
     let_words_follow_options(parser, "question")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

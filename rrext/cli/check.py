@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
@@ -22,7 +22,6 @@ from rrext.cli.options import (
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line, printable
-from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
 
+DESCRIPTION = "List everything that keeps pipeline files from running here. No node is set up, and nothing runs."
 EXAMPLE = """example:
   rrext check pipeline.pipe
   rrext check --diff pipeline.pipe
@@ -53,15 +53,8 @@ SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
 """The colours of problems on a terminal; others are cyan."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "check",
-        help="list every problem of pipeline files",
-        description="List everything that keeps pipeline files from running here. No node is set up, and nothing runs.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline; - reads standard input")
     parser.add_argument("--no-probe", action="store_true", help="check the text alone, not what this machine lacks")
     parser.add_argument("--json", action="store_true", help="one line of JSON per file: {file, valid, problems}")
@@ -71,16 +64,11 @@ def add_parser(commands: Any) -> None:
     add_pipeline_options(parser)
     add_partial_option(parser)
     let_words_follow_options(parser, "files")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check the files; 2 if one of them cannot be run."""
-    try:
-        environment, catalog = environment_from(args), catalog_from(args)
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_INVALID
+    environment, catalog = environment_from(args), catalog_from(args)
     total = _Total()
     for path in args.files:
         text = read_file(path)

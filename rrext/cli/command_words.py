@@ -9,12 +9,11 @@ import argparse
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cli.main import AT_SERVERS, COMMANDS
+from rrext.cli.main import COMMANDS, add_arguments
 from rrext.columns import printable
 
 if TYPE_CHECKING:
@@ -37,17 +36,6 @@ class Following(msgspec.Struct, frozen=True):
     words: tuple[tuple[str, str], ...] = ()
 
 
-class _Recorder:
-    """Stands in for the subparsers of `rrext`, and keeps the parser of one command."""
-
-    def __init__(self) -> None:
-        self.parser = argparse.ArgumentParser()
-
-    def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser:
-        """Make the parser."""
-        return self.parser
-
-
 def following(words: Sequence[str]) -> Following:
     """The words that complete the last word; its letters are the beginning of each."""
     *before, current = words or [""]
@@ -68,13 +56,9 @@ class _CommandLine:
     """The words before the one that is completed: the command, its arguments, and the option that awaits a value."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        recorder = _Recorder()
-        add_parser = import_module(f"rrext.cli.{words[0]}").add_parser
-        if words[0] in AT_SERVERS:
-            add_parser(recorder, at=any(word == "--at" or word.startswith("--at=") for word in words))
-        else:
-            add_parser(recorder)
-        self._actions = recorder.parser._actions  # pyright: ignore[reportPrivateUsage] – argparse has no other list
+        parser = argparse.ArgumentParser()
+        add_arguments(parser, words[0], words)
+        self._actions = parser._actions  # pyright: ignore[reportPrivateUsage] – argparse has no other list
         self._given: set[str] = set()
         self.arguments: list[str] = []
         self.awaiting: argparse.Action | None = None

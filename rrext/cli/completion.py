@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
+DESCRIPTION = "Print the script that completes the commands of rrext in a shell."
 EXAMPLE = """examples:
   eval "$(rrext completion bash)"                                # in ~/.bashrc
   rrext completion zsh > "${fpath[1]}/_rrext"                    # once
@@ -67,18 +68,10 @@ complete -c rrext -f -a '(__rrext_complete)'
 SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "completion",
-        help="print the script that completes commands in a shell",
-        description="Print the script that completes the commands of rrext in a shell.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("shell", metavar="SHELL", choices=(*SCRIPTS, "words"), help="bash, zsh or fish")
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

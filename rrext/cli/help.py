@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+
+DESCRIPTION = "Show the help of a command, or of all."
+EXAMPLE = "example:\n  rrext help tool\n"
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "help",
-        help="show the help of a command",
-        description="Show the help of a command, or of all.",
-        epilog="example:\n  rrext help tool\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("name", nargs="?", metavar="COMMAND", help="a command")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

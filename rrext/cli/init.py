@@ -7,8 +7,9 @@ import os
 import sys
 from shlex import quote
 from string import Template
-from typing import Any, Final
+from typing import Final
 
+DESCRIPTION = "Write a small pipeline with a comment at each part. It runs at once. No file is overwritten."
 EXAMPLE = """example:
   rrext init notes.pipe
   rrext tool notes.pipe list_directory
@@ -48,17 +49,9 @@ PIPELINE: Final = Template("""\
 EXIT_USAGE = 2
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "init",
-        help="write a first pipeline, which runs at once",
-        description="Write a small pipeline with a comment at each part. It runs at once. No file is overwritten.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", nargs="?", default="pipeline.pipe", metavar="FILE.pipe", help="its name (%(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

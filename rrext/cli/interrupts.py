@@ -23,9 +23,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupts:
     """A context manager on the main thread: the first signal calls `on_first`, on a thread of its own.
 
-    A second signal, or one more second, ends the process: threads cannot be stopped from outside, and a stuck one must not
-    delay the user. A thread receives the signals, so this also works while the main thread is busy. Ignored signals stay
-    ignored, and a signal that `absorbs` handles, as Ctrl-C at a prompt, does not count.
+    After a signal the end of the block ends the process. So does a second signal, or one more second: threads cannot be
+    stopped from outside, and a stuck one must not delay the user. A thread receives the signals, so this also works while the
+    main thread is busy. Ignored signals stay ignored, and a signal that `absorbs` handles, as Ctrl-C at a prompt, does not
+    count.
     """
 
     def __init__(self, on_first: Callable[[], object], absorbs: Absorbs | None = None) -> None:
@@ -53,12 +54,14 @@ class Interrupts:
         threading.Thread(target=self._watch, args=(self._read,), name="rrext-interrupts", daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if self._write >= 0:
             signal.set_wakeup_fd(self._old_wakeup)
             os.close(self._write)  # the watch ends
+        if self.number is not None and (error is None or is_cancel(error)):
+            end_process(self.exit_code)
 
     def _watch(self, fd: int) -> None:
         try:
@@ -83,6 +86,13 @@ class Interrupts:
                 self.number = self.number or read[0]
                 return True
         return None
+
+
+def is_cancel(error: BaseException) -> bool:
+    """Whether an exception is a cancellation."""
+    from asyncio import CancelledError  # `--at` avoids this import unless a call fails
+
+    return isinstance(error, CancelledError)
 
 
 def end_process(code: int) -> NoReturn:

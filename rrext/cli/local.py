@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
-from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, as_task
+from rrext.cli.pipeline import EXIT_USAGE, Pipeline, exit_code_of
 from rrext.cli.redacted_stream import RedactedStream
-from rrext.cli.report import NodeLog, print_error, print_unwritten, unreadable
+from rrext.cli.report import NodeLog, print_error, unreadable
 from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 from rrext.engine.calls.thread_job import in_thread
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class LocalPipeline:
+class LocalPipeline(Pipeline):
     """A loaded pipeline, and the requests of a command. `source` is where its objects enter, if that is said."""
 
     def __init__(self, engine: LocalEngine, task: Task, source: str | None = None) -> None:
@@ -48,30 +48,19 @@ class LocalPipeline:
     async def ask(
         self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
     ) -> tuple[bytes, bytes | None]:
-        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure.
-
-        Cancelling the caller's task cancels the operation.
-        """
         try:
             return await self._engine.ask(operation, caller, data=data, feed=feed)
         except ToolTimeout:
             self._is_late = True
             raise
 
-    def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """The coroutine as a task, and the function that cancels it."""
-        return as_task(asked)
-
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """The outcome of `work`, which may block."""
         return await in_thread(self._engine.host, work, places=self._readers, lease=None)
 
     def drop(self, caller: Caller) -> None:
-        """Free the caller's pipes without a result."""
         self._engine.disconnect(caller.connection_id)
 
     def listens(self, lane: str) -> bool:
-        """Whether a node receives the objects of a lane."""
         return self.plan.listens(lane)
 
     @property
@@ -80,7 +69,6 @@ class LocalPipeline:
         return self.task.plan_from(self._source)
 
     def setup_failures(self) -> list[RrextError]:
-        """The setup failures of components with tools, as far as they were set up."""
         found = (component.failure for component in self.task.components.values() if component.node_class.tools)
         return [failure for failure in found if failure is not None]
 
@@ -170,22 +158,9 @@ async def _run(
     pipeline = LocalPipeline(engine, task, getattr(args, "source", None))
     me, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert me is not None  # this coroutine runs in it
-    code, is_clean = EXIT_FAILED, False
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
-        try:
-            try:
-                code = await work(pipeline, results)
-            except OSError as error:
-                print_unwritten(error)
-            except asyncio.CancelledError:
-                if interrupts.number is None:
-                    raise
-            is_clean = await pipeline.close()
-        except asyncio.CancelledError:
-            if interrupts.number is None:
-                raise
-    if interrupts.number is not None:
-        end_process(interrupts.exit_code)
+        code = await exit_code_of(work(pipeline, results), interrupts)
+        is_clean = await pipeline.close()
     if not is_clean:
         end_process(code)
     return code

@@ -7,7 +7,7 @@ import asyncio
 import gc
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 from rrext.cli.options import add_pipeline_options, root_from
 from rrext.transports.claim import claim_stdio
@@ -15,6 +15,7 @@ from rrext.transports.parent import ParentWatch
 
 SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "faces", "lsp", "EDITORS.md")
 """The page with the settings of several editors."""
+DESCRIPTION = "Speak the Language Server Protocol on stdin and stdout."
 EXAMPLE = f"""example, as the command in an editor's settings:
   rrext lsp
   rrext lsp --nodes my_nodes.py --log-file rrext.log
@@ -27,20 +28,12 @@ LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "lsp",
-        help="serve an editor: problems, completion, fixes and runs of .pipe files",
-        description="Speak the Language Server Protocol on stdin and stdout.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_pipeline_options(parser)
     parser.add_argument("--stdio", action="store_true", help="the only transport; some editors say so")
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

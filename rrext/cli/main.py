@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
+from rrext.errors import RrextError, near_matches
 from rrext.version import __version__
 
 COMMANDS = {
@@ -86,7 +87,11 @@ def _run(words: list[str]) -> int:
         return end.code if isinstance(end.code, int) else EXIT_USAGE
     if sys.stdout is None and args.command in PRINTERS:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    return args.run(args)
+    try:
+        return args.run(args)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_USAGE
 
 
 def _unknown_command(words: list[str]) -> str | None:
@@ -95,8 +100,6 @@ def _unknown_command(words: list[str]) -> str | None:
         return None
     if words[0].endswith(".pipe"):
         return f"a command comes before the file: `rrext tools {words[0]}` lists its tools, `rrext help` all commands"
-    from rrext.errors import near_matches
-
     near = near_matches(words[0], COMMANDS)
     meant = f"Did you mean {' or '.join(near)}?" if near else "`rrext help` lists them."
     return f"there is no command {words[0]}. {meant}"
@@ -112,11 +115,17 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rrext {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    at = any(word == "--at" or word.startswith("--at=") for word in words)
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
-        add_parser = import_module(f"rrext.cli.{name}").add_parser
-        if name in AT_SERVERS:
-            add_parser(commands, at=at)
-        else:
-            add_parser(commands)
+        add_arguments(commands.add_parser(name, formatter_class=parser.formatter_class, help=COMMANDS[name]), name, words)
     return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
+    """Fill the parser of a command: with the texts, the arguments and the function of its module."""
+    module = import_module(f"rrext.cli.{name}")
+    parser.description, parser.epilog = module.DESCRIPTION, module.EXAMPLE
+    parser.set_defaults(run=module.run)
+    if name in AT_SERVERS:
+        module.add_arguments(parser, at=any(word == "--at" or word.startswith("--at=") for word in words))
+    else:
+        module.add_arguments(parser)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rrext.cli.serve import EXIT_INVALID, add_serving_options
 from rrext.cli.serve import run as serve
@@ -14,6 +14,7 @@ from rrext.engine.interface.engine import Engine
 from rrext.limits import Limits
 from rrext.wire.connection import ServedConnection
 
+DESCRIPTION = "Load pipelines and offer their tools on stdin and stdout by the Model Context Protocol."
 EXAMPLE = """examples:
   rrext mcp pipeline.pipe --root .
   rrext mcp pipeline.pipe --root . --print-config vscode
@@ -25,22 +26,15 @@ PATHS: Final = frozenset(("--root", "--nodes", "--log-file"))
 """Options whose values are paths, or may be: a host starts the command in a folder of its own."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "mcp",
-        help="offer the tools of pipelines to an agent host (Model Context Protocol)",
-        description="Load pipelines and offer their tools on stdin and stdout by the Model Context Protocol.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_serving_options(parser, files="+")
     parser.add_argument("--user", metavar="ID", help="the user whose tools are offered, where pipelines tell users apart")
     parser.add_argument("--space", metavar="ID", help="the same for the space")
     parser.add_argument(
         "--print-config", choices=HOSTS, metavar="HOST", help=f"print the settings for a host: {', '.join(HOSTS)}"
     )
-    parser.set_defaults(run=run, connect=connect, listen=None, stdio=True)
+    parser.set_defaults(connect=connect, listen=None, stdio=True)
 
 
 def connect(limits: Limits) -> ServedConnection:

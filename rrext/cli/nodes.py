@@ -13,42 +13,29 @@ from rrext.cli.limits import MIN_WRAPPED_WIDTH
 from rrext.cli.options import add_nodes_option, catalog_from
 from rrext.cli.terminal import terminal_width
 from rrext.columns import columns, wrapped
-from rrext.errors import RrextError
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
 
+DESCRIPTION = "List all nodes, or show one: its lanes, its settings with their defaults, its tools with their schemas."
 EXAMPLE = """example:
   rrext nodes
   rrext nodes tool_filesystem
   rrext nodes --nodes my_nodes.py weather --json
 """
-EXIT_USAGE = 2
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "nodes",
-        help="list the nodes that pipelines may use",
-        description="List all nodes, or show one: its lanes, its settings with their defaults, its tools with their schemas.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a provider name as in pipeline files")
     parser.add_argument("--json", action="store_true", help="the definitions as JSON, as rrext_services answers them")
     add_nodes_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalog or one node; 2 for an unknown name."""
-    try:
-        catalog = catalog_from(args)
-        found = catalog.services(args.name)
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_USAGE
+    catalog = catalog_from(args)
+    found = catalog.services(args.name)
     definitions = [found] if args.name is not None else list(found["services"].values())
     for definition in definitions:
         _add_availability(catalog, definition)

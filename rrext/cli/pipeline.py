@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from rrext.cli.interrupts import Interrupts, is_cancel
+from rrext.cli.report import print_unwritten
 from rrext.cli.results_stdout import Results
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
@@ -17,8 +19,8 @@ T = TypeVar("T")
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
-class Pipeline(Protocol):
-    """The requests of a command to its pipeline, local or remote."""
+class Pipeline:
+    """The requests of a command to its pipeline, local or remote. Of a remote one, only the server knows the nodes."""
 
     async def ask(
         self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
@@ -27,27 +29,29 @@ class Pipeline(Protocol):
 
         Cancelling the caller's task cancels the operation.
         """
-        ...
+        raise NotImplementedError
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
         """A coroutine of `ask` to await, and a function that cancels it from any thread."""
-        ...
+        import asyncio
+
+        task, loop = asyncio.ensure_future(asked), asyncio.get_running_loop()
+        return task, lambda: loop.call_soon_threadsafe(task.cancel)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The outcome of `work`, which may block."""
-        ...
+        raise NotImplementedError
 
     def drop(self, caller: Caller) -> None:
-        """Free the caller's pipes without a result."""
-        ...
+        """Free the caller's pipes without a result. A server does that at the end of the connection."""
 
     def listens(self, lane: str) -> bool:
         """Whether a node receives the objects of a lane, as far as known."""
-        ...
+        return True
 
     def setup_failures(self) -> list[RrextError]:
-        """The setup failures of components with tools, as far as known."""
-        ...
+        """The setup failures of components with tools, as far as known. Of a server, its log has them."""
+        return []
 
 
 Work: TypeAlias = Callable[[Pipeline, Results], Awaitable[int]]
@@ -75,19 +79,16 @@ def run_work(
     return run_locally(args, work, limits=limits, keeps_stdin=keeps_stdin)
 
 
-def as_task(asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-    """`cancellable` for a pipeline on an event loop."""
-    import asyncio
-
-    task, loop = asyncio.ensure_future(asked), asyncio.get_running_loop()
-    return task, lambda: loop.call_soon_threadsafe(task.cancel)
-
-
-def is_cancel(error: BaseException) -> bool:
-    """Whether an exception is a cancellation."""
-    from asyncio import CancelledError  # `--at` avoids this import unless a call fails
-
-    return isinstance(error, CancelledError)
+async def exit_code_of(work: Awaitable[int], interrupts: Interrupts) -> int:
+    """The exit code of a work, which fails if stdout cannot be written or a signal cancels it."""
+    try:
+        return await work
+    except OSError as error:
+        print_unwritten(error)
+    except BaseException as error:
+        if interrupts.number is None or not is_cancel(error):
+            raise
+    return EXIT_FAILED
 
 
 def named(args: argparse.Namespace) -> str:

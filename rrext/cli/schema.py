@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 import msgspec
 
 from rrext.cli.options import add_nodes_option, catalog_from
-from rrext.errors import RrextError
 
+DESCRIPTION = "Print the JSON Schema of pipeline files with the nodes that are installed here."
 EXAMPLE = """examples:
   rrext schema > pipe.schema.json
   rrext schema --closed --nodes my_nodes.py
@@ -20,33 +19,20 @@ node: its settings, lanes and class types. It accepts what `rrext check` accepts
 keys, which `check` warns of. It describes the value after comments and trailing commas are removed. It cannot see
 relations between components: ids that are taken or missing, cycles, edges whose sender lacks the lane.
 """
-EXIT_USAGE = 2
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "schema",
-        help="print the JSON Schema of pipeline files",
-        description="Print the JSON Schema of pipeline files with the nodes that are installed here.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--closed", action="store_true", help="refuse unknown keys too")
     add_nodes_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema; 2 if a node cannot be loaded."""
     from rrext.pipefile.pipeline_schema import pipeline_schema
 
-    try:
-        catalog = catalog_from(args)
-        schema = pipeline_schema(catalog, closed=args.closed)
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_USAGE
+    catalog = catalog_from(args)
+    schema = pipeline_schema(catalog, closed=args.closed)
     for name in catalog.names():
         if name not in schema["$defs"]:
             print(f"rrext: the node {name} cannot be loaded, and is left out; `rrext nodes {name}` says why", file=sys.stderr)

@@ -7,7 +7,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,6 +33,7 @@ from rrext.nodes.base.lanes import choose_lane
 if TYPE_CHECKING:
     from rrext.cli.folder_sync import FolderSync
 
+DESCRIPTION = "Send files and whole folders through a pipeline, in this process or of a server that runs."
 EXAMPLE = """examples:
   rrext send pipeline.pipe report.txt
   rrext send pipeline.pipe documents/ --jobs 4 > results.jsonl
@@ -59,15 +60,8 @@ or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl
 STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
-def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at`: a server is used."""
-    parser = commands.add_parser(
-        "send",
-        help="send files and folders through a pipeline",
-        description="Send files and whole folders through a pipeline, in this process or of a server that runs.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
+    """Add the arguments of the command; `at`: a server is used."""
     add_source(parser, at=at)
     add_source_option(parser)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
@@ -86,7 +80,6 @@ def add_parser(commands: Any, *, at: bool) -> None:
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
 
+DESCRIPTION = "Load pipelines and answer Content-Length framed requests on stdin, DAP-style or JSON-RPC 2.0."
 EXAMPLE = """examples:
   rrext serve pipeline.pipe --log-file rrext.log
   rrext serve --listen unix:/tmp/rrext.sock pipeline.pipe
@@ -56,19 +57,12 @@ LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "serve",
-        help="answer framed requests on stdin until it ends",
-        description="Load pipelines and answer Content-Length framed requests on stdin, DAP-style or JSON-RPC 2.0.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add_serving_options(parser)
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
-    parser.set_defaults(run=run, connect=None, as_one=None, user=None, space=None)
+    parser.set_defaults(connect=None, as_one=None, user=None, space=None)
 
 
 def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rrext.picture.picture import Picture
     from rrext.pipefile.loaded_pipeline import LoadedPipeline
 
+DESCRIPTION = "Draw a pipeline: its nodes, what runs between them, and what is wrong. Nothing of it runs."
 EXAMPLE = """example:
   rrext show pipeline.pipe
   rrext show --svg -o pipeline.svg pipeline.pipe
@@ -30,15 +31,8 @@ picture cannot be drawn or written.
 EXIT_FAILED = 1
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "show",
-        help="draw a pipeline",
-        description="Draw a pipeline: its nodes, what runs between them, and what is wrong. Nothing of it runs.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE.pipe", help="a pipeline; - reads standard input")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="as an image for documents and browsers")
@@ -52,7 +46,6 @@ def add_parser(commands: Any) -> None:
         help=f"how wide it may be: by default as the terminal, at most {widest}",
     )
     add_pipeline_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,11 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from rrext.picture.picture import picture_of
     from rrext.pipefile.pipeline_loader import check_pipeline
 
-    try:
-        environment, catalog = environment_from(args), catalog_from(args)
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_INVALID
+    environment, catalog = environment_from(args), catalog_from(args)
     text = read_file(args.file)
     if text is None:
         return EXIT_INVALID

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from rrext.cli.interrupts import is_cancel
 from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, let_words_follow_options, seconds
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
 from rrext.cli.rows import rows_in, write_rows
@@ -20,6 +21,7 @@ from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS
 
+DESCRIPTION = "Call one tool of a pipeline, in this process or of a server that runs."
 EXAMPLE = """examples:
   rrext tool pipeline.pipe read_file path=notes.txt
   rrext tool pipeline.pipe query sql='select * from visit where people > $1' params:='[40]' --csv
@@ -48,15 +50,8 @@ class _ToolAnswer(msgspec.Struct):
     result: msgspec.Raw
 
 
-def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at`: a server is used."""
-    parser = commands.add_parser(
-        "tool",
-        help="call one tool of a pipeline",
-        description="Call one tool of a pipeline, in this process or of a server that runs.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
+    """Add the arguments of the command; `at`: a server is used."""
     add_source(parser, at=at)
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
     parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
@@ -77,7 +72,6 @@ def add_parser(commands: Any, *, at: bool) -> None:
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)
-    parser.set_defaults(run=run)
     let_words_follow_options(parser, "words")
 
 

@@ -21,6 +21,7 @@ from rrext.columns import printable
 from rrext.engine.interface.operations import ListTools
 from rrext.errors import RrextError
 
+DESCRIPTION = "List the tools of a pipeline that can be called."
 EXAMPLE = """examples:
   rrext tools pipeline.pipe
   rrext tools --at unix:/tmp/rrext.sock
@@ -36,15 +37,8 @@ Exit code 0: done. 1: a tool cannot be described; it is named on stderr, and the
 HEADS = ("TOOL", "NODE", "PARAMETERS", "DESCRIPTION")
 
 
-def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at`: a server is used."""
-    parser = commands.add_parser(
-        "tools",
-        help="list the tools of a pipeline",
-        description="List the tools of a pipeline that can be called.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
+    """Add the arguments of the command; `at`: a server is used."""
     add_source(parser, at=at)
     parser.add_argument("--node", metavar="ID", help="the tools of this node alone")
     parser.add_argument("--json", action="store_true", help="{tools: […]} with whole descriptions and schemas")
@@ -55,7 +49,6 @@ def add_parser(commands: Any, *, at: bool) -> None:
     )
     if not at:
         add_pipeline_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

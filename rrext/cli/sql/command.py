@@ -18,6 +18,7 @@ from rrext.cli.results_stdout import Results
 from rrext.cli.tool import CALL_IS_WRONG, call_timeout
 from rrext.errors import RrextError
 
+DESCRIPTION = "Ask a database of a pipeline, in this process. Graphs are asked in Cypher."
 EXAMPLE = """examples:
   rrext sql pipeline.pipe 'select day, sum(people) from visit group by day'
   rrext sql pipeline.pipe 'select * from visit where people > $1' -p 40 --csv > busy.csv
@@ -42,15 +43,8 @@ statement is wrong. 130: cancelled by Ctrl-C.
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
-    parser = commands.add_parser(
-        "sql",
-        help="ask a database of a pipeline, or sit at its prompt",
-        description="Ask a database of a pipeline, in this process. Graphs are asked in Cypher.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
     parser.add_argument("sql", metavar="SQL", nargs="?", help="the statements; else those of -f, of stdin or of the prompt")
     parser.add_argument("-f", dest="sql_file", metavar="FILE.sql", help="a file of statements, or - for stdin")
@@ -73,7 +67,6 @@ def add_parser(commands: Any) -> None:
     add_pipeline_options(parser)
     add_wait_option(parser)
     add_partial_option(parser)
-    parser.set_defaults(run=run)
     let_words_follow_options(parser, "sql")
 
 
