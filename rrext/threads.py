@@ -143,6 +143,39 @@ class _Worker:
             return None
 
 
+async def in_thread(workers: Workers, function: Callable[..., T], *args: Any) -> T:
+    """Run a function on a thread of the pool, and return or raise its outcome, from a coroutine.
+
+    A cancelled caller waits no longer; the thread goes on to its end.
+    """
+    import asyncio  # the other users of threads need no loop
+
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if outcome.done():
+            return
+        if error is None:
+            outcome.set_result(result)
+        else:
+            outcome.set_exception(error)
+
+    def work() -> None:
+        result, failure = None, None
+        try:
+            result = function(*args)
+        except BaseException as error:
+            failure = RuntimeError(str(error)) if isinstance(error, StopIteration) else error
+        try:
+            loop.call_soon_threadsafe(settle, result, failure)
+        except RuntimeError:
+            log.debug("the loop is closed: nobody waits for %r", function)
+
+    workers.run(work)
+    return await outcome
+
+
 class OwnThread:
     """One thread that runs its jobs in order, for libraries whose objects are bound to the thread that made them."""
 

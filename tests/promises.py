@@ -99,6 +99,10 @@ PROMISES: dict[str, str] = {
     ),
     "tool:context:per-call": "Context is made per call and never stored on a node; 50 concurrent calls see their own",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
+    "tools:dynamic:followed": (
+        "Tools that are known only after setup, as those of servers outside, are listed, called and followed like others, "
+        "and take no name away from a tool of the pipeline"
+    ),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
     "events:call:one-end": (
         "Whoever subscribes hears once that a call started and once how it ended, also if it was refused, cancelled or late"

@@ -18,7 +18,7 @@ from rrext.cli.results_stdout import Results
 from rrext.cli.table import table
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
-from rrext.engine.interface.operations import ListTools
+from rrext.engine.interface.operations import ANY_TOOL, ListTools
 from rrext.errors import RrextError
 
 DESCRIPTION = "List the tools of a pipeline that can be called."
@@ -72,7 +72,8 @@ async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
     listed = msgspec.json.decode(body)
     tools, undescribed = listed["tools"], listed.get("undescribed", ())
     for tool in undescribed:
-        about = f'tool "{tool["name"]}" of node "{tool["nodeId"]}" is not listed'
+        what = "a tool" if tool["name"] == ANY_TOOL else f'tool "{tool["name"]}"'
+        about = f'{what} of node "{tool["nodeId"]}" is not listed'
         print(printable(f"rrext: {about}: {tool['message']} [{tool['code']}]"), file=sys.stderr)
     code = EXIT_FAILED if undescribed else EXIT_DONE
     if args.json or args.format is not None:

@@ -213,12 +213,19 @@ class LocalEngine(Engine):
         if same is not None:
             raise already_running()
         task.publisher = EventOrigin(self._host.events, task.token)
+        for component in task.dynamic:
+            component.tools_changed = lambda changed: self._tools_changed(task, changed.id)
         self._tasks.add(task)
         if (events := self._host.events.flow) is not None:
             events.task_begun(task.event_head)
         if ttl:
             self._host.clock.call_later(ttl, lambda: self._end_idle(task))
         return task
+
+    def _tools_changed(self, task: Task, node_id: str) -> None:
+        task.update_routes()
+        if (events := self._host.events.flow) is not None:
+            events.tools_changed(task.token, node_id)
 
     async def _answer(self, call: Call) -> None:
         """Run an operation that may be slow or import modules, in a task that answers the call."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from rrext.limits import BLOCKED_LOOP_TIME
 
 if TYPE_CHECKING:
-    from rrext.engine.tasks.task import Route, Task
+    from rrext.engine.tasks.route import Route
+    from rrext.engine.tasks.task import Task
 
 
 ITERATION: Final = "_run_once"

@@ -118,14 +118,16 @@ def derived_input(signature: Signature, texts: Mapping[str, str]) -> InputPlan:
     return InputPlan(schema, conversions, exact=exact)
 
 
-def given_input(signature: Signature, schema: Mapping[str, Any]) -> InputPlan:
+def given_input(signature: Signature, schema: Mapping[str, Any], takes_input: bool = False) -> InputPlan:
     """The plan of a tool with a schema by its author. Each property goes to the parameter of its name; a single parameter with
-    another name takes the whole object. The annotations are checked besides the schema. Raises `UnsupportedType` or
-    `InvalidSchema`."""
+    another name takes the whole object, and so does the only parameter with `takes_input`, whose annotation is not checked.
+    Otherwise the annotations are checked besides the schema. Raises `UnsupportedType` or `InvalidSchema`."""
     root = {"type": "object", **schema}
     if root["type"] != "object":
         raise InvalidSchema(f'the root of an input schema is an object, not "{root["type"]}"')
     parameters, properties = signature.parameters, root.get("properties", {})
+    if takes_input:
+        return InputPlan(root, (), input_parameter=parameters[0].name)
     annotations_schema, conversions = _from_signature(signature, {})
     if len(parameters) == 1 and parameters[0].name not in properties:
         only = parameters[0].name

@@ -40,6 +40,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     thread: ThreadChoice = "pool"
     group: str | None = None
     annotations: Mapping[str, Any] | None = None
+    takes_input: bool = False
+    """Of a tool with a schema from outside: its one parameter takes the whole input, whatever the names in the schema."""
 
 
 @overload

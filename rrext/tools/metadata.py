@@ -76,7 +76,7 @@ class FunctionMetadata:
                     if self.input is None:
                         self.input = derived_input(self.signature, self.docstring.parameters)
                     return self.input
-                plan = _kept(self._inputs, schema, lambda: given_input(self.signature, schema))
+                plan = _kept(self._inputs, schema, lambda: given_input(self.signature, schema, self._options.takes_input))
                 if not callable(self._options.input_schema):
                     self.input = plan
                 return plan

@@ -15,6 +15,7 @@ from rrext.limits import MAX_EXPORTED_NAME, NAME_HASH_DIGITS
 
 SEPARATOR: Final = "__"
 _SEGMENT: Final = re.compile(r"[a-zA-Z0-9-]+(?:_[a-zA-Z0-9-]+)*")
+_ACCEPTED: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_EXPORTED_NAME}}}")
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9-]+")
 
 NodeTool = tuple[str, str]
@@ -30,7 +31,8 @@ def joined_name(*segments: str) -> str:
 
 
 def exported_names(tools: Iterable[NodeTool]) -> dict[NodeTool, str]:
-    """A name for each tool of a pipeline, different from all others: its own, or `node__tool` if several nodes have the tool.
+    """A name for each tool of a pipeline, different from all others: its own, or `node__tool` if several nodes have the tool
+    or vendors do not accept its name, as tools of outside servers may have any.
 
     No exported name is the own name of another tool, which calls without a node mean.
     """
@@ -42,7 +44,7 @@ def exported_names(tools: Iterable[NodeTool]) -> dict[NodeTool, str]:
     names: dict[NodeTool, str] = {}
     for node, tool in listed:
         name = tool
-        if owners[tool] > 1:
+        if owners[tool] > 1 or _ACCEPTED.fullmatch(tool) is None:
             name, attempt = joined_name(node, tool), 0
             while name in taken:
                 name, attempt = _hashed((node, tool), attempt), attempt + 1

@@ -231,7 +231,7 @@ def pipeline_of(*nodes: type[Node], **config: Any) -> dict[str, Any]:
                 "provider": node.provider,
                 "config": config.get(node.provider, {}),
                 "input": [{"lane": lane, "from": "source"} for lane in lanes],
-                "control": [{"classType": "tool", "from": "source"}] if node.tools else [],
+                "control": [{"classType": "tool", "from": "source"}] if node.tools or node.has_dynamic_tools else [],
             }
         )
     return {"components": components, "source": "source", "project_id": "3f0f5d1e-4a0b-4a57-9a63-0d5f6f4f7a11"}

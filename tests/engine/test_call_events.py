@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, pipeline_of, until, world
+from outside_tools import Outside
 
 from rrext.engine.events.records import (
     KINDS,
@@ -719,8 +720,9 @@ async def test_no_value_of_a_variable_is_in_an_event() -> None:
 
 
 async def test_events_are_json_and_come_back_the_same() -> None:
-    async with world(Kinds, Outer, Telling) as w:
+    async with world(Kinds, Outer, Telling, Outside("find").node) as w:
         heard = Heard(w, data=True)
+        await w.tools()
         pipe = await w.open()
         w.engine.load(pipeline_of(Kinds), token="second")
         await w.write(pipe, "sync").answer()

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from rrext.engine.calls.dynamic_tools import learn_tool
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from rrext.engine.calls.call_run import Encoded
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.tasks.task import Route
+    from rrext.engine.tasks.route import Route
 
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class Nesting:
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a coroutine and return its result."""
         run = self._run
+        if run.lease.task.may_learn(node, tool):
+            await self._learn(node, tool)
         routes = self._owners(node, tool)
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
@@ -52,6 +55,8 @@ class Nesting:
         """Call a tool from a thread and return its result. The tool runs on this thread where its kind permits that."""
         run = self._run
         on_loop = _is_loop_thread(run.host.loop)
+        if not on_loop and run.lease.task.may_learn(node, tool):
+            self._wait_for(self._learn(node, tool))
         routes = self._owners(node, tool)
         for route in routes:
             here = self._runs_here(route, on_loop)
@@ -113,7 +118,11 @@ class Nesting:
         with run.loan:
             return run.host.from_thread(work, run.token)
 
-    def _owners(self, node: str, tool: str) -> list[Route]:
+    async def _learn(self, node: str, tool: str) -> None:
+        run = self._run
+        await learn_tool(run.host, run.lease.task, node, tool, trusted=run.call.caller.trusted)
+
+    def _owners(self, node: str, tool: str) -> Sequence[Route]:
         """The owners of a tool, in chain order. An error here is a mistake of the calling tool, not of the client."""
         run = self._run
         if len(run.trail) >= run.host.limits.call_depth:

@@ -12,7 +12,7 @@ from rrext.tools.context import CancelReason, CancelToken
 
 if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.tasks.task import Route
+    from rrext.engine.tasks.route import Route
 
 
 class Run:

@@ -7,18 +7,24 @@ tasks of their own.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
+from rrext.engine.calls.call_run import TaskWork
+from rrext.engine.calls.dynamic_tools import learn_tool
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
+from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.task import Route, Task
+from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.limits import MIN_QUICK_TIMEOUT
 from rrext.threads import in_empty_context
@@ -49,6 +55,9 @@ class ToolCalls:
     def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
         """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept."""
         route = task.only_route(operation.node_id, operation.tool)
+        if route is None and task.may_learn(operation.node_id, operation.tool):
+            self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
+            return False
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
@@ -96,6 +105,30 @@ class ToolCalls:
             run.to_thread()
         return True
 
+    async def _start_later(self, call: Call, task: Task, operation: Tool) -> None:
+        """Begin a call whose tool may be a dynamic one, after the nodes have learnt theirs."""
+        if call.settled:
+            return
+        call.work = TaskWork(asyncio.current_task())
+        task.active.add(call)
+        try:
+            self._host.limit(call)
+            self._host.watch(call)
+            await learn_tool(self._host, task, operation.node_id, operation.tool, trusted=call.caller.trusted)
+            if not call.settled:
+                self.start(call, task, operation, alone=False)
+        except RrextError as error:
+            call.fail(error)
+        except asyncio.CancelledError:
+            call.fail(Cancelled())
+            raise
+        except BaseException:
+            log.exception("%s a bug of rrext", call.name)
+            call.fail(internal_error())
+        finally:
+            if not isinstance(call.work, ToolRun):
+                task.active.discard(call)
+
     def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
         """Make the run of a call. The input of a plain tool is checked before the call waits.
 
@@ -128,7 +161,7 @@ class ToolCalls:
         call.work = run
         return run
 
-    def _routes(self, call: Call, task: Task, operation: Tool) -> list[Route]:
+    def _routes(self, call: Call, task: Task, operation: Tool) -> Sequence[Route]:
         try:
             return task.route(operation.node_id, operation.tool)
         except NotFound as error:

@@ -6,14 +6,17 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from rrext.engine.calls.dynamic_tools import learn_tools
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place
 from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import ANY_TOOL
 from rrext.engine.tasks.not_found import with_near_names
-from rrext.engine.tasks.task import Route, Task
+from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.task import Task
 from rrext.errors import NotFound, RrextError
 from rrext.tools.decorator import ToolDefinitionError
 
@@ -63,13 +66,15 @@ class ToolList:
         """The body of the answer to `tools`: descriptors of the tools that this caller may call now, in chain order.
 
         A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
-        in `undescribed` with its error, because it could not be called and must not hide the others. Raises `NodeNotFound`,
+        in `undescribed` with its error, because it could not be called and must not hide the others; so does a node that
+        cannot tell its dynamic tools, with `*` as the tool. Raises `NodeNotFound`,
         and `InvalidArguments` for a format that `rrext.tools.export` does not have.
         """
         shape = _native if format is None else _exporting(format)
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []
-        undescribed: list[dict[str, Any]] = []
+        failed = await learn_tools(self._host, task, node_id, trusted=call.caller.trusted) if task.dynamic else {}
+        undescribed = [self._undescribed(node, ANY_TOOL, error) for node, error in failed.items()]
         try:
             for route in self._tools_of(call, task, node_id):
                 try:
@@ -80,12 +85,13 @@ class ToolList:
                     try:
                         found.append(self._described(call, route, lease, shape))
                     except RrextError as error:
-                        named = {"nodeId": route.component.id, "name": route.spec.name}
-                        message = self._host.redactor.text(error.message)
-                        undescribed.append({**named, "code": error.code, "message": message})
+                        undescribed.append(self._undescribed(route.component.id, route.spec.name, error))
         finally:
             lease.drop()
         return {"tools": found, **({"undescribed": undescribed} if undescribed else {})}
+
+    def _undescribed(self, node_id: str, tool: str, error: RrextError) -> dict[str, Any]:
+        return {"nodeId": node_id, "name": tool, "code": error.code, "message": self._host.redactor.text(error.message)}
 
     def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
         try:

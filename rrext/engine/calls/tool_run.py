@@ -17,7 +17,7 @@ from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of
 from rrext.engine.interface.operations import Tool
-from rrext.engine.tasks.task import Route
+from rrext.engine.tasks.route import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import CancelReason, CancelToken, ToolContext

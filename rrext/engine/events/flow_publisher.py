@@ -16,6 +16,7 @@ from rrext.engine.events.records import (
     PipeOpened,
     TaskBegun,
     TaskEnded,
+    ToolsChanged,
 )
 from rrext.errors import RrextError
 
@@ -39,6 +40,11 @@ class FlowEvents:
         """Publish `TaskEnded`: a pipeline was unloaded."""
         if self.hub.wants(TaskEnded):
             self.hub.tell(TaskEnded(time=time(), **task, reason=reason, seconds=seconds))
+
+    def tools_changed(self, token: str, node_id: str) -> None:
+        """Publish `ToolsChanged`: a node has learnt its tools, or has others now."""
+        if self.hub.wants(ToolsChanged):
+            self.hub.tell(ToolsChanged(time=time(), token=token, node_id=node_id))
 
     def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, user_id: str | None, space_id: str | None) -> None:
         """Publish `PipeOpened` and `ObjectBegun`."""

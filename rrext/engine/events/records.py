@@ -51,6 +51,12 @@ class TaskEnded(TaskEvent, frozen=True, kw_only=True):
     seconds: float
 
 
+class ToolsChanged(EngineEvent, frozen=True, kw_only=True):
+    """The tools of a node are others now: it was set up and learnt them, or the server behind it has changed them."""
+
+    node_id: str
+
+
 class PipeOpened(EngineEvent, frozen=True, kw_only=True):
     """A pipe has its place, and its nodes are about to be opened. Every other event of the pipe follows."""
 
@@ -188,6 +194,7 @@ class Message(EngineEvent, frozen=True, kw_only=True):
 AnyEvent: TypeAlias = (
     TaskBegun
     | TaskEnded
+    | ToolsChanged
     | PipeOpened
     | PipeClosed
     | ObjectBegun

@@ -21,7 +21,7 @@ from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.redaction import Redactor
-from rrext.threads import OwnThread, Workers
+from rrext.threads import OwnThread, Workers, in_thread
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 
@@ -69,6 +69,10 @@ class Host:
             self.loop.call_soon_threadsafe(action, *args)
         except RuntimeError:
             log.debug("the loop is closed: %r is not run", action)
+
+    async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function that imports or blocks on a thread, and return or raise its outcome."""
+        return await in_thread(self.workers, function, *args)
 
     def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
         """Run a coroutine that reports its own failures; its task is referenced until it is done."""

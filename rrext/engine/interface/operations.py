@@ -6,7 +6,7 @@ operation's fields are the arguments of the command of the same name (protocol.m
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +28,10 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
     pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
     progress: bool | None = None
     stream: bool | None = None
+
+
+ANY_TOOL: Final = "*"
+"""In the answer to `tools`, in place of a name: every tool of a node that cannot tell them."""
 
 
 class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):

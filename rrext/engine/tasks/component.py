@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.host.places import Places
@@ -17,12 +17,15 @@ from rrext.threads import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
+    from rrext.nodes.base.tool_source import ToolSource
     from rrext.tools.messages import Publisher
+    from rrext.tools.spec import ToolSpec
 
 
 GIVEN: Final = 8
 """Attributes that `new_object` sets."""
 NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
+NO_TOOLS: Final[Mapping[str, ToolSpec]] = {}
 
 UNLOADED: Final = "cancelled: the pipeline was unloaded"
 
@@ -36,12 +39,13 @@ class Component:
     needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` is the last error.
     `blocked` is the reason why this machine cannot run the node, None before the check. `missing` is the reason why a node of
     a pipeline that was loaded in part (`partial`) never runs; there, a node whose `setup` fails is unavailable.
+    `dynamic_tools` are the tools that came with the shared state, `tools_changed` is called after each change of them.
     """
 
     __slots__ = (
         "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
-        "bindings", "blocked", "config", "confined", "directory", "failure", "id", "missing", "node_class", "partial", "ready",
-        "shared", "thread_places", "tool_description",
+        "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "missing", "node_class",
+        "partial", "ready", "shared", "thread_places", "tool_description", "tools_changed",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +70,8 @@ class Component:
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
+        self.dynamic_tools: Mapping[str, ToolSpec] = NO_TOOLS
+        self.tools_changed: Callable[[Component], None] | None = None
         self.missing = missing
         self.partial = partial
         self.blocked: str | None = missing or None
@@ -184,6 +190,9 @@ class Component:
                 self.shared = shared
                 self._setup = context
                 self._leave = asyncio.Event()
+                if self.node_class.has_dynamic_tools:
+                    shared.watch(lambda: self._take_tools(shared))
+                    self._take_tools(shared)
                 self._become_ready(waiting)
                 await self._leave.wait()
         except asyncio.CancelledError:
@@ -218,6 +227,11 @@ class Component:
         if reason is not None:
             raise unavailable(self.id, reason)
         self._checked = True
+
+    def _take_tools(self, source: ToolSource) -> None:
+        self.dynamic_tools = source.tools()
+        if self.tools_changed is not None and not self._is_closed:
+            self.tools_changed(self)
 
     def _become_ready(self, waiting: asyncio.Future[None]) -> None:
         self.ready = not self._is_closed

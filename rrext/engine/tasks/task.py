@@ -1,9 +1,9 @@
-"""A loaded pipeline: its components, its limits, and the routes from tool names to components."""
+"""A loaded pipeline: its components, its limits, its routes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
+from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.route_table import RouteTable
 from rrext.errors import InvalidArguments, RrextError, Unavailable, near_matches
-from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS, Limits
+from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
@@ -23,53 +25,13 @@ if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.tools.context import CancelReason
     from rrext.tools.messages import Publisher
-    from rrext.tools.spec import ToolSpec
-
-
-class Route:
-    """A tool of one component, with the measured duration of its calls.
-
-    `quick` says that the last run of a sync tool was so short that the thread which read the request may run the tool;
-    `quick_alone` says the same for times without other waiting requests, as for a tool that queries a database nearby.
-    `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
-    says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
-    with it. `exported_name` is unique in the pipeline.
-    """
-
-    __slots__ = ("component", "exported_name", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
-
-    def __init__(self, component: Component, spec: ToolSpec) -> None:
-        self.component = component
-        self.spec = spec
-        self.exported_name = spec.name
-        self.label = f"{component.id}.{spec.name}"
-        self.trail = (self.label,)
-        self.quick = self.quick_alone = False
-        is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
-        self.plain = is_free and spec.static and not component.missing and _is_open(component, spec)
-        self.for_threads = self.plain and spec.kind in ("sync", "generator")
-
-    def learn(self, took: float, limit: float) -> None:
-        """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""
-        self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
-        self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
-
-    def forget(self) -> None:
-        """Forget the duration, after a run that was stopped."""
-        self.quick = self.quick_alone = False
-
-
-def _is_open(component: Component, spec: ToolSpec) -> bool:
-    """Whether a tool is available to every caller. Asked once, as the settings of a loaded pipeline do not change."""
-    rule: Any = spec.options.available
-    return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))
 
 
 class Task:
     """One loaded pipeline under its token."""
 
     __slots__ = (
-        "_broadcast", "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "errors",
+        "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic", "errors",
         "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plans", "public_token",
         "publisher", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
     )  # fmt: skip
@@ -113,21 +75,8 @@ class Task:
         self.active: set[Call] = set()
         self._clock = clock
         self._spare: list[NodeObjects] = []
-        self._routes = {
-            (component.id, name): Route(component, tool)
-            for component in components.values()
-            for name, tool in component.node_class.tools.items()
-        }
-        self._broadcast: dict[str, list[Route]] = {}
-        for (_, name), route in self._routes.items():
-            self._broadcast.setdefault(name, []).append(route)
-        if len(self._broadcast) < len(self._routes):
-            from rrext.tools.names import exported_names
-
-            for key, name in exported_names(self._routes).items():
-                route = self._routes[key]
-                route.exported_name = name
-                self._broadcast.setdefault(name, [route])
+        self._routes = RouteTable(components.values())
+        self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
 
     @property
     def key(self) -> tuple[str | None, str, str]:
@@ -207,20 +156,17 @@ class Task:
         """Make a node object of a component. `publisher` takes its messages; the default is the task's."""
         return self.components[node_id].new_object(publisher or self.publisher)
 
-    def route(self, node_id: str | None, tool: str) -> list[Route]:
-        """Find the owners of a tool in chain order: one with a node id, all without.
+    def route(self, node_id: str | None, tool: str) -> Sequence[Route]:
+        """Find the owners of a tool in the order of search: one with a node id, all without.
 
         An exported name means the tool of its node. Raises `NodeNotFound` and `ToolNotFound` without near matches
         (`ToolList.explain` adds them), `InvalidArguments` for an empty name.
         """
-        routes = self._broadcast.get(tool)
         if node_id:
-            found = self._routes.get((node_id, tool))
+            found = self._routes.of_node(node_id, tool)
             if found is not None:
                 return [found]
-            if routes is not None and routes[0].exported_name == tool and routes[0].component.id == node_id:
-                return routes
-        elif routes is not None:
+        elif routes := self._routes.owners(tool):
             return routes
         name = tool.strip()
         if not name:
@@ -241,17 +187,35 @@ class Task:
     def only_route(self, node_id: str | None, tool: str) -> Route | None:
         """The owner of a tool if there is exactly one, else None."""
         if node_id:
-            return self._routes.get((node_id, tool))
-        routes = self._broadcast.get(tool, ())
+            return self._routes.of_node(node_id, tool)
+        routes = self._routes.owners(tool)
         return routes[0] if len(routes) == 1 else None
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
-        """The routes of all tools in chain order, or of the tools of one node. Raises `NodeNotFound` without near matches."""
+        """The routes of all tools in the order of search, or of one node. Raises `NodeNotFound` without near matches."""
         if node_id and node_id not in self.components and node_id not in self.plans:
             raise node_not_found(node_id)
-        for (owner, _), route in self._routes.items():
-            if not node_id or owner == node_id:
+        for route in self._routes:
+            if not node_id or route.component.id == node_id:
                 yield route
+
+    def unlisted(self, node_id: str | None = None) -> list[Component]:
+        """The components whose dynamic tools are not known yet, of all nodes or of one."""
+        wanted = node_id.strip() if node_id else ""
+        return [part for part in self.dynamic if not part.ready and not part.missing and wanted in ("", part.id)]
+
+    def knows(self, node_id: str | None, tool: str) -> bool:
+        """Whether a node has the tool, as far as the tools are known."""
+        name = tool.strip()
+        return self._routes.of_node(node_id.strip(), name) is not None if node_id else bool(self._routes.owners(name))
+
+    def may_learn(self, node_id: str | None, tool: str) -> bool:
+        """Whether the tool is not known, and may be a dynamic one of a node that is not set up."""
+        return bool(self.dynamic) and not self.knows(node_id, tool) and bool(self.unlisted(node_id))
+
+    def update_routes(self) -> None:
+        """Take over the dynamic tools of the components, after a change."""
+        self._routes = self._routes.updated(self.components.values())
 
     @property
     def is_busy(self) -> bool:

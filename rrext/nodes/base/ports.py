@@ -17,4 +17,4 @@ def accepted_lanes(node: type[Node]) -> tuple[str, ...]:
 
 def served_types(node: type[Node]) -> tuple[str, ...]:
     """The class types as which a node may be bound by control."""
-    return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools else ()))))
+    return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools or node.has_dynamic_tools else ()))))

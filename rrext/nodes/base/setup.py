@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.connections.connections import Connections
 from rrext.errors import Unavailable
+from rrext.threads import in_thread
 
 if TYPE_CHECKING:
     from rrext.threads import Workers
@@ -73,30 +73,7 @@ class SetupContext:
 
         A cancelled caller waits no longer; the thread goes on to its end.
         """
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if outcome.done():
-                return
-            if error is None:
-                outcome.set_result(result)
-            else:
-                outcome.set_exception(error)
-
-        def work() -> None:
-            result, failure = None, None
-            try:
-                result = function(*args)
-            except BaseException as error:
-                failure = RuntimeError(str(error)) if isinstance(error, StopIteration) else error
-            try:
-                loop.call_soon_threadsafe(settle, result, failure)
-            except RuntimeError:
-                log.debug("the loop is closed: nobody waits for %r", function)
-
-        self._workers.run(work)
-        return await outcome
+        return await in_thread(self._workers, function, *args)
 
     def on_disconnect(self, listener: Callable[[str], object]) -> None:
         """Call `listener` with the id of every connection that is lost while the node is set up, on a thread that may block.

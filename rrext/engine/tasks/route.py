@@ -1,0 +1,50 @@
+"""A tool of one component of a loaded pipeline, as calls reach it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rrext.limits import QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
+
+if TYPE_CHECKING:
+    from rrext.engine.tasks.component import Component
+    from rrext.tools.spec import ToolSpec
+
+
+class Route:
+    """A tool of one component, with the measured duration of its calls.
+
+    `quick` says that the last run of a sync tool was so short that the thread which read the request may run the tool;
+    `quick_alone` says the same for times without other waiting requests, as for a tool that queries a database nearby.
+    `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
+    says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
+    with it. `exported_name` is unique in the pipeline.
+    """
+
+    __slots__ = ("component", "exported_name", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
+
+    def __init__(self, component: Component, spec: ToolSpec) -> None:
+        self.component = component
+        self.spec = spec
+        self.exported_name = spec.name
+        self.label = f"{component.id}.{spec.name}"
+        self.trail = (self.label,)
+        self.quick = self.quick_alone = False
+        is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
+        self.plain = is_free and spec.static and not component.missing and _is_open(component, spec)
+        self.for_threads = self.plain and spec.kind in ("sync", "generator")
+
+    def learn(self, took: float, limit: float) -> None:
+        """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""
+        self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
+        self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
+
+    def forget(self) -> None:
+        """Forget the duration, after a run that was stopped."""
+        self.quick = self.quick_alone = False
+
+
+def _is_open(component: Component, spec: ToolSpec) -> bool:
+    """Whether a tool is available to every caller. Asked once, as the settings of a loaded pipeline do not change."""
+    rule: Any = spec.options.available
+    return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))

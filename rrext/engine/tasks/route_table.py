@@ -1,0 +1,66 @@
+"""The routes of a loaded pipeline: its tools, by node and by name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rrext.engine.tasks.route import Route
+
+if TYPE_CHECKING:
+    from rrext.engine.tasks.component import Component
+    from rrext.tools.names import NodeTool
+
+NONE: Final[Sequence[Route]] = ()
+
+
+class RouteTable:
+    """All tools of some components, in chain order; the dynamic ones last, so that an outside server takes no name away.
+
+    A table never changes: `updated` makes another one. Any thread may read it.
+    """
+
+    __slots__ = ("_by_name", "_by_node")
+
+    def __init__(self, components: Iterable[Component], earlier: RouteTable | None = None) -> None:
+        components = tuple(components)
+        kept = {} if earlier is None else earlier._by_node
+        self._by_node: dict[NodeTool, Route] = {}
+        for component in components:
+            for name, spec in component.node_class.tools.items():
+                self._by_node[component.id, name] = kept.get((component.id, name)) or Route(component, spec)
+        for component in components:
+            for name, spec in component.dynamic_tools.items():
+                if (component.id, name) not in self._by_node:
+                    route = kept.get((component.id, name))
+                    self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
+        self._by_name: dict[str, list[Route]] = {}
+        for (_, name), route in self._by_node.items():
+            self._by_name.setdefault(name, []).append(route)
+        if len(self._by_name) < len(self._by_node) or any(component.dynamic_tools for component in components):
+            from rrext.tools.names import exported_names  # most pipelines need no other names
+
+            for key, name in exported_names(self._by_node).items():
+                route = self._by_node[key]
+                route.exported_name = name
+                self._by_name.setdefault(name, [route])
+
+    def updated(self, components: Iterable[Component]) -> RouteTable:
+        """The table of components whose dynamic tools have changed. Routes of tools that stay keep what was learnt of them."""
+        return RouteTable(components, self)
+
+    def owners(self, name: str) -> Sequence[Route]:
+        """The routes of an own or exported name, in the order of search."""
+        return self._by_name.get(name, NONE)
+
+    def of_node(self, node_id: str, name: str) -> Route | None:
+        """The tool of a node, by its own or its exported name."""
+        found = self._by_node.get((node_id, name))
+        if found is None:
+            owners = self._by_name.get(name, NONE)
+            if owners and owners[0].exported_name == name and owners[0].component.id == node_id:
+                return owners[0]
+        return found
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._by_node.values())
