@@ -272,6 +272,8 @@ MAX_SCANNED_MEMBERS: Final = 20
 # tools
 MAX_KEPT_SCHEMAS: Final = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
+MAX_REFERENCES: Final = 1000
+"""References in one list; agents are given tens of tools, and each costs some of a resolution's time."""
 MAX_EXPORTED_NAME: Final = 64
 """Characters of the name of a tool, as it is exported: what OpenAI and Anthropic accept; MCP accepts more."""
 NAME_HASH_DIGITS: Final = 10

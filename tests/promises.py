@@ -98,6 +98,11 @@ PROMISES: dict[str, str] = {
         "Tools in a vendor's format keep its documented rules, and a call accepts what their strict schemas accept"
     ),
     "tool:context:per-call": "Context is made per call and never stored on a node; 50 concurrent calls see their own",
+    "tools:wrapped:both-hold": (
+        "Fixed arguments leave the schema and cannot be given; narrower parameters hold besides the original ones"
+    ),
+    "references:names:one-to-one": "A tool's name anywhere and its function name mean one tool, and never two",
+    "references:problems:all-at-once": "References are read whole, or refused with all problems, each at its JSON pointer",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:dynamic:followed": (
         "Tools that are known only after setup, as those of servers outside, are listed, called and followed like others, "

@@ -22,6 +22,8 @@ ROOT = "/input"
 _EXACT = {"integer": int, "string": str, "boolean": bool}
 _ANNOTATION_KEYWORDS = frozenset({"type", "title", "description", "default", "examples"})
 """Keywords, besides the type, that refuse no value."""
+_CLOSED_OBJECT = frozenset({"type", "title", "description", "properties", "required", "additionalProperties", "$defs"})
+"""Keywords of a schema for which the types of its properties decide."""
 
 
 class InputPlan:
@@ -137,6 +139,14 @@ def given_input(signature: Signature, schema: Mapping[str, Any], takes_input: bo
         if parameter.required and parameter.name not in properties and root.get("additionalProperties") is False:
             raise InvalidSchema(f'input_schema has no property for the parameter "{parameter.name}"')
     return InputPlan(root, conversions, annotations_schema=annotations_schema)
+
+
+def published_input(schema: dict[str, Any]) -> InputPlan:
+    """The plan of a check that converts nothing."""
+    properties = schema.get("properties", {})
+    if schema.keys() <= _CLOSED_OBJECT and schema.get("additionalProperties") is False:
+        return InputPlan(schema, (), exact={name: _EXACT[part["type"]] for name, part in properties.items() if _is_exact(part)})
+    return InputPlan(schema, ())
 
 
 def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Conversion, ...]]:

@@ -132,9 +132,14 @@ def check_name(name: Any) -> str:
     """A valid tool name, unchanged: letters, digits, `_` and `-`, at most 64 characters. Raises for any other."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a tool is a string, not {type(name).__name__}")
-    if _NAME.fullmatch(name) is None:
+    if not is_tool_name(name):
         raise ValueError(f'"{name}" is no name for a tool: use 1 to 64 of the characters a-z A-Z 0-9 _ -')
     return name
+
+
+def is_tool_name(name: str) -> bool:
+    """Whether a text is a valid tool name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _text_or_callable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Metadata of a tool's function: signature, docstring, schemas, predicate; each is computed at first use."""
+"""Metadata of a tool's function: signature, docstring, schemas; each is computed at first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rrext.tools.validation import InvalidSchema, SchemaValidator
 
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
-    from rrext.tools.context import ToolContext
     from rrext.tools.docstrings import Docstring
     from rrext.tools.signature import Signature
 
@@ -23,7 +22,7 @@ class FunctionMetadata:
 
     __slots__ = (
         "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner",
-        "_predicate", "_signature", "input",
+        "_signature", "input",
     )  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], options: ToolOptions, owner: type | None, bound: bool) -> None:
@@ -34,7 +33,6 @@ class FunctionMetadata:
         self._lock = threading.RLock()
         self._signature: Signature | None = None
         self._docstring: Docstring | None = None
-        self._predicate: Callable[[Any, ToolContext], bool] | None = None
         self._chunks: bool | None = None
         self._inputs: dict[bytes, InputPlan] = {}
         self._outputs: dict[bytes, SchemaValidator] = {}
@@ -103,13 +101,6 @@ class FunctionMetadata:
         return ToolDefinitionError(f"Tool {self._options.name} ({function.__module__}.{function.__qualname__}): {error}")
 
     @property
-    def predicate(self) -> Callable[[Any, ToolContext], bool]:
-        """The option `available` as a function of node and context."""
-        if self._predicate is None:
-            self._predicate = _predicate(self._options.available)
-        return self._predicate
-
-    @property
     def chunks_described(self) -> bool:
         if self._chunks is None:
             from rrext.tools.generators import returns_value
@@ -131,14 +122,3 @@ def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[],
             del known[next(iter(known))]
         found = known[key] = make()
     return found
-
-
-def _predicate(available: Any) -> Callable[[Any, ToolContext], bool]:
-    """A function of node and context, from a predicate that takes the context, or the node and the context."""
-    import inspect
-
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [p for p in inspect.signature(available).parameters.values() if p.kind in kinds and p.default is p.empty]
-    if len(places) == 2:
-        return lambda node, ctx: bool(available(node, ctx))
-    return lambda _, ctx: bool(available(ctx))

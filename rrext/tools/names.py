@@ -25,9 +25,12 @@ NodeTool = tuple[str, str]
 def joined_name(*segments: str) -> str:
     """One name for several segments: `db_1__query` for `db_1` and `query`."""
     name = SEPARATOR.join(segments)
-    if len(name) <= MAX_EXPORTED_NAME and all(map(_SEGMENT.fullmatch, segments)):
-        return name
-    return _hashed(segments, 0)
+    return name if len(name) <= MAX_EXPORTED_NAME and all(map(is_plain, segments)) else hashed_name(segments, 0)
+
+
+def is_plain(segment: str) -> bool:
+    """Whether a segment stands in a name as it is."""
+    return _SEGMENT.fullmatch(segment) is not None
 
 
 def exported_names(tools: Iterable[NodeTool]) -> dict[NodeTool, str]:
@@ -47,13 +50,13 @@ def exported_names(tools: Iterable[NodeTool]) -> dict[NodeTool, str]:
         if owners[tool] > 1 or _ACCEPTED.fullmatch(tool) is None:
             name, attempt = joined_name(node, tool), 0
             while name in taken:
-                name, attempt = _hashed((node, tool), attempt), attempt + 1
+                name, attempt = hashed_name((node, tool), attempt), attempt + 1
         taken.add(name)
         names[node, tool] = name
     return names
 
 
-def _hashed(segments: Iterable[str], attempt: int) -> str:
+def hashed_name(segments: Iterable[str], attempt: int) -> str:
     """The beginning of a name with a hash of its segments; `attempt` makes another one."""
     from hashlib import sha256
 

@@ -13,6 +13,7 @@ from rrext.limits import Limits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
 from rrext.tools.metadata import FunctionMetadata
+from rrext.tools.predicates import Predicate, both, predicate_of
 from rrext.tools.results import NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
@@ -37,6 +38,7 @@ class ToolSpec:
         "_metadata",
         "_output",
         "_plan",
+        "_predicate",
         "_predicate_failed",
         "_validator",
         "annotations",
@@ -82,6 +84,7 @@ class ToolSpec:
         self._output = options.output_schema
         self._plan: InputPlan | None = None
         self._validator: SchemaValidator | None = None
+        self._predicate: Predicate | None = None
         self._predicate_failed = False
 
     @property
@@ -107,15 +110,34 @@ class ToolSpec:
         name: str | None = None,
         description: str | None = None,
         input_schema: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        available: Callable[..., Any] | None = None,
+        timeout: float | None = None,
     ) -> ToolSpec:
-        """The same tool with another name, description or input schema; omitted options stay."""
+        """The same tool with other options; omitted ones stay.
+
+        `arguments` are fixed: they leave the schema, and callers cannot give them. `parameters` maps names to narrower
+        schemas, which hold besides the original ones. `available` holds besides the tool's own predicate. Of two timeouts
+        the shorter one holds. The result costs no more per call than this tool, unless something is fixed or narrowed.
+        """
         options = msgspec.structs.replace(
             self.options,
             name=self.name if name is None else check_name(name),
             description=self.options.description if description is None else description,
             input_schema=self.options.input_schema if input_schema is None else input_schema,
+            available=both(self.options.available, available),
+            timeout=min((seconds for seconds in (self.timeout, timeout) if seconds is not None), default=None),
         )
         metadata = self._metadata if input_schema is None else None
+        copy = self._copy(options, metadata)
+        if not arguments and not parameters:
+            return copy
+        from rrext.tools.narrowed_spec import NarrowedSpec
+
+        return NarrowedSpec(copy, arguments or {}, parameters or {})
+
+    def _copy(self, options: ToolOptions, metadata: FunctionMetadata | None) -> ToolSpec:
         return ToolSpec(self.function, options, owner=self.owner, bound=self.bound, metadata=metadata)
 
     def describe(self, node: Any) -> dict[str, Any]:
@@ -160,7 +182,10 @@ class ToolSpec:
         if not self.has_predicate:
             return True
         try:
-            return self._metadata.predicate(node, ctx if ctx is not None else ToolContext())
+            predicate = self._predicate
+            if predicate is None:
+                predicate = self._predicate = predicate_of(self.options.available)
+            return predicate(node, ctx if ctx is not None else ToolContext())
         except Exception:
             if not self._predicate_failed:
                 self._predicate_failed = True

@@ -100,9 +100,11 @@ class ToolRun(CallRun):
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
-            refusal = getattr(spec.options.available, "refusal", None)
+            refusing = getattr(spec.options.available, "refusing", None)
+            predicate = spec.options.available if refusing is None else refusing(self.node, self.context())
+            refusal = getattr(predicate, "refusal", None)
             message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
-            raise _unavailable(message, spec, nodeId=component.id)
+            raise _unavailable(message, spec, predicate, nodeId=component.id)
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
@@ -139,7 +141,7 @@ class ToolRun(CallRun):
             self.prepare(operation.input)
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
-        raise _unavailable(text, owners[0].spec)
+        raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
 
     async def _turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
@@ -328,9 +330,8 @@ class ToolRun(CallRun):
         )
 
 
-def _unavailable(message: str, spec: ToolSpec, **data: str) -> Unavailable:
+def _unavailable(message: str, spec: ToolSpec, predicate: Any, **data: str) -> Unavailable:
     """The error for a tool that the caller cannot use; attributes of its predicate name the remedy and another tool."""
-    predicate = spec.options.available
     instead = getattr(predicate, "instead", None)
     about = {**data, "tool": spec.name, **({} if instead is None else {"instead": instead})}
     return Unavailable(message, hint=getattr(predicate, "missing", None), data=about)

@@ -1,0 +1,158 @@
+"""A wrapped tool: other name, fixed arguments, narrower parameters, another predicate. The tool itself stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext import Node, ToolContext, tool_function
+from rrext.errors import InvalidArguments
+from rrext.limits import DEFAULTS
+from rrext.tools.narrowed_spec import narrowed_schema, narrowing_problems
+from rrext.tools.spec import ToolSpec
+from rrext.tools.validation import SchemaValidator
+
+pytestmark = pytest.mark.promise("tools:wrapped:both-hold")
+
+
+class Store(Node):
+    @tool_function(available=lambda ctx: ctx.user_id is not None, timeout=5)
+    def query(self, sql: str, rows: int = 10, order: Literal["up", "down"] = "up") -> dict[str, Any]:
+        """Ask the store.
+
+        Args:
+            rows: How many.
+        """
+        return {"sql": sql, "rows": rows, "order": order}
+
+    @tool_function(
+        input_schema={
+            "type": "object",
+            "properties": {"sql": {"type": "string", "pattern": "^SELECT"}, "rows": {"type": "integer", "maximum": 100}},
+            "required": ["sql"],
+        }
+    )
+    def whole(self, request: dict[str, Any]) -> dict[str, Any]:
+        return request
+
+    @tool_function(input_schema=lambda node: {"type": "object", "properties": {"k": {"enum": list(node.kinds)}}})
+    def dynamic(self, k: str = "a") -> str:
+        return k
+
+    kinds = "ab"
+
+
+QUERY, WHOLE, DYNAMIC = (Store.tools[name] for name in ("query", "whole", "dynamic"))
+
+
+def call(spec: ToolSpec, input: Any) -> Any:
+    node = Store()
+    return spec.call(node, spec.structure(node, input, DEFAULTS), None)
+
+
+def paths(spec: ToolSpec, input: Any) -> list[str]:
+    with pytest.raises(InvalidArguments) as caught:
+        spec.structure(Store(), input, DEFAULTS)
+    return [error["path"] for error in caught.value.data["errors"]]
+
+
+def test_fixed_arguments_leave_the_schema_and_reach_the_tool() -> None:
+    wrapped = QUERY.replace(name="sales", description="Sales.", arguments={"sql": "SELECT 1"})
+    described = wrapped.describe(None)
+    assert (described["name"], described["description"]) == ("sales", "Sales.")
+    assert list(described["inputSchema"]["properties"]) == ["rows", "order"]
+    assert described["inputSchema"].get("required", []) == []
+    assert call(wrapped, {"rows": 2}) == {"sql": "SELECT 1", "rows": 2, "order": "up"}
+    assert call(wrapped, None) == {"sql": "SELECT 1", "rows": 10, "order": "up"}
+    assert list(QUERY.describe(None)["inputSchema"]["properties"]) == ["sql", "rows", "order"]
+    assert call(QUERY, {"sql": "x"})["sql"] == "x"
+
+
+@pytest.mark.parametrize("spec", [QUERY, WHOLE])
+def test_a_fixed_argument_cannot_be_given(spec: ToolSpec) -> None:
+    assert paths(spec.replace(arguments={"sql": "SELECT 1"}), {"sql": "SELECT 1"}) == ["/input/sql"]
+
+
+def test_a_narrower_parameter_holds_besides_the_original_one() -> None:
+    wrapped = WHOLE.replace(parameters={"sql": {"pattern": "sales", "description": "Only sales."}, "rows": {"minimum": 5}})
+    assert call(wrapped, {"sql": "SELECT sales", "rows": 7}) == {"sql": "SELECT sales", "rows": 7}
+    assert paths(wrapped, {"sql": "SELECT x"}) == ["/input/sql"]
+    assert paths(wrapped, {"sql": "sales"}) == ["/input/sql"]
+    assert paths(wrapped, {"sql": "SELECT sales", "rows": 4}) == ["/input/rows"]
+    assert paths(wrapped, {"sql": "SELECT sales", "rows": 101}) == ["/input/rows"]
+    shown = wrapped.describe(None)["inputSchema"]["properties"]
+    assert shown["rows"] == {"type": "integer", "maximum": 100, "minimum": 5}
+    assert shown["sql"]["description"] == "Only sales."
+
+
+def test_a_wrapper_of_a_wrapper_keeps_both() -> None:
+    twice = WHOLE.replace(arguments={"rows": 9}).replace(name="again", parameters={"sql": {"maxLength": 9}})
+    assert call(twice, {"sql": "SELECT 1"}) == {"sql": "SELECT 1", "rows": 9}
+    assert paths(twice, {"sql": "SELECT 1234"}) == ["/input/sql"]
+    assert paths(twice, {"sql": "SELECT 1", "rows": 9}) == ["/input/rows"]
+
+
+def test_a_schema_of_the_node_is_narrowed_as_the_node_has_it() -> None:
+    wrapped, node = DYNAMIC.replace(parameters={"k": {"enum": ["b", "c"]}}), Store()
+    assert wrapped.structure(node, {"k": "b"}, DEFAULTS) == {"k": "b"}
+    node.kinds = "ac"
+    with pytest.raises(InvalidArguments):
+        wrapped.structure(node, {"k": "b"}, DEFAULTS)
+    assert wrapped.structure(node, {"k": "c"}, DEFAULTS) == {"k": "c"}
+
+
+def test_nothing_fixed_and_nothing_narrowed_is_the_same_kind_of_tool() -> None:
+    assert type(QUERY.replace(name="other", arguments={}, parameters={}, timeout=3)) is ToolSpec
+
+
+def test_the_shorter_timeout_holds() -> None:
+    assert QUERY.replace(timeout=3).timeout == 3
+    assert QUERY.replace(timeout=30).timeout == 5
+    assert WHOLE.replace(timeout=30).timeout == 30
+    assert WHOLE.replace(name="other").timeout is None
+
+
+def test_a_wrapper_never_shows_what_the_tool_hides() -> None:
+    wrapped = QUERY.replace(available=lambda ctx: ctx.space_id == "s")
+    seen = {(user, space): wrapped.is_available(Store(), ToolContext(user_id=user, space_id=space))
+            for user in (None, "ada") for space in (None, "s")}  # fmt: skip
+    assert [key for key, may in seen.items() if may] == [("ada", "s")]
+    assert QUERY.is_available(Store(), ToolContext(user_id="ada"))
+
+
+def test_what_cannot_be_fixed_or_narrowed_is_told() -> None:
+    schema = QUERY.describe(None)["inputSchema"]
+    found = narrowing_problems(schema, {"sqll": 1, "rows": "many"}, {"ordr": {}, "order": {"type": "strin"}}, DEFAULTS)
+    assert [(path, list(near)) for path, _, near in found] == [
+        (("arguments", "sqll"), ["sql"]),
+        (("parameters", "ordr"), ["order"]),
+        (("arguments", "rows"), []),
+        (("parameters", "order"), []),
+    ]
+
+
+keyword = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["integer", "string", ["integer", "string"], "array"]),
+        "minimum": st.integers(0, 5),
+        "maximum": st.integers(3, 9),
+        "enum": st.lists(st.sampled_from([1, 4, 7, "a", "bcd"]), min_size=1, unique=True),
+        "minLength": st.integers(0, 3),
+        "items": st.sampled_from([{"type": "integer"}, {"type": "string"}]),
+        "prefixItems": st.just([{"type": "string"}]),
+        "description": st.text(max_size=3),
+        "not": st.just({"const": 4}),
+    },
+)
+
+
+@given(keyword, keyword, st.sampled_from([0, 1, 4, 7, 9, "", "a", "bcd", [], ["x"], ["x", 1], [1]]))
+def test_the_published_schema_accepts_exactly_what_both_accept(one: Any, other: Any, value: Any) -> None:
+    original = {"type": "object", "properties": {"x": one}}
+    published = narrowed_schema(original, {}, {"x": other})
+    fits = [SchemaValidator(schema).fits({"x": value}) for schema in (original, {"properties": {"x": other}}, published)]
+    assert fits[2] is (fits[0] and fits[1])
