@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
 from rrext.connections.connections import Connections
@@ -25,6 +25,11 @@ from rrext.threads import OwnThread, Workers, in_thread
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 
+if TYPE_CHECKING:
+    from rrext.connections.connection import Connection
+    from rrext.providers.provider import ToolProvider
+    from rrext.providers.provider_pool import ProviderPool
+
 T = TypeVar("T")
 
 log: Final = logging.getLogger("rrext.engine")
@@ -33,8 +38,10 @@ log: Final = logging.getLogger("rrext.engine")
 class Host:
     """Services for the calls of one engine, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "connections", "deadlines", "events", "limits", "loop", "redactor", "runner",
-                 "tool_run", "wait", "workers")  # fmt: skip
+    __slots__ = (
+        "_providers", "_tasks", "callbacks", "clock", "connections", "deadlines", "events", "limits", "loop", "redactor",
+        "runner", "tool_run", "wait", "workers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,6 +63,7 @@ class Host:
         self.redactor = redactor or Redactor()
         self.wait = wait
         self.connections = connections or Connections({})
+        self._providers: ProviderPool | None = None
         self.connections.known_to(self.redactor)
         self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,6 +81,14 @@ class Host:
     async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function that imports or blocks on a thread, and return or raise its outcome."""
         return await in_thread(self.workers, function, *args)
+
+    async def provider_of(self, connection: Connection) -> ToolProvider:
+        """The provider of tools behind a connection, made at its first use."""
+        if self._providers is None:
+            from rrext.providers.provider_pool import ProviderPool  # few pipelines have tools outside
+
+            self._providers = ProviderPool(self)
+        return await self._providers.get(connection)
 
     def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
         """Run a coroutine that reports its own failures; its task is referenced until it is done."""
@@ -159,7 +175,10 @@ class Host:
             log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
 
     async def aclose(self) -> None:
-        """Stop the deadline timer and the workers, and cancel the spawned tasks; a task that does not end is left behind."""
+        """Close the providers, stop the deadline timer and the workers, and cancel the spawned tasks; a task that does not
+        end is left behind."""
+        if self._providers is not None:
+            await self._providers.aclose()
         self.deadlines.stop()
         self.runner.stop()
         self.workers.stop()

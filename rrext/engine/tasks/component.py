@@ -179,6 +179,7 @@ class Component:
             redact=host.redactor.text,
             wait=host.wait,
             connections=host.connections,
+            provider_of=host.provider_of,
         )
         try:
             if not self._checked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.connections.connections import Connections
@@ -12,6 +12,8 @@ from rrext.errors import Unavailable
 from rrext.threads import in_thread
 
 if TYPE_CHECKING:
+    from rrext.connections.connection import Connection
+    from rrext.providers.provider import ToolProvider
     from rrext.threads import Workers
 
 T = TypeVar("T")
@@ -24,8 +26,7 @@ class SetupContext:
     """One `setup`, as its node class sees it: `async def setup(cls, config, ctx)`.
 
     `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have; `connections` has the servers
-    outside that this pipeline may name. It may be kept as long as
-    what `setup` yields.
+    outside that this pipeline may name. It may be kept as long as what `setup` yields.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class SetupContext:
         redact: Callable[[str], str] = str,
         wait: float | None = None,
         connections: Connections | None = None,
+        provider_of: Callable[[Connection], Awaitable[ToolProvider]] | None = None,
     ) -> None:
         self._workers = workers
         self._redact = redact
@@ -49,6 +51,7 @@ class SetupContext:
         self.confined = confined
         self.bindings = bindings
         self.connections = connections or Connections({})
+        self._provider_of = provider_of
 
     def path(self, name: str) -> str:
         """The absolute path of a setting: a relative one begins at the node's `directory`.
@@ -74,6 +77,13 @@ class SetupContext:
         A cancelled caller waits no longer; the thread goes on to its end.
         """
         return await in_thread(self._workers, function, *args)
+
+    async def provider(self, connection: str, kind: str) -> ToolProvider:
+        """The provider of tools behind a connection. Raises the errors of `Connections.find`."""
+        found = self.connections.find(connection, kind)
+        if self._provider_of is None:
+            raise Unavailable(f'Node "{self.node_id}" cannot use the connection "{connection}" here')
+        return await self._provider_of(found)
 
     def on_disconnect(self, listener: Callable[[str], object]) -> None:
         """Call `listener` with the id of every connection that is lost while the node is set up, on a thread that may block.

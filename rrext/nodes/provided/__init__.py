@@ -1,0 +1,1 @@
+"""Nodes whose tools come from a provider."""

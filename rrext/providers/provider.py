@@ -1,0 +1,85 @@
+"""`ToolProvider`: a source of tools outside this process, reached through one connection."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from rrext.clock import Clock
+    from rrext.connections.connection import Connection
+    from rrext.limits import Limits
+    from rrext.redaction import Redactor
+    from rrext.tools.context import ToolContext
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.providers")
+
+
+class ProvidedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool as its provider describes it. The schemas are JSON Schema, of an object for the input."""
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, Any] | None = None
+
+
+class ProviderServices(Protocol):
+    """What the engine does for providers."""
+
+    limits: Limits
+    clock: Clock
+    redactor: Redactor
+
+    async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function that imports or blocks on a thread of its own, and return or raise its outcome."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a coroutine that reports its own failures; the engine cancels it at its end."""
+        ...
+
+
+class ToolProvider(ABC):
+    """The tools behind one connection. All methods run on the engine's loop.
+
+    A provider connects at its first use, and again after a loss. It never repeats a call by itself.
+    """
+
+    def __init__(self, connection: Connection, services: ProviderServices) -> None:
+        self.connection = connection
+        self.services = services
+        self._watchers: list[Callable[[], None]] = []
+
+    @abstractmethod
+    async def tools(self) -> Sequence[ProvidedTool]:
+        """The tools, now. A description that cannot be used is left out, and logged. Raises `RrextError`."""
+
+    @abstractmethod
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        """Call a tool once, with arguments that fit its schema. Returns a JSON value or bytes. Raises `RrextError`."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the connection. Called once, when no call is left."""
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of the tools, as far as the provider hears of it."""
+        self._watchers.append(changed)
+
+    def tell_change(self) -> None:
+        """Tell the watchers that the tools have changed."""
+        for changed in self._watchers:
+            try:
+                changed()
+            except Exception:
+                log.exception("a watcher of connection %s failed", self.connection.name)

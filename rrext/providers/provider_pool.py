@@ -1,0 +1,56 @@
+"""The providers of an engine: one for each connection that is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rrext.limits import PROVIDER_CLOSE_TIMEOUT
+from rrext.providers.provider import ProviderServices, ToolProvider, log
+from rrext.providers.table import provider_class
+
+if TYPE_CHECKING:
+    from rrext.connections.connection import Connection
+
+
+class ProviderPool:
+    """Makes the provider of a connection at its first use, and closes all of them at the end of the engine."""
+
+    def __init__(self, services: ProviderServices) -> None:
+        self._services = services
+        self._made: dict[str, asyncio.Future[ToolProvider]] = {}
+
+    async def get(self, connection: Connection) -> ToolProvider:
+        """The provider of a connection, which is made at the first use of it."""
+        name = connection.name
+        making = self._made.get(name)
+        if making is None:
+            making = asyncio.get_running_loop().create_future()
+            self._made[name] = making
+            try:
+                made = await self._services.in_thread(provider_class, connection.provider)
+                making.set_result(made(connection, self._services))
+            except BaseException as error:
+                del self._made[name]  # the next caller tries again
+                if isinstance(error, Exception):
+                    making.set_exception(error)
+                    making.exception()  # retrieved, though perhaps nobody waits
+                else:
+                    making.cancel()
+                raise
+        return await asyncio.shield(making)
+
+    async def aclose(self) -> None:
+        """Close the providers; one that does not end in its time is left behind."""
+        made = [making.result() for making in self._made.values() if making.done() and not making.cancelled()]
+        self._made.clear()
+        if not made:
+            return
+        closing = {asyncio.ensure_future(provider.aclose()): provider for provider in made}
+        done, stuck = await asyncio.wait(closing, timeout=PROVIDER_CLOSE_TIMEOUT)
+        for task in done:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("connection %s did not close well", closing[task].connection.name, exc_info=error)
+        for task in stuck:
+            log.warning("connection %s does not close", closing[task].connection.name)
+            task.cancel()

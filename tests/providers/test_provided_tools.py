@@ -1,0 +1,142 @@
+"""Tools of a provider as tools of a node: one provider for each connection, made at first use, closed with the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from rrext.connections.connections import Connections
+from rrext.engine.events.records import Filter
+from rrext.engine.interface.operations import ListTools, Tool
+from rrext.engine.local_engine import LocalEngine
+from rrext.errors import ConnectionUnknown, InvalidArguments, ToolError
+from rrext.nodes.base.node import Node
+from rrext.nodes.provided.node import ProvidedToolsNode
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.providers import table
+from rrext.providers.provider import ProvidedTool, ToolProvider
+from rrext.tools.context import ToolContext
+
+pytestmark = pytest.mark.anyio
+
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"], "additionalProperties": False}
+COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+
+
+class Words(ToolProvider):
+    """A provider whose tools a test changes."""
+
+    made: ClassVar[list[Words]] = []
+
+    def __init__(self, connection: Any, services: Any) -> None:
+        super().__init__(connection, services)
+        self.found = [ProvidedTool(name="echo", description="Says it again.", input_schema=WORD)]
+        self.calls: list[tuple[str, Any]] = []
+        self.closed = 0
+        Words.made.append(self)
+
+    async def tools(self) -> Sequence[ProvidedTool]:
+        await asyncio.sleep(0)
+        return list(self.found)
+
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        self.calls.append((tool, arguments))
+        if tool == "count":
+            return {"count": arguments["word"]}
+        if arguments["word"] == "bytes":
+            return b"\x00\xff"
+        return arguments["word"]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+class Source(Node):
+    provider = "source"
+    class_types = ("source",)
+    lanes: ClassVar[Any] = {"_source": ("text",)}
+
+
+class WordsNode(ProvidedToolsNode):
+    provider = "words"
+    kind = "http"
+
+    class Config:
+        connection: str
+
+
+def pipeline(*names: str) -> dict[str, Any]:
+    nodes = [
+        {
+            "id": f"words_{number}",
+            "provider": "words",
+            "config": {"connection": name},
+            "control": [{"classType": "tool", "from": "s"}],
+        }
+        for number, name in enumerate(names)
+    ]
+    return {"components": [{"id": "s", "provider": "source", "config": {}}, *nodes], "source": "s", "project_id": "p"}
+
+
+@asynccontextmanager
+async def engine_with(monkeypatch: pytest.MonkeyPatch, *names: str) -> AsyncIterator[LocalEngine]:
+    monkeypatch.setitem(table.PROVIDERS, "http", f"{__name__}:Words")
+    monkeypatch.setattr(Words, "made", [])
+    connections = Connections.of({"one": {"provider": "http", "url": "http://127.0.0.1:1/", "timeout": 7}})
+    engine = LocalEngine(catalog=Catalog([Source, WordsNode]), connections=connections)
+    try:
+        engine.load(pipeline(*names), token="t")
+        yield engine
+    finally:
+        await engine.aclose()
+
+
+async def test_nodes_of_one_connection_share_its_provider_which_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_with(monkeypatch, "one", "one") as engine:
+        assert not Words.made
+        answers = await asyncio.gather(
+            *(engine.ask(Tool(tool="echo", node_id=f"words_{n}", input={"word": "a"})) for n in (0, 1))
+        )
+        assert answers == [(b'{"result":"a"}', None)] * 2
+        (provider,) = Words.made
+        assert provider.calls == [("echo", {"word": "a"})] * 2
+        assert provider.closed == 0
+    assert provider.closed == 1
+
+
+async def test_input_and_result_are_checked_against_the_schemas_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_with(monkeypatch, "one") as engine:
+        with pytest.raises(InvalidArguments) as caught:
+            await engine.ask(Tool(tool="echo", input={"word": 1, "other": 2}))
+        assert {error["path"] for error in caught.value.data["errors"]} == {"/input/other", "/input/word"}
+        (provider,) = Words.made
+        assert not provider.calls
+        assert await engine.ask(Tool(tool="echo", input={"word": "bytes"})) == (b"{}", b"\x00\xff")
+        provider.found.append(ProvidedTool(name="count", input_schema=WORD, output_schema=COUNT))
+        changed = asyncio.Event()
+        engine.subscribe(Filter(kinds=frozenset({"tools_changed"})), lambda event: changed.set())
+        provider.tell_change()
+        await changed.wait()
+        with pytest.raises(ToolError, match="output_schema"):
+            await engine.ask(Tool(tool="count", input={"word": "many"}))
+
+
+async def test_the_timeout_of_the_connection_is_that_of_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_with(monkeypatch, "one") as engine:
+        await engine.ask(ListTools())
+        (task,) = list(engine._tasks)
+        route = task.only_route("words_0", "echo")
+        assert route is not None
+        assert route.spec.timeout == 7
+
+
+async def test_a_connection_that_is_not_there_fails_the_calls_with_its_near_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_with(monkeypatch, "onee") as engine:
+        with pytest.raises(ConnectionUnknown) as caught:
+            await engine.ask(Tool(tool="echo", node_id="words_0", input={"word": "a"}))
+        assert caught.value.data["near"] == ["one"]
+        assert not Words.made
