@@ -28,7 +28,6 @@ const CAPABILITIES = {
     },
     rename: { prepareSupport: true },
     documentSymbol: { hierarchicalDocumentSymbolSupport: true },
-    foldingRange: {},
   },
   workspace: { applyEdit: true, workspaceEdit: { documentChanges: true }, executeCommand: {} },
   window: { workDoneProgress: true, showDocument: { support: true }, showMessage: {} },
@@ -264,8 +263,6 @@ const scenarios = {
       (one.children ?? []).forEach(child => { assert.ok(within(child.range, one.range), child.name); check(child); });
     };
     symbols.forEach(check);
-    const folds = await editor.request(lsp.FoldingRangeRequest.type, {});
-    assert.ok(folds.some(one => one.startLine === 4 && one.endLine >= 8), 'a component folds');
   },
 
   // Whatever is broken: as long as fixes are offered, the preferred or else the first is made, and in the end nothing is left.

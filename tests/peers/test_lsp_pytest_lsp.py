@@ -105,7 +105,6 @@ async def test_the_outline_names_the_nodes(editor: LanguageClient, tmp_path: Pat
     document = types.TextDocumentIdentifier(await opened(editor, GOOD, tmp_path))
     symbols = await editor.text_document_document_symbol_async(types.DocumentSymbolParams(document))
     assert {"in", "out"} <= {symbol.name for symbol in symbols or ()}
-    assert await editor.text_document_folding_range_async(types.FoldingRangeParams(document))
 
 
 async def test_what_is_completed_has_the_form_that_the_editor_takes(editor: LanguageClient, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The structure of a pipeline's text: symbols and folds."""
+"""The structure of a pipeline's text: symbols, names and lenses."""

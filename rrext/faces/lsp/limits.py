@@ -24,8 +24,6 @@ MAX_WORKSPACE_FILE: Final = 1024 * KIB
 """Bytes of such a file; a larger one is checked when it is opened."""
 MAX_INDENT: Final = 16
 """Spaces of one level of a formatted document."""
-MAX_FOLDS: Final = 5000
-"""The number of folds for a client without a limit; more delay other answers."""
 MAX_CHUNK: Final = 80
 """Characters of a chunk in a progress message."""
 MAX_MESSAGE_TEXT: Final = 500

@@ -1,4 +1,4 @@
-"""Symbols and folds over the protocol, in what each client can take."""
+"""Symbols over the protocol, in what each client can take."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from faces.lsp.editors import URI, Editor
 from faces.lsp.places import DOCUMENT, piece_of
-
-from rrext.faces.lsp.limits import MAX_FOLDS
 
 TEXT = """// A talk,
 // in chain order.
@@ -76,46 +74,8 @@ async def test_the_outline_is_a_list_for_all_others() -> None:
     assert {symbol["location"]["uri"] for symbol in found} == {URI}
 
 
-async def test_whole_lines_fold_where_only_whole_lines_can() -> None:
-    editor = await opened(foldingRange={"lineFoldingOnly": True})
-    found = await editor.request("textDocument/foldingRange", DOCUMENT)
-    assert found == [
-        {"startLine": 0, "endLine": 1, "kind": "comment"},
-        {"startLine": 2, "endLine": 11},
-        {"startLine": 3, "endLine": 10},
-        {"startLine": 6, "endLine": 9},
-    ]
-
-
-async def test_pieces_fold_where_they_can_with_a_label_for_those_who_show_it() -> None:
-    editor = await opened(foldingRange={"foldingRange": {"collapsedText": True}})
-    found = await editor.request("textDocument/foldingRange", DOCUMENT)
-    assert found[0] == {"startLine": 0, "endLine": 1, "kind": "comment", "collapsedText": "// A talk,"}
-    assert {
-        "startLine": 6,
-        "startCharacter": 5,
-        "endLine": 10,
-        "endCharacter": 4,
-        "collapsedText": "llm llm_scripted",
-    } in found
-
-
-async def test_no_more_folds_are_sent_than_the_client_asked_for() -> None:
-    editor = await opened(foldingRange={"lineFoldingOnly": True, "rangeLimit": 2})
-    found = await editor.request("textDocument/foldingRange", DOCUMENT)
-    assert [fold["startLine"] for fold in found] == [2, 3]
-
-
-async def test_a_client_that_names_no_number_gets_no_flood_of_folds() -> None:
-    editor = Editor()
-    await editor.start()
-    editor.open('{"components": [\n' + "[\n],\n" * (MAX_FOLDS + 10) + "]}")
-    assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MAX_FOLDS
-
-
-async def test_a_broken_text_has_an_outline_and_folds_too() -> None:
+async def test_a_broken_text_has_an_outline_too() -> None:
     editor = await opened(documentSymbol=nested())
     for text in ("", "{", TEXT[:-60], TEXT.replace('"', "'"), "[" * 300, "\ud800{" + TEXT):
         editor.change({"text": text})
         assert isinstance(await editor.request("textDocument/documentSymbol", DOCUMENT), list)
-        assert isinstance(await editor.request("textDocument/foldingRange", DOCUMENT), list)

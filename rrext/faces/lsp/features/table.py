@@ -5,7 +5,6 @@ from __future__ import annotations
 from rrext.faces.lsp.features import (
     actions,
     completion,
-    folds,
     formatting,
     hover,
     links,
@@ -21,6 +20,6 @@ from rrext.faces.lsp.server import PipeServer
 def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
     """A server with all features. `given` are the options of the command line."""
     server = PipeServer(given)
-    for feature in (completion, hover, navigation, symbols, folds, formatting, links, workspace, running, actions):
+    for feature in (completion, hover, navigation, symbols, formatting, links, workspace, running, actions):
         feature.register(server)
     return server
