@@ -104,10 +104,8 @@ def test_where_something_stands_already_or_nothing_makes_sense_there_is_no_gap(t
 @pytest.mark.parametrize(
     "text", ['{"a": 1 // ¦\n}', "{ // x¦", '{"a": /* ¦ */ 1}', '{"a": /* ¦', "// ¦", '{"a": [1, // "¦"\n2]}']
 )
-def test_a_comment_is_a_place_of_its_own(text: str) -> None:
-    gap, _ = gap_in(text)
-    assert gap.place == "comment"
-    assert gap.typed.startswith(("//", "/*"))
+def test_a_comment_has_no_gap(text: str) -> None:
+    assert gap_in(text)[0].place == "nowhere"
 
 
 @pytest.mark.parametrize("text", ['{"a": 1 // x\n¦}', '{"a": /* x */¦ 1}', '{"a": "// ¦"}', '{"a": "/* ¦"}'])
@@ -185,7 +183,7 @@ def test_of_any_text_a_gap_is_a_piece_of_one_line_around_the_cursor(text: str, a
     where = parse(text).map
     assert where is not None
     gap = gap_at(where, cursor)
-    if gap.place in ("nowhere", "comment"):
+    if gap.place == "nowhere":
         return
     assert 0 <= gap.start <= cursor <= gap.end <= len(text)
     assert "\n" not in text[gap.start : gap.end]

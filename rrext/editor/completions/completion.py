@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.calls import call_offers
 from rrext.editor.completions.configs import config_keys, config_values, takes_texts
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.documentation import page_about
@@ -62,14 +61,8 @@ class Completer:
         gap = gap_at(analysis.map, offset)
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
             return Completion()
-        summaries, known_nodes, style = (
-            self._summaries_of(analysis),
-            self._nodes_of(analysis.settings.catalog),
-            _style(analysis),
-        )
-        if gap.place == "comment":
-            return Completion(tuple(call_offers(analysis, gap, summaries, known_nodes, offset, style)))
-        context = CompletionContext(analysis, gap, summaries, known_nodes, files)
+        known_nodes, style = self._nodes_of(analysis.settings.catalog), _style(analysis)
+        context = CompletionContext(analysis, gap, self._summaries_of(analysis), known_nodes, files)
         offers = variables_in_text(context, offset) if _takes_variables(context) else []
         offers = ranked(offers or _offers(context))
         kept = offers if len(offers) <= MAX_OFFERS else [offer for offer in offers if _resembles(offer, gap)][:MAX_OFFERS]

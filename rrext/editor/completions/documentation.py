@@ -40,8 +40,6 @@ def page_about(known_nodes: KnownNodes, about: About) -> Page | None:
             return profile_page(known_nodes.node(provider), name)
         case ("tool", provider, name):
             return _tool_page(known_nodes, provider, name)
-        case ("argument", provider, name, *parts):
-            return _argument_page(known_nodes, provider, name, tuple(parts))
         case ("setting", provider, profile, *parts):
             return _setting_page(known_nodes, provider, profile, tuple(parts))
         case ("variable", name):
@@ -76,13 +74,6 @@ def _tool_page(known_nodes: KnownNodes, provider: str, name: str) -> Page | None
         return None
     page = Page().text(Code(signature_of(name, schema)))
     return page.prose(str(spec.describe(None).get("description", "")))
-
-
-def _argument_page(known_nodes: KnownNodes, provider: str, name: str, parts: tuple[str, ...]) -> Page | None:
-    node = known_nodes.node(provider)
-    spec = None if node is None else node.tools.get(name)
-    schema = None if spec is None else input_schema(spec)
-    return None if schema is None else _field_page(schema, parts, "", {})
 
 
 def _setting_page(known_nodes: KnownNodes, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:

@@ -14,7 +14,7 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE
 
-Place: TypeAlias = Literal["key", "value", "element", "root", "comment", "nowhere"]
+Place: TypeAlias = Literal["key", "value", "element", "root", "nowhere"]
 
 _LINE_END: Final = re.compile(r"[\r\n]")
 _LAST_QUOTE: Final = re.compile(r"\"[ \t]*+(?:[:,}\]\r\n]|\Z)")
@@ -65,16 +65,11 @@ _PLACES: Final[dict[int, Place]] = {
 
 
 def gap_at(where: SourceMap, cursor: int) -> Gap:
-    """The gap at an offset. `place` is `nowhere` behind the end, and where a value stands already.
-
-    In a comment only the typed text is known.
-    """
+    """The gap at an offset. `place` is `nowhere` behind the end, in a comment, and where a value stands already."""
     text = where.text
     if not 0 <= cursor <= len(text):
         return NOWHERE
     walk = Walk(where, cursor)
-    if walk.comment >= 0:
-        return Gap("comment", start=walk.comment, end=cursor, typed=text[walk.comment : cursor])
     place = _place(walk)
     start, end = (cursor, cursor) if walk.touched is None else _span(text, walk.touched, cursor)
     if place == "value" and walk.touched is None:

@@ -57,8 +57,7 @@ class Walk:
     """The state at the cursor: `frames` are the open brackets, outermost first, `expect` is the expected token, `last` the end
     of the last token, and `touched` the token in or before the cursor, which is not counted.
 
-    `comment` is the start of the comment around the cursor, and `stray` the end of a last word that is neither JSON nor a key;
-    each is -1 if there is none.
+    `stray` is the end of a last word that is neither JSON nor a key; -1 if there is none.
     """
 
     def __init__(self, where: SourceMap, cursor: int) -> None:
@@ -69,7 +68,6 @@ class Walk:
         self.touched: Token | None = None
         self._begin(where.root, cursor)
         self.last = self._at
-        self.comment = -1
         self.stray = -1
         self._run(cursor)
 
@@ -119,12 +117,10 @@ class Walk:
             kind = found.lastindex or tokens.END
             start, end = found.span(kind)
             if kind == tokens.END or start >= cursor:
-                self.comment = self._comment_at(start, cursor)
-                if self.comment >= 0:
+                if self._is_in_comment(start, cursor):
                     break
                 return
             if kind == tokens.COMMENT:
-                self.comment = start
                 break
             token = Token(kind, start, self._end(kind, start, end, cursor), end)
             if cursor <= token.end and kind not in (tokens.PUNCTUATION, tokens.OTHER):
@@ -137,12 +133,12 @@ class Walk:
             self._take(token)
         self.expect = NOTHING
 
-    def _comment_at(self, end: int, cursor: int) -> int:
-        for comment in tokens.COMMENTS.finditer(self._text, self._at, end):
-            inside = cursor <= comment.end() if comment[0].startswith("//") else cursor < comment.end()
-            if comment.start() < cursor and inside:
-                return comment.start()
-        return -1
+    def _is_in_comment(self, end: int, cursor: int) -> bool:
+        """Whether the cursor is in a comment before an offset. The end of a line comment belongs to it."""
+        return any(
+            comment.start() < cursor < comment.end() + comment[0].startswith("//")
+            for comment in tokens.COMMENTS.finditer(self._text, self._at, end)
+        )
 
     def _end(self, kind: int, start: int, end: int, cursor: int) -> int:
         """The end of a token: of a key before its colon, of a string without closing quote where the parser ends it."""
