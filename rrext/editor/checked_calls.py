@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
-from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
+from rrext.editor.calls.lines import COMMAND, CallLine, read_call
 from rrext.editor.known_nodes import input_schema
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
@@ -20,23 +19,6 @@ from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
-
-
-class CallLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A call in a comment. `node` is the id of the called component; empty: the first one that has the tool.
-
-    `sound` is false if a problem was reported for the call.
-    """
-
-    kind: CallKind
-    span: Span
-    sound: bool
-    node: str = ""
-    tool: str = ""
-    input: dict[str, Any] | None = None
-    paths: tuple[str, ...] = ()
-    mime_type: str | None = None
-    question: str = ""
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -100,56 +82,43 @@ class _Check:
         self._takes = source_takes(analysis)
         self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
 
-    def line(self, call: WrittenCall) -> CallLine:
+    def line(self, call: CallLine) -> CallLine:
         """The call with its target. Reports calls that cannot work."""
         around = self._analysis.component_at(call.span[0])
         sound = call.sound
-        node = around.id if around is not None else ""
-        if call.kind != "tool":
-            sound = sound and self._fits_source(call)
-        elif sound:
-            node = call.node or node
-            sound = self._fits_tool(call, node)
-        return CallLine(
-            kind=call.kind,
-            span=call.span,
-            sound=sound,
-            node=node,
-            tool=call.name,
-            input=call.input,
-            paths=call.paths,
-            mime_type=call.mime_type,
-            question=call.question,
-        )
+        node = call.node or (around.id if around is not None else "")
+        if sound:
+            sound = self._fits_tool(call, node) if call.kind == "tool" else self._fits_source(call)
+        return msgspec.structs.replace(call, sound=sound, node=node)
 
-    def _fits_source(self, call: WrittenCall) -> bool:
+    def _fits_source(self, call: CallLine) -> bool:
         if self._takes is None or call.kind in self._takes:
             return True
         what = " and ".join({"send": "files", "chat": "questions"}[kind] for kind in sorted(self._takes)) or "no data"
         sources = " and ".join(map(shown, self._analysis.loaded.outline.sources[:MAX_LISTED_IDS]))
         return self._refuse("invalid_call", f"This pipeline begins at {sources}, which takes {what}.", call.span)
 
-    def _fits_tool(self, call: WrittenCall, node: str) -> bool:
+    def _fits_tool(self, call: CallLine, node: str) -> bool:
         if node and node not in self._analysis.by_id:
             if not call.node:
                 return True  # the component around the call has an unusable id
             near = near_matches(node[:100], self._analysis.by_id)
             return self._refuse("invalid_call", f"There is no component {shown(node)}.", call.node_span, near)
         asked = [self._analysis.by_id[node]] if node else self._all_owners()
-        found = next((draft for draft in asked if draft.node is not None and call.name in draft.node.tools), None)
+        found = next((draft for draft in asked if draft.node is not None and call.tool in draft.node.tools), None)
         if found is not None and found.node is not None:
-            return self._fits_schema(call, found.node, found.node.tools[call.name])
-        owner, own_name = self._exported().get(call.name, ("", ""))
+            return self._fits_schema(call, found.node, found.node.tools[call.tool])
+        owner, own_name = self._exported().get(call.tool, ("", ""))
         called = self._analysis.by_id[owner].node if owner and node in ("", owner) else None
         if called is not None:
             return self._fits_schema(call, called, called.tools[own_name])
         if any(draft.node is None for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
             return True  # an unknown node may have it
         known = [name for draft in asked if draft.node is not None for name in draft.node.tools]
-        near = near_matches(call.name[:100], known)
+        near = near_matches(call.tool[:100], known)
         where = f"{shown(node)} has" if node else "This pipeline has"
-        what = f"no tool {shown(call.name)}" if known else "no tools"
-        return self._refuse("unknown_tool", f"{where} {what}.", call.name_span, near)
+        what = f"no tool {shown(call.tool)}" if known else "no tools"
+        return self._refuse("unknown_tool", f"{where} {what}.", call.tool_span, near)
 
     def _all_owners(self) -> list[ComponentDraft]:
         if self._owners is None:
@@ -163,7 +132,7 @@ class _Check:
         tools = [(owner, name) for owner, node in owners.items() for name in node.tools]
         return {name: tool for tool, name in exported_names(tools).items()}
 
-    def _fits_schema(self, call: WrittenCall, node: type[Node], spec: ToolSpec) -> bool:
+    def _fits_schema(self, call: CallLine, node: type[Node], spec: ToolSpec) -> bool:
         validator = self._validator(node, spec)
         given = {} if call.input is None else call.input
         try:
@@ -178,7 +147,7 @@ class _Check:
         size = call.span[1] - call.span[0]
         for path, message in validator.problems(given, limits.max_errors if size <= limits.all_errors_input else 1):
             is_key = message.startswith("unexpected property")
-            span = call.name_span if call.place is None else call.place(pointer("", path), is_key)
+            span = call.tool_span if call.place is None else call.place(pointer("", path), is_key)
             self._refuse("invalid_call", f"{spec.name}: {message}", span)
         return False
 

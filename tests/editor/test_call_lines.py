@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.checked_calls import CallLine
+from rrext.editor.calls.lines import CallLine
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog

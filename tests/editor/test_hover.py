@@ -242,33 +242,6 @@ def test_an_id_that_is_a_variable_is_shown_as_it_is_written() -> None:
     assert "llm_1" not in page
 
 
-# call lines
-
-CALLS = """{"components": [{"id": "w", "provider": "webhook"},
-// rrext tool write --node d {"text": "x"}
-// rrext tool write {}
-// rrext tool paint --node nobody {}
-{"id": "d", "provider": "desk", "control": [{"classType": "tool", "from": "w"}]
-// rrext tool paint {}
-}]}"""
-
-
-@pytest.mark.parametrize("nth", [0, 1])
-def test_the_tool_of_a_call_shows_its_schema(nth: int) -> None:
-    page = page_at(look(CALLS), "write", nth)
-    assert page.startswith("write of d\n\n- write(text, copies=1): Write a text.\n")
-    assert '"required": ["text"]' in page
-
-
-def test_a_tool_that_only_its_settings_describe_says_so() -> None:
-    assert "depends on the settings" in page_at(look(CALLS), "paint {}")
-
-
-def test_the_component_of_a_call_is_shown_in_short() -> None:
-    assert page_at(look(CALLS), "--node d", inside=8).startswith("d · desk")
-    assert page_at(look(CALLS), "nobody") == "No component has the id nobody."
-
-
 # any text
 
 

@@ -28,18 +28,19 @@ _WORD: Final = re.compile(r"[ \t]*+(\"[^\"]*+\"|'[^']*+'|[^\s{]\S*+)")
 _NAME: Final = re.compile(r"[ \t]*+([^\s{]++)")
 
 
-class WrittenCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as it is written. `sound`: all of it could be parsed.
+class CallLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in a comment. `node` is the id of the called component: the written one, or after the check that of the component
+    around the call; empty for the first one that has the tool. `node_span` is that of the written id, `(0, 0)` without one.
 
-    `name` is the tool's. `input` is None if the line has none; `place` gives the span of a value of it in the document, by JSON
-    pointer (or of its key).
+    `sound` is false if a problem was reported for the call. `input` is None if the line has none; `place` gives the span of a
+    value of it in the document, by JSON pointer (or of its key).
     """
 
     kind: CallKind
     span: Span
     sound: bool = True
-    name: str = ""
-    name_span: Span = (0, 0)
+    tool: str = ""
+    tool_span: Span = (0, 0)
     node: str = ""
     node_span: Span = (0, 0)
     input: dict[str, Any] | None = None
@@ -49,7 +50,7 @@ class WrittenCall(msgspec.Struct, frozen=True, kw_only=True):
     question: str = ""
 
 
-def read_call(comment: Comment, problems: Problems, limits: Limits) -> WrittenCall:
+def read_call(comment: Comment, problems: Problems, limits: Limits) -> CallLine:
     """The call of a comment that begins with `COMMAND`. Problems are added to `problems`."""
     return _Reader(comment, problems, limits).read()
 
@@ -67,12 +68,12 @@ class _Reader:
         self._at = command.end()
         self._errors = 0
 
-    def read(self) -> WrittenCall:
+    def read(self) -> CallLine:
         if self._kind == "tool":
             return self._tool()
         return self._send() if self._kind == "send" else self._chat()
 
-    def _tool(self) -> WrittenCall:
+    def _tool(self) -> CallLine:
         name, name_span, node, node_span = "", self._comment.place((0, 0)), "", (0, 0)
         while (word := self._next(_NAME)) is not None:
             text, span = word
@@ -86,19 +87,19 @@ class _Reader:
         if not name:
             self._report("The name of a tool is missing.", self._command_span())
         value, where = self._input()
-        return WrittenCall(
+        return CallLine(
             kind="tool",
             span=self._comment.span,
             sound=not self._errors,
-            name=name,
-            name_span=name_span,
+            tool=name,
+            tool_span=name_span,
             node=node,
             node_span=node_span,
             input=value,
             place=where,
         )
 
-    def _send(self) -> WrittenCall:
+    def _send(self) -> CallLine:
         paths: list[str] = []
         mime_type: str | None = None
         while (word := self._next(_WORD)) is not None:
@@ -109,15 +110,13 @@ class _Reader:
                 paths.append(_unquoted(text))
         if not paths:
             self._report("A file is missing: `rrext send notes.txt`.", self._command_span())
-        return WrittenCall(
-            kind="send", span=self._comment.span, sound=not self._errors, paths=tuple(paths), mime_type=mime_type
-        )
+        return CallLine(kind="send", span=self._comment.span, sound=not self._errors, paths=tuple(paths), mime_type=mime_type)
 
-    def _chat(self) -> WrittenCall:
+    def _chat(self) -> CallLine:
         question = self._comment.text[self._at :].strip()
         if not question:
             self._report("A question is missing: `rrext chat What is open?`.", self._command_span())
-        return WrittenCall(kind="chat", span=self._comment.span, sound=not self._errors, question=question)
+        return CallLine(kind="chat", span=self._comment.span, sound=not self._errors, question=question)
 
     def _next(self, pattern: re.Pattern[str]) -> tuple[str, Span] | None:
         found = pattern.match(self._comment.lines[0] if self._kind == "tool" else self._comment.text, self._at)
@@ -141,11 +140,11 @@ class _Reader:
             near = near_matches(name[:100], known)
             has = f"there is {known[0]}" if known else "there are none"
             self._report(f"A call line has no option {shown(name)}: {has}.", span, near)
-            return "", span
+            return "", (0, 0)
         value = self._next(_WORD)
         if value is None or value[0].startswith("--"):
             self._report(f"{name} needs a value.", span)
-            return "", span
+            return "", (0, 0)
         return _unquoted(value[0]), value[1]
 
     def _input(self) -> tuple[dict[str, Any] | None, Callable[[str, bool], Span] | None]:

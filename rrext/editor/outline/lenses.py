@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import CallLine, source_of
+from rrext.editor.calls.lines import CallLine
+from rrext.editor.checked_calls import source_of
 from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
 from rrext.pipefile.shape import ComponentDraft

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.comments import comments_with
-from rrext.editor.calls.lines import COMMAND, read_call
 from rrext.editor.edits import Edit
-from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.written_pipeline import WrittenPipeline, member
-from rrext.pipefile.text.problems import Problems, Span, shown
+from rrext.pipefile.text.problems import Span, shown
 from rrext.pipefile.text.tree import Located
 
 Use: TypeAlias = Literal["id", "from", "source", "call"]
@@ -150,10 +146,9 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
 
 def _called(analysis: Analysis) -> Iterator[Name]:
     """The ids in call lines: `// rrext tool read_file --node files_1`."""
-    for comment in islice(comments_with(COMMAND, analysis.map), MAX_CALL_LINES):  # further call lines are not read
-        call = read_call(comment, Problems(), analysis.settings.limits)
-        if call.node:
-            start, end = call.node_span
+    for call in analysis.calls.lines:
+        start, end = call.node_span
+        if end:
             quoted = end - start == len(call.node) + 2
             yield Name(call.node, "call", (start + quoted, end - quoted), (start, end), None, True)
 

@@ -8,7 +8,6 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.cursor_target import CursorTarget, target_at
-from rrext.editor.pages.call import call_page_at
 from rrext.editor.pages.component import add_short, component_page
 from rrext.editor.pages.edge import class_type_page, lane_page
 from rrext.editor.pages.page import Code, Page
@@ -28,9 +27,6 @@ class Hover(msgspec.Struct, frozen=True):
 
 def hover_at(analysis: Analysis, offset: int) -> Hover | None:
     """The hover at an offset. It never contains a variable's value or a secret of the file."""
-    call = call_page_at(analysis, offset)
-    if call is not None:
-        return Hover(*call)
     target = target_at(analysis, offset)
     variable = variable_at(analysis, target, offset)
     if variable is not None:

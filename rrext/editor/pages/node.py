@@ -61,17 +61,9 @@ def add_tools(page: Page, tools: Sequence[Mapping[str, Any]], before: str = "") 
     page.text("Tools:" if len(tools) > 1 else "Its tool:")
     if before:
         page.prose(before)
-    if len(tools) == 1:
-        add_tool(page, tools[0])
-    else:
-        page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= MAX_FULL_TOOLS))
-
-
-def add_tool(page: Page, tool: Mapping[str, Any]) -> None:
-    """Add one tool with its full schema."""
-    page.items(_tool_items(tool, in_full=True))
-    if "inputSchema" in tool:
-        page.block(json_text(tool["inputSchema"]), "json")
+    page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= MAX_FULL_TOOLS))
+    if len(tools) == 1 and "inputSchema" in tools[0]:
+        page.block(json_text(tools[0]["inputSchema"]), "json")
 
 
 def _tool_items(tool: Mapping[str, Any], *, in_full: bool) -> list[Item]:
