@@ -1,4 +1,4 @@
-"""Offers of nodes: provider names, ids, whole components, whole pipelines."""
+"""Offers of nodes: provider names, ids, whole components."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from editor.completing import AROUND, COMPLETER, SECRET, at, mistakes, surroundings, value_at
+from editor.completing import AROUND, COMPLETER, SECRET, at, surroundings, value_at
 
 from rrext.editor.analysis import analyse
 from rrext.editor.completions.completion import Completer
@@ -203,28 +203,6 @@ def test_a_component_that_has_begun_is_offered_no_whole_one() -> None:
 def test_lines_are_indented_as_the_document_has_it() -> None:
     after = at('{\n\t"components": [\n\t\t¦\n\t]\n}').accept("webhook")
     assert '\n\t\t{\n\t\t\t"id": "webhook_1",\n' in after
-
-
-# whole pipelines
-
-
-@pytest.mark.parametrize("text", ["¦", "\n\n  ¦", "// Mine\n¦", "{¦}", "{\n  ¦\n}", '{"pipeline": ¦}', '{"pipeline": {¦}}'])
-def test_an_empty_document_is_offered_whole_pipelines_without_a_mistake(text: str) -> None:
-    typing = at(text)
-    wholes = [item for item in typing.completion.items if item.offer.kind == "snippet"]
-    assert len(wholes) >= 3
-    for item in wholes:
-        after = typing.accept(item)
-        assert mistakes(after) == []
-        loaded = analyse(after, AROUND).loaded
-        assert [problem.code for problem in loaded.problems if problem.severity != "information"] == [], after
-
-
-def test_whole_pipelines_answer_what_is_sent_or_have_tools() -> None:
-    labels = at("¦").labels
-    assert "webhook → response_text" in labels
-    assert any(re.fullmatch(r"chat → llm_\w+ → response_answers", label) for label in labels)
-    assert any(re.fullmatch(r"tools → \w+", label) for label in labels)
 
 
 # keys

@@ -26,9 +26,6 @@ def gap_in(text: str) -> tuple[Gap, str]:
     ("text", "place", "path", "replaced"),
     [
         # nothing, or next to nothing
-        ("¦", "root", "", ""),
-        ("  // only a comment\n¦", "root", "", ""),
-        ("pipe¦", "root", "", "pipe"),
         ("{¦}", "key", "", ""),
         ("{¦", "key", "", ""),
         ("[¦", "element", "0", ""),
@@ -91,6 +88,8 @@ def test_a_gap_knows_what_is_typed_where_and_what_that_replaces(text: str, place
         '{"a" ¦ : 1}',
         "{} ¦",
         "¦ {}",
+        "¦",
+        "  // only a comment\n¦",
         "{}} ¦",
         '{"a": "web,¦\n"b": 1}',
         '{"a": 1, prov ¦}',
@@ -191,7 +190,7 @@ def test_of_any_text_a_gap_is_a_piece_of_one_line_around_the_cursor(text: str, a
     assert gap.typed == text[gap.start : cursor]
     assert gap.before is None or gap.before.end < gap.start
     depth = len(gap.path) if gap.place == "key" else len(gap.path) - 1
-    assert gap.place == "root" or len(gap.brackets) == depth + 1
+    assert len(gap.brackets) == depth + 1
 
 
 @given(st.lists(PIECES, max_size=12).map("".join), st.integers(-5, 30))

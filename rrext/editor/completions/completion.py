@@ -12,7 +12,6 @@ from rrext.editor.completions.configs import config_keys, config_values, takes_t
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.documentation import page_about
 from rrext.editor.completions.edges import edge_keys, edge_snippets, edge_values
-from rrext.editor.completions.files import pipeline_snippets
 from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
@@ -124,17 +123,13 @@ def _resembles(offer: Offer, gap: Gap) -> bool:
 
 def _offers(context: CompletionContext) -> Iterator[Offer]:
     parts, gap, component = context.parts, context.gap, context.component
-    if gap.place == "root" or (parts == () and gap.place == "value"):
-        yield from pipeline_snippets(context)
-    elif parts is None:
+    if parts is None:
         return
-    elif component is not None:
+    if component is not None:
         yield from _in_component(context, component)
     elif parts and parts[0] == "components" and gap.place == "element" and len(parts) == 2:
         yield from component_snippets(context, int(parts[1]))
     elif not parts and gap.place == "key":
-        if not context.keys() and gap.colon == "none":
-            yield from pipeline_snippets(context)
         yield from root_keys(context)
     elif parts == ("source",) and gap.place == "value":
         yield from source_ids(context)

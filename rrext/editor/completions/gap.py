@@ -14,7 +14,7 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE
 
-Place: TypeAlias = Literal["key", "value", "element", "root", "nowhere"]
+Place: TypeAlias = Literal["key", "value", "element", "nowhere"]
 
 _LINE_END: Final = re.compile(r"[\r\n]")
 _LAST_QUOTE: Final = re.compile(r"\"[ \t]*+(?:[:,}\]\r\n]|\Z)")
@@ -53,7 +53,7 @@ class Gap(msgspec.Struct, frozen=True):
 NOWHERE: Final = Gap("nowhere")
 
 _PLACES: Final[dict[int, Place]] = {
-    ROOT: "root",
+    ROOT: "nowhere",
     KEY: "key",
     AFTER_VALUE: "key",
     VALUE: "value",
@@ -65,7 +65,7 @@ _PLACES: Final[dict[int, Place]] = {
 
 
 def gap_at(where: SourceMap, cursor: int) -> Gap:
-    """The gap at an offset. `place` is `nowhere` behind the end, in a comment, and where a value stands already."""
+    """The gap at an offset. `place` is `nowhere` outside of the root value, in a comment, and where a value stands already."""
     text = where.text
     if not 0 <= cursor <= len(text):
         return NOWHERE
@@ -106,8 +106,6 @@ def _is_closed_off(walk: Walk, place: Place, between: str, following: _Following
     """Whether the gap can hold no value; `between` is the text from a stray word to the gap."""
     if walk.stray >= 0 and not _LINE_END.search(between):
         return True  # the line is no JSON: a new text would get into the middle of something else
-    if place == "root":
-        return not following.is_end
     return place == "value" and walk.touched is None and empty and following.opens  # the value stands there already
 
 
@@ -201,11 +199,6 @@ class _Following:
         self._then_colon = self._kind == tokens.KEY or is_key
 
     @property
-    def is_end(self) -> bool:
-        """Whether the text ends."""
-        return self._kind == tokens.END
-
-    @property
     def opens(self) -> bool:
         """Whether a bracket opens."""
         return self._sign in ("{", "[")
@@ -221,8 +214,6 @@ class _Following:
 
     def needs_comma(self, place: Place) -> bool:
         """Whether the next member or element follows without a comma before it."""
-        if place == "root":
-            return False
         if place == "value":
             return self._then_colon or self._is_text
         if place == "element" and self.opens:
