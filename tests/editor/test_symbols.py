@@ -35,19 +35,13 @@ def everything(symbols: list[Symbol]) -> Iterator[Symbol]:
 
 
 def test_the_chain_is_followed_from_its_source() -> None:
-    assert names(TALK) == ["chat_1", "agent_1", "llm_1", "desk_1", "answers_1"]
+    assert names(TALK) == ["chat_1", "agent_1", "answers_1", "llm_1", "desk_1"]
 
 
 def test_what_is_said_beside_a_name_shows_the_chain() -> None:
     found = {symbol.name: symbol for symbol in symbols_of(look(TALK))}
     assert found["llm_1"].detail == "llm · llm for agent_1"
     assert found["agent_1"].detail == "agent · questions from chat_1"
-    assert [found[name].leads_from for name in ("chat_1", "agent_1", "llm_1", "answers_1")] == [
-        "",
-        "chat_1",
-        "agent_1",
-        "agent_1",
-    ]
     assert [found[name].kind for name in ("chat_1", "agent_1", "llm_1", "desk_1", "answers_1")] == [
         "source",
         "node",
@@ -57,36 +51,28 @@ def test_what_is_said_beside_a_name_shows_the_chain() -> None:
     ]
 
 
-def test_data_is_followed_depth_first_like_the_chain_of_the_engine() -> None:
+def test_components_stand_in_the_order_of_the_chain() -> None:
+    both = {**node("both", "anything", "b"), "control": [{"classType": "tool", "from": "w"}]}
     document = {
         "components": [
             node("d", "anything", "b", "c"),
+            node("deep", "desk", control="tool"),
+            node("tool", "desk", control="w"),
+            both,
             node("c", "anything", "w"),
             node("b", "anything", "w"),
             node("w", "webhook"),
         ],
         "source": "w",
     }
-    assert names(document) == ["w", *look(document).loaded.outline.chain] == ["w", "c", "d", "b"]
+    assert names(document) == ["w", *look(document).loaded.outline.chain] == ["w", "c", "d", "b", "both", "tool", "deep"]
 
 
-def test_what_is_only_invoked_stands_below_who_invokes_it_with_what_its_data_reaches() -> None:
-    document = {
-        "components": [
-            node("w", "webhook"),
-            node("last", "response_text", "w"),
-            node("tool", "desk", control="w"),
-            node("deep", "desk", control="tool"),
-            node("after", "anything", "tool"),
-        ]
-    }
-    assert names(document) == ["w", "tool", "deep", "after", "last"]
-
-
-def test_what_data_reaches_stands_where_it_does_whoever_invokes_it() -> None:
-    both = {**node("both", "anything", "b"), "control": [{"classType": "tool", "from": "w"}]}
-    document = {"components": [node("w", "webhook"), both, node("b", "anything", "w")]}
-    assert names(document) == ["w", "b", "both"]
+def test_of_several_sources_all_chains_stand_there() -> None:
+    document = {"components": [node("r", "response_text", "w"), node("w", "webhook"), node("c", "chat"), node("x")]}
+    found = symbols_of(look(document))
+    assert [symbol.name for symbol in found] == ["w", "c", "r", "x"]
+    assert ["not connected" in symbol.detail for symbol in found] == [False, False, False, True]
 
 
 def test_what_nothing_reaches_comes_last_and_says_so() -> None:
@@ -96,17 +82,10 @@ def test_what_nothing_reaches_comes_last_and_says_so() -> None:
     assert ["not connected" in symbol.detail for symbol in found] == [False, False, True, True]
 
 
-def test_circles_end_where_they_began() -> None:
-    document = {
-        "components": [node("a", "anything", "b"), node("b", "anything", "a"), node("c", "anything", "c"), node("w", "webhook")]
-    }
-    assert names(document) == ["w", "a", "b", "c"]
-
-
-def test_without_a_source_reading_begins_where_nothing_leads_to() -> None:
+def test_without_a_source_components_stand_in_the_order_of_the_file() -> None:
     document = {"components": [node("b", "strange", "a"), node("a", "strange")]}
     found = symbols_of(look(document))
-    assert [symbol.name for symbol in found] == ["a", "b"]
+    assert [symbol.name for symbol in found] == ["b", "a"]
     assert not any("not connected" in symbol.detail for symbol in found)
 
 

@@ -1,4 +1,4 @@
-"""The outline of a pipeline: its components in reading order.
+"""The outline of a pipeline: its sources, the chain behind them, and the components that they do not reach.
 
 The components are siblings, although one leads to the next: editors find the symbol at the cursor by descending into nested
 ranges, so nested symbols must be nested in the text. The order and the details show the chain.
@@ -13,7 +13,6 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
-from rrext.editor.outline.chain import ChainStep, chain_of
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, member
@@ -40,40 +39,37 @@ SymbolKind: TypeAlias = Literal[
 
 
 class Symbol(msgspec.Struct, frozen=True):
-    """A named item. `name_span` lies inside `span`, and both lie inside the span of the parent symbol.
-
-    `leads_from` is the name of the component before this one in the chain.
-    """
+    """A named item. `name_span` lies inside `span`, and both lie inside the span of the parent symbol."""
 
     name: str
     kind: SymbolKind
     span: Span
     name_span: Span
     detail: str = ""
-    leads_from: str = ""
     children: tuple[Symbol, ...] = ()
 
 
 def symbols_of(analysis: Analysis) -> list[Symbol]:
-    """The symbols of all components, the source first."""
-    written = WrittenPipeline(analysis)
-    return _Outline(analysis, written).run()
+    """The symbols of all components, the sources first."""
+    return _Outline(analysis).run()
 
 
 class _Outline:
     """One outline of one document; `_left` is the number of further symbols that it may have."""
 
-    def __init__(self, analysis: Analysis, written: WrittenPipeline) -> None:
+    def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self._written = written
+        self._written = WrittenPipeline(analysis)
         self._left = MAX_SYMBOLS
 
     def run(self) -> list[Symbol]:
-        steps = chain_of(self._analysis, self._written)
-        return [self._component(step) for step in steps[: self._take(len(steps))]]
+        outline, drafts = self._analysis.loaded.outline, self._analysis.by_id
+        reached = dict.fromkeys(drafts[node_id].index for node_id in (*outline.sources, *outline.chain))
+        components = self._written.components
+        order = list(dict.fromkeys((*reached, *range(len(components)))))[: self._take(len(components))]
+        return [self._component(components[index], connected=not reached or index in reached) for index in order]
 
-    def _component(self, step: ChainStep) -> Symbol:
-        component = step.component
+    def _component(self, component: WrittenComponent, *, connected: bool) -> Symbol:
         located = component.located
         own = member(located, "id")
         name_span = (
@@ -84,8 +80,7 @@ class _Outline:
             self._kind(component),
             (located.start, located.end),
             name_span,
-            readable(" · ".join(self._details(step)), 120),
-            "" if step.via is None else _component_name(self._written.by_id[step.via.source]),
+            readable(" · ".join(self._details(component, connected)), 120),
             self._inside(component),
         )
 
@@ -99,11 +94,11 @@ class _Outline:
             return "response"
         return "node" if node.lanes else "helper"
 
-    def _details(self, step: ChainStep) -> list[str]:
-        said = [step.component.provider] if step.component.provider else []
-        for edge in step.component.edges[:5]:
+    def _details(self, component: WrittenComponent, connected: bool) -> list[str]:
+        said = [component.provider] if component.provider else []
+        for edge in component.edges[:5]:
             said.append(f"{edge.name} from {edge.source}" if edge.kind == "input" else f"{edge.name} for {edge.source}")
-        return said if step.connected else [*said, "not connected"]
+        return said if connected else [*said, "not connected"]
 
         # symbols inside a component
 

@@ -63,11 +63,11 @@ async def test_the_outline_is_a_list_for_all_others() -> None:
     assert [(symbol["name"], symbol.get("containerName")) for symbol in found] == [
         ("chat", None),
         ("config", "chat"),
-        ("llm", "chat"),
+        ("llm", None),
         ("config", "llm"),
         ("default", "config"),
         ("questions ← chat", "llm"),
-        ("answers", "llm"),
+        ("answers", None),
         ("config", "answers"),
         ("answers ← llm", "answers"),
     ]

@@ -48,7 +48,7 @@ def register(server: PipeServer) -> None:
         found = symbols_of(analysis)
         if get_capability(can, "text_document.document_symbol.hierarchical_document_symbol_support", False):
             return [_nested(symbol, text, kinds) for symbol in found]
-        return [information for symbol in found for information in _flat(symbol, symbol.leads_from, uri, text, kinds)]
+        return [information for symbol in found for information in _flat(symbol, "", uri, text, kinds)]
 
     server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols)
 
@@ -67,7 +67,7 @@ def _nested(symbol: Symbol, text: Text, kinds: Collection[types.SymbolKind]) -> 
 def _flat(
     symbol: Symbol, inside: str, uri: str, text: Text, kinds: Collection[types.SymbolKind]
 ) -> Iterator[types.SymbolInformation]:
-    """A symbol and its descendants; the container of a component is the component before it in the chain."""
+    """A symbol and its descendants, each with the symbol that contains it."""
     location = types.Location(uri, as_range(text, symbol.span))
     yield types.SymbolInformation(location, symbol.name, _kind(symbol, kinds), container_name=inside or None)
     for child in symbol.children:
