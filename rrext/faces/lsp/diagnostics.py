@@ -31,30 +31,23 @@ _UNUSED: Final = frozenset(
 
 
 class DiagnosticSupport(msgspec.Struct, frozen=True):
-    """The features of diagnostics that a client supports. `pulled`: it requests diagnostics, so none are sent unrequested."""
+    """The features of diagnostics that a client supports."""
 
     versions: bool = True
     related: bool = False
     links: bool = False
     unused: bool = False
-    pulled: bool = False
 
 
 def diagnostic_support(client: types.ClientCapabilities) -> DiagnosticSupport:
-    """The support that a client's capabilities state.
-
-    The client may pull only if the server can ask it to pull again, because a run adds diagnostics without an edit.
-    """
-    document, workspace = client.text_document, client.workspace
+    """The support that a client's capabilities state."""
+    document = client.text_document
     said = (document.publish_diagnostics if document is not None else None) or types.PublishDiagnosticsClientCapabilities()
-    asks = document is not None and document.diagnostic is not None
-    again = workspace is not None and workspace.diagnostics is not None and bool(workspace.diagnostics.refresh_support)
     return DiagnosticSupport(
         versions=said.version_support is not False,
         related=bool(said.related_information),
         links=bool(said.code_description_support),
         unused=said.tag_support is not None and types.DiagnosticTag.Unnecessary in said.tag_support.value_set,
-        pulled=asks and again,
     )
 
 

@@ -69,13 +69,6 @@ class Closed(msgspec.Struct, frozen=True, rename="camel"):
     text_document: Identifier
 
 
-class Pulled(msgspec.Struct, frozen=True, rename="camel"):
-    """`textDocument/diagnostic`"""
-
-    text_document: Identifier
-    previous_result_id: str | None = None
-
-
 def uri_in(params: Any) -> str | None:
     """The document of an otherwise unreadable notification, or None."""
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
@@ -18,7 +18,7 @@ from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.text import Text
 from rrext.faces.lsp.analysis_settings import analysis_settings_for
 from rrext.faces.lsp.diagnostic_publisher import DiagnosticPublisher, Finder
-from rrext.faces.lsp.document_params import Changed, Closed, Opened, Pulled, read, uri_in
+from rrext.faces.lsp.document_params import Changed, Closed, Opened, read, uri_in
 from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
 from rrext.faces.lsp.options import Options, options_from, withdrawn
@@ -28,8 +28,6 @@ from rrext.pipefile.text.problems import Problem, Span
 from rrext.version import __version__
 
 log: Final = logging.getLogger("rrext.lsp")
-
-NOT_NOW: Final = types.LSPErrorCodes.ServerCancelled.value
 
 CommandHandler: TypeAlias = Callable[[types.ExecuteCommandParams], Awaitable[Any]]
 ActionSource: TypeAlias = Callable[[types.CodeActionParams, Text, Span, Analysis], Iterable[types.CodeAction]]
@@ -98,10 +96,7 @@ class PipeServer(LanguageServer):
         self._own_nodes = OwnNodes(self.options.nodes)
         self.analysis_settings, complaints = analysis_settings_for(self.options, self._own_nodes)
         self._complaints += complaints
-        if self.publisher.introduce(self.client_capabilities):
-            asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=True, identifier="rrext")
-            self.answer(types.TEXT_DOCUMENT_DIAGNOSTIC, self._on_pull, asked)  # so that the capabilities name it
-            self.protocol.raw[types.TEXT_DOCUMENT_DIAGNOSTIC] = self._on_pull
+        self.publisher.introduce(self.client_capabilities)
 
     def _on_initialized(self, _: types.InitializedParams) -> None:
         for complaint in self._complaints:
@@ -237,14 +232,6 @@ class PipeServer(LanguageServer):
         """Keep a document without its text, which is too large to be received, with one diagnostic that says so."""
         message = f"This document is too large for rrext, which checks nothing in it: {why}. When it is smaller, open it again."
         self.documents.refuse(uri, Problem("too_large", "error", message))
-
-    async def _on_pull(self, params: Any) -> dict[str, Any]:
-        asked = read(params, Pulled)
-        document = self.documents.find(asked.text_document.uri)
-        if document is None:
-            raise JsonRpcException(f"{asked.text_document.uri} is not open", NOT_NOW, {"retriggerRequest": False})
-        state = document.state
-        return self.publisher.report(document, state, await self.documents.analysis(document, state), asked.previous_result_id)
 
     def add_finder(self, finder: Finder) -> None:
         """Add a source of diagnostics besides the text, such as failures of runs; see `publish_again`.

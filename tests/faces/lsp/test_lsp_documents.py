@@ -359,43 +359,18 @@ async def test_a_version_is_kept_from_a_client_that_says_it_has_no_use_for_it() 
     assert (await shown(UNREACHED, "not_connected", versionSupport=False))["version"] is None
 
 
-# a client that asks
-
-ASKS = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
-
-
-async def test_a_client_that_asks_is_not_told_unasked() -> None:
+async def test_a_client_that_could_ask_is_told_like_any_other() -> None:
     editor = Editor()
-    capabilities = await editor.start(capabilities=ASKS)
-    assert capabilities["diagnosticProvider"]["interFileDependencies"] is False
-    editor.open("[")
-    full = await editor.request("textDocument/diagnostic", {"textDocument": {"uri": URI}})
-    assert full["kind"] == "full"
-    assert full["items"][0]["code"] == "unclosed"
-    again = {"textDocument": {"uri": URI}, "previousResultId": full["resultId"]}
-    assert await editor.request("textDocument/diagnostic", again) == {"kind": "unchanged", "resultId": full["resultId"]}
-    editor.change({"text": "{"})
-    assert (await editor.request("textDocument/diagnostic", again))["kind"] == "full"
-    editor.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
-    failure = await editor.failure("textDocument/diagnostic", again)
-    assert failure["code"] == -32802
-    assert failure["data"] == {"retriggerRequest": False}
-    assert not [message for message in editor.messages if message.get("method") == "textDocument/publishDiagnostics"]
-
-
-async def test_a_client_that_cannot_be_told_to_ask_again_is_told_unasked() -> None:
-    editor = Editor()
-    capabilities = await editor.start(capabilities={"textDocument": {"diagnostic": {}, "publishDiagnostics": SHOWN}})
-    assert "diagnosticProvider" not in capabilities
+    asks = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
+    assert "diagnosticProvider" not in await editor.start(capabilities=asks)
     editor.open("[")
     assert await editor.diagnostics()
     assert (await editor.failure("textDocument/diagnostic", {"textDocument": {"uri": URI}}))["code"] == -32601
 
 
-@pytest.mark.parametrize("asks", [True, False])
-async def test_what_a_finder_found_is_told_though_nothing_was_edited(asks: bool) -> None:
+async def test_what_a_finder_found_is_told_though_nothing_was_edited() -> None:
     editor = Editor()
-    await editor.start(capabilities=ASKS if asks else None)
+    await editor.start()
     found: list[types.Diagnostic] = []
     editor.server.add_finder(lambda uri, text, analysis: found)
     editor.open("{}")
@@ -405,25 +380,6 @@ async def test_what_a_finder_found_is_told_though_nothing_was_edited(asks: bool)
     await asyncio.sleep(0)
     seen = len(editor.messages)
     editor.server.publish_again(URI)
-    if asks:
-        await editor.until(lambda message: message.get("method") == "workspace/diagnostic/refresh")
-        items = (await editor.request("textDocument/diagnostic", {"textDocument": {"uri": URI}}))["items"]
-    else:
-        items = editor.messages[seen]["params"]["diagnostics"]
+    items = editor.messages[seen]["params"]["diagnostics"]
     assert items[-1]["code"] == "tool_failed"
     assert items[-1]["range"] == {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}
-
-
-async def test_an_editor_that_pulls_is_told_of_a_text_that_is_too_large_until_it_sends_another() -> None:
-    editor = Editor()
-    pulls = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
-    await editor.start(capabilities=pulls)
-    editor.open("{")
-    editor.server.refuse_text(URI, "it has 17 MiB")
-    document = {"textDocument": {"uri": URI}}
-    (found,) = (await editor.request("textDocument/diagnostic", document))["items"]
-    assert (found["code"], found["range"]["start"]) == ("too_large", {"line": 0, "character": 0})
-    editor.change({"text": '{"components": []}'})
-    codes = [found["code"] for found in (await editor.request("textDocument/diagnostic", document))["items"]]
-    assert codes
-    assert "too_large" not in codes

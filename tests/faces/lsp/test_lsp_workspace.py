@@ -1,4 +1,4 @@
-"""Pipeline files of the workspace that are not open have diagnostics: pushed or pulled, within limits, and kept up to date."""
+"""Pipeline files of the workspace that are not open have diagnostics: within limits, and kept up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rrext.faces.lsp import workspace_scan
 
 BAD = '{"components": [{"id": "in", "provider": "webhok", "config": {}}]}'
 GOOD = '{"components": [{"id": "in", "provider": "webhook", "config": {}}]}'
-PULLS: dict[str, Any] = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
 WATCHES: dict[str, Any] = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
 PUBLISHED = "textDocument/publishDiagnostics"
 
@@ -110,27 +109,6 @@ async def test_a_file_outside_of_the_workspace_is_not_read(folder: Path, tmp_pat
     (folder / "last.pipe").write_text(BAD)
     report(editor, folder / "last.pipe", 1)
     assert [name for name, _ in await until_told(editor, 3)] == ["a.pipe", "b.pipe", "last.pipe"]
-
-
-async def test_a_client_that_pulls_gets_reports_and_only_what_is_new(folder: Path) -> None:
-    editor = await started(folder, PULLS)
-    await editor.until(lambda message: message.get("method") == "workspace/diagnostic/refresh")
-    reports = (await editor.request("workspace/diagnostic", {"previousResultIds": []}))["items"]
-    assert {(each["uri"].rpartition("/")[2], each["kind"], bool(each["items"])) for each in reports} == {
-        ("a.pipe", "full", True),
-        ("b.pipe", "full", True),
-    }
-    assert told(editor) == []
-    known = [{"uri": each["uri"], "value": each["resultId"]} for each in reports]
-    again = (await editor.request("workspace/diagnostic", {"previousResultIds": known}))["items"]
-    assert {each["kind"] for each in again} == {"unchanged"}
-    report(editor, folder / "a.pipe", 3)
-    (gone,) = [
-        each
-        for each in (await editor.request("workspace/diagnostic", {"previousResultIds": known}))["items"]
-        if each["kind"] == "full"
-    ]
-    assert (gone["uri"], gone["items"]) == ((folder / "a.pipe").as_uri(), [])
 
 
 async def test_new_settings_check_the_files_again(folder: Path, tmp_path: Path) -> None:

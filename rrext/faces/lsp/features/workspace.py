@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +19,10 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.editor.text import Text
-from rrext.faces.lsp.diagnostic_publisher import REFRESH
 from rrext.faces.lsp.diagnostics import as_diagnostics
 from rrext.faces.lsp.document_params import read
 from rrext.faces.lsp.features.links import workspace_folders
 from rrext.faces.lsp.limits import WORKSPACE_DELAY
-from rrext.faces.lsp.message_encoding import encoded_own
 from rrext.faces.lsp.runs.deployments import path_of
 from rrext.faces.lsp.workspace_scan import SUFFIX, checked_file, pipelines_in
 
@@ -50,27 +47,6 @@ class WatchedChanges(msgspec.Struct, frozen=True):
     changes: list[WatchedChange] = []
 
 
-class KnownReport(msgspec.Struct, frozen=True):
-    """The id of a report that the client has."""
-
-    uri: str
-    value: str
-
-
-class WorkspacePull(msgspec.Struct, frozen=True, rename="camel"):
-    """`workspace/diagnostic`"""
-
-    previous_result_ids: list[KnownReport] = []
-
-
-class WorkspaceReport(msgspec.Struct, frozen=True):
-    """The diagnostics of a file, with an id for their content."""
-
-    uri: str
-    items: list[Any]
-    id: str
-
-
 def register(server: PipeServer) -> None:
     """Let a server check the files of the workspace."""
     files = WorkspaceDiagnostics(server)
@@ -79,7 +55,6 @@ def register(server: PipeServer) -> None:
     server.on_settings_changed.append(files.check_all)
     server.on_document_opened.append(files.opened)
     server.on_document_closed.append(files.closed)
-    server.protocol.raw[types.WORKSPACE_DIAGNOSTIC] = files.pull
     server.when_closing(files.aclose)
 
 
@@ -89,8 +64,10 @@ class WorkspaceDiagnostics:
     def __init__(self, server: PipeServer) -> None:
         self._server = server
         self._folders: list[str] = []
-        self._reports: dict[str, WorkspaceReport] = {}
+        self._sent: dict[str, list[Any]] = {}
+        """Path of a file → the diagnostics of it that the client has."""
         self._waiting: dict[str, None] = {}
+        self._search: asyncio.Task[None] | None = None
         self._work: asyncio.Task[None] | None = None
         self._is_over = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-workspace")
@@ -98,10 +75,9 @@ class WorkspaceDiagnostics:
     def begin(self) -> None:
         """Find the files of the workspace, and ask the client to report their changes."""
         self._folders = workspace_folders(self._server)
-        if not self._folders:
-            return
-        self._watch()
-        self._work = asyncio.get_running_loop().create_task(self._begin(), name="workspace")
+        if self._folders:
+            self._watch()
+            self._search = asyncio.get_running_loop().create_task(self._find(), name="workspace files")
 
     def changed(self, params: Any) -> None:
         """Check reported files again; forget deleted ones, and those below deleted folders."""
@@ -110,23 +86,24 @@ class WorkspaceDiagnostics:
             if path is None:
                 continue
             if change.type == DELETED:
-                for gone in [known for known in self._reports if known == path or known.startswith(path + os.sep)]:
+                for gone in [known for known in self._sent if known == path or known.startswith(path + os.sep)]:
                     self._forget(gone)
             elif path.endswith(SUFFIX) and self._is_ours(path):
                 self._check([path])
 
     def check_all(self) -> None:
         """Check all known files again."""
-        self._check(list(self._reports))
+        self._check(list(self._sent))
 
     def opened(self, uri: str) -> None:
         """Leave a file to its document."""
         path = path_of(uri)
         if path is not None:
             self._waiting.pop(path, None)
-            report = self._reports.pop(path, None)
-            if report is not None and report.uri != uri:
-                self._retract(report)
+            if Path(path).as_uri() == uri:
+                self._sent.pop(path, None)
+            else:
+                self._forget(path)
 
     def closed(self, uri: str) -> None:
         """Check the file of a closed document."""
@@ -134,29 +111,12 @@ class WorkspaceDiagnostics:
         if path is not None and path.endswith(SUFFIX) and self._is_ours(path):
             self._check([path])
 
-    async def pull(self, params: Any) -> dict[str, Any]:
-        """The answer to `workspace/diagnostic`: the reports that the client does not have."""
-        asked = read(params, WorkspacePull)
-        if self._work is not None:
-            await asyncio.shield(self._work)
-        known = {report.uri: report.value for report in asked.previous_result_ids}
-        items: list[dict[str, Any]] = []
-        for report in self._reports.values():
-            about = {"uri": report.uri, "version": None, "resultId": report.id}
-            if known.pop(report.uri, None) == report.id:
-                items.append({**about, "kind": types.DocumentDiagnosticReportKind.Unchanged.value})
-            else:
-                items.append({**about, "kind": types.DocumentDiagnosticReportKind.Full.value, "items": report.items})
-        gone = {"version": None, "kind": types.DocumentDiagnosticReportKind.Full.value, "items": []}
-        items += [{**gone, "uri": uri} for uri in known if self._server.documents.find(uri) is None]
-        return {"items": items}
-
     async def aclose(self) -> None:
         """End the thread after its present file."""
         self._is_over = True
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._work is not None:
-            self._work.cancel()
+        for task in filter(None, (self._search, self._work)):
+            task.cancel()
 
     # the work
 
@@ -172,76 +132,58 @@ class WorkspaceDiagnostics:
         real = os.path.realpath(path)
         return any(os.path.commonpath([os.path.realpath(folder), real]) == os.path.realpath(folder) for folder in self._folders)
 
+    async def _find(self) -> None:
+        await asyncio.sleep(WORKSPACE_DELAY)  # the first open document comes first
+        loop = asyncio.get_running_loop()
+        self._check(await loop.run_in_executor(self._thread, pipelines_in, self._folders, lambda: self._is_over))
+
     def _check(self, paths: Iterable[str]) -> None:
         self._waiting.update(dict.fromkeys(paths))
         if self._waiting and self._work is None and not self._is_over:
             self._work = asyncio.get_running_loop().create_task(self._check_waiting(), name="workspace")
 
-    async def _begin(self) -> None:
-        await asyncio.sleep(WORKSPACE_DELAY)  # the first open document comes first
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._thread, pipelines_in, self._folders, lambda: self._is_over)
-        self._waiting.update(dict.fromkeys(found))
-        await self._check_waiting()
-
     async def _check_waiting(self) -> None:
         """Check file by file. A slow client gets the next one when it has read the last."""
-        before = {path: report.id for path, report in self._reports.items()}
+        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 path = next(iter(self._waiting))
                 del self._waiting[path]
-                if not self._is_open(path):
-                    await self._check_file(path)
+                if self._is_open(path):
+                    continue
+                try:
+                    found = await loop.run_in_executor(self._thread, self._diagnostics, path)
+                except Exception:
+                    log.exception("a bug of rrext: %s could not be checked", path)
+                    continue
+                if not self._is_open(path) and path not in self._waiting:
+                    self._send(path, found)
+                    await self._server.documents.taken()
         finally:
             self._work = None
-        if self._server.publisher.support.pulled and before != {path: each.id for path, each in self._reports.items()}:
-            self._server.protocol.send_request(REFRESH)
 
-    async def _check_file(self, path: str) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            report = await loop.run_in_executor(self._thread, self._report, path)
-        except Exception:
-            log.exception("a bug of rrext: %s could not be checked", path)
-            return
-        if self._is_open(path) or path in self._waiting:
-            return
-        if report is None:
-            self._forget(path)
-            return
-        known = self._reports.get(path)
-        self._reports[path] = report
-        if (known is None and report.items) or (known is not None and known.id != report.id):
-            self._tell(report.uri, report.items)
-            await self._server.documents.taken()
-
-    def _report(self, path: str) -> WorkspaceReport | None:
-        """On the thread: the diagnostics of a file."""
+    def _diagnostics(self, path: str) -> list[Any] | None:
+        """On the thread: the diagnostics of a file; None for a file that is not checked."""
         server = self._server
         found = checked_file(path, server.surroundings())
         if found is None:
             return None
         text, analysis = found
-        uri, content = Path(path).as_uri(), Text(text, server.documents.unit)
-        items = as_diagnostics(analysis.problems, analysis.map, content, uri, server.manual, server.publisher.support)
-        return WorkspaceReport(uri, items, blake2b(encoded_own({"items": items}), digest_size=16).hexdigest())
+        content, uri = Text(text, server.documents.unit), Path(path).as_uri()
+        return as_diagnostics(analysis.problems, analysis.map, content, uri, server.manual, server.publisher.support)
 
     def _is_open(self, path: str) -> bool:
         return any(path_of(document.uri) == path for document in self._server.documents)
 
     def _forget(self, path: str) -> None:
         self._waiting.pop(path, None)
-        report = self._reports.pop(path, None)
-        if report is not None:
-            self._retract(report)
+        self._send(path, None)
 
-    def _retract(self, report: WorkspaceReport) -> None:
-        if report.items:
-            self._tell(report.uri, [])
-
-    def _tell(self, uri: str, items: list[Any]) -> None:
-        """Send the diagnostics of a file, unless the client pulls them."""
-        if not self._server.publisher.support.pulled:
-            params = {"uri": uri, "diagnostics": items}
+    def _send(self, path: str, found: list[Any] | None) -> None:
+        """Send the diagnostics of a file, unless the client has them; None: the file is gone."""
+        known = self._sent.pop(path, [])
+        if found is not None:
+            self._sent[path] = found
+        if known != (found or []):
+            params = {"uri": Path(path).as_uri(), "diagnostics": found or []}
             self._server.protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
