@@ -1,13 +1,14 @@
-"""Problems as LSP diagnostics."""
+"""Problems as LSP diagnostics, and their way to the client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from lsprotocol import types
 
+from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import readable
 from rrext.editor.text import Text
 from rrext.faces.lsp.manual import Manual
@@ -15,6 +16,13 @@ from rrext.limits import DEFAULTS
 from rrext.pipefile.text.problem_json import related_places
 from rrext.pipefile.text.problems import Problem, Severity, Span
 from rrext.pipefile.text.source import SourceMap
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.documents import Document, State
+    from rrext.faces.lsp.protocol import PipeProtocol
+
+Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
+"""A source of further diagnostics of a document, from its URI, text and analysis."""
 
 SOURCE: Final = "rrext"
 
@@ -94,3 +102,37 @@ def _diagnostic(
 def _range(text: Text, span: Span) -> dict[str, Any]:
     (line, character), (end_line, end_character) = text.position(span[0]), text.position(span[1])
     return {"start": {"line": line, "character": character}, "end": {"line": end_line, "character": end_character}}
+
+
+class DiagnosticPublisher:
+    """Sends diagnostics to one client, in the form that it supports.
+
+    Each analysed state is published, even without changes, so the client knows that the positions belong to its version.
+    """
+
+    def __init__(self, protocol: PipeProtocol, manual: Manual) -> None:
+        self.support = DiagnosticSupport()
+        self.finders: list[Finder] = []
+        self._protocol = protocol
+        self._manual = manual
+
+    def publish(self, document: Document, state: State, analysis: Analysis) -> None:
+        """Send the diagnostics of one state."""
+        params: dict[str, Any] = {"uri": document.uri}
+        if self.support.versions and state.version is not None:
+            params["version"] = state.version
+        found = as_diagnostics(analysis.problems, analysis.map, state.text, document.uri, self._manual, self.support)
+        for finder in self.finders:
+            found += [self._protocol.plain(other) for other in finder(document.uri, state.text, analysis)]
+        params["diagnostics"] = found
+        self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
+
+    def publish_again(self, document: Document) -> None:
+        """Send the diagnostics of an unchanged document again, because finders have new ones."""
+        state = document.state
+        if state.analysis is not None:
+            self.publish(document, state, state.analysis)
+
+    def retract(self, document: Document) -> None:
+        """Remove all diagnostics of a closed document."""
+        self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})

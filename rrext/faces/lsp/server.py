@@ -17,7 +17,7 @@ from pygls.protocol import default_converter
 from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.text import Text
 from rrext.faces.lsp.analysis_settings import analysis_settings_for
-from rrext.faces.lsp.diagnostic_publisher import DiagnosticPublisher, Finder
+from rrext.faces.lsp.diagnostics import DiagnosticPublisher, diagnostic_support
 from rrext.faces.lsp.document_params import Changed, Closed, Opened, read, uri_in
 from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
@@ -96,7 +96,7 @@ class PipeServer(LanguageServer):
         self._own_nodes = OwnNodes(self.options.nodes)
         self.analysis_settings, complaints = analysis_settings_for(self.options, self._own_nodes)
         self._complaints += complaints
-        self.publisher.introduce(self.client_capabilities)
+        self.publisher.support = diagnostic_support(self.client_capabilities)
 
     def _on_initialized(self, _: types.InitializedParams) -> None:
         for complaint in self._complaints:
@@ -232,13 +232,6 @@ class PipeServer(LanguageServer):
         """Keep a document without its text, which is too large to be received, with one diagnostic that says so."""
         message = f"This document is too large for rrext, which checks nothing in it: {why}. When it is smaller, open it again."
         self.documents.refuse(uri, Problem("too_large", "error", message))
-
-    def add_finder(self, finder: Finder) -> None:
-        """Add a source of diagnostics besides the text, such as failures of runs; see `publish_again`.
-
-        `finder(uri, text, analysis)` gives those of a document in its present state.
-        """
-        self.publisher.finders.append(finder)
 
     def publish_again(self, uri: str) -> None:
         """Send diagnostics again after the diagnostics of a finder changed."""

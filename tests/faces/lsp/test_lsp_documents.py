@@ -372,7 +372,7 @@ async def test_what_a_finder_found_is_told_though_nothing_was_edited() -> None:
     editor = Editor()
     await editor.start()
     found: list[types.Diagnostic] = []
-    editor.server.add_finder(lambda uri, text, analysis: found)
+    editor.server.publisher.finders.append(lambda uri, text, analysis: found)
     editor.open("{}")
     place = types.Range(types.Position(0, 0), types.Position(0, 1))
     await editor.server.look(URI)

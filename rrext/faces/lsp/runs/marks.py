@@ -52,7 +52,7 @@ class Marks:
     def __init__(self, server: PipeServer) -> None:
         self._server = server
         self._marks: dict[str, dict[_Key, _Mark]] = {}
-        server.add_finder(self._found)
+        server.publisher.finders.append(self._found)
         server.on_document_closed.append(lambda uri: self._marks.pop(uri, None))
 
     def add(self, uri: str, analysis: Analysis, work: Work, error: RrextError) -> None:
