@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from faces.lsp.places import asked, piece_of, place
 
 from rrext.editor.edits import Edit, applied
 from rrext.editor.text import Text, Unit
-from rrext.nodes.files import filesystem
 
 TEXT = """{ /* 😀é */ "components": [
     { "id": "wé😀", "provider": "webhook", "config": {} },
@@ -58,16 +56,7 @@ async def test_a_client_that_takes_links_gets_the_whole_component_too() -> None:
     assert found["originSelectionRange"]["start"] == place(TEXT, '"wé😀"', 2)
 
 
-async def test_the_definition_of_a_provider_is_its_code_if_the_client_trusts_it() -> None:
-    editor = await opened(trusted=True)
-    found = await editor.request("textDocument/definition", asked(TEXT, '"tool_filesystem"'))
-    assert found["uri"].endswith("/rrext/nodes/files/filesystem.py")
-    assert piece_of(inspect.getsource(filesystem), found["range"]) == "FilesystemNode"
-    editor = await opened()
-    assert await editor.request("textDocument/definition", asked(TEXT, '"tool_filesystem"')) is None
-
-
-@pytest.mark.parametrize("piece", ['"text"', '"components"', "{}", '"classType"'])
+@pytest.mark.parametrize("piece", ['"text"', '"tool_filesystem"', '"components"', "{}", '"classType"'])
 async def test_what_is_no_id_has_no_definition_no_references_and_no_highlights(piece: str) -> None:
     editor = await opened(trusted=True)
     for method, more in (

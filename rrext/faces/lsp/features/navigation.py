@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.editor.analysis import Analysis
-from rrext.editor.class_location import ClassLocation, class_location_of
-from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range, offset_of
 from rrext.faces.lsp.runs.questions import workspace_edit
-from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
 _REFUSED: Final = types.LSPErrorCodes.RequestFailed.value
-
-Definition = list[types.LocationLink] | types.Location | None
 
 
 def register(server: PipeServer) -> None:
@@ -42,20 +35,18 @@ class _Navigation:
     def __init__(self, server: PipeServer) -> None:
         self._server = server
 
-    async def definition(self, params: types.DefinitionParams) -> Definition:
-        """The component of an id; for a provider, the source code of its node if the client trusts it."""
+    async def definition(self, params: types.DefinitionParams) -> list[types.LocationLink] | types.Location | None:
+        """The component of an id."""
         uri = params.text_document.uri
-        _, text, analysis = await self._server.look(uri)
-        offset = offset_of(text, params.position)
-        names = Names(analysis)
-        name = names.at(offset)
-        if name is None:
-            return await self._code_of_node(analysis, text, target_at(analysis, offset))
-        declared = names.declaration(name)
-        if declared is None or declared.component is None:
+        text, names, name = await self._look(uri, params.position)
+        declared = None if name is None else names.declaration(name)
+        if name is None or declared is None or declared.component is None:
             return None
+        if not get_capability(self._server.client_capabilities, "text_document.definition.link_support", False):
+            return types.Location(uri, as_range(text, declared.span))
         located = names.written.components[declared.component].located
-        return self._target(uri, as_range(text, (located.start, located.end)), as_range(text, declared.span), text, name.span)
+        whole, own = as_range(text, (located.start, located.end)), as_range(text, declared.span)
+        return [types.LocationLink(uri, whole, own, as_range(text, name.span))]
 
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
         """All occurrences that name the same component."""
@@ -106,24 +97,3 @@ class _Navigation:
         _, text, analysis = await self._server.look(uri)
         names = Names(analysis)
         return text, names, names.at(offset_of(text, position))
-
-    async def _code_of_node(self, analysis: Analysis, text: Text, spot: CursorTarget) -> Definition:
-        if spot.role != "provider" or spot.draft is None or spot.draft.node is None or not analysis.settings.trusted:
-            return None
-        found = await asyncio.to_thread(class_location_of, spot.draft.node)
-        if found is None:
-            return None
-        name = _name_range(found, text)
-        return self._target(found.path.as_uri(), name, name, text, spot.span)
-
-    def _target(self, uri: str, whole: types.Range, name: types.Range, text: Text, origin: Span) -> Definition:
-        if get_capability(self._server.client_capabilities, "text_document.definition.link_support", False):
-            return [types.LocationLink(uri, whole, name, as_range(text, origin))]
-        return types.Location(uri, name)
-
-
-def _name_range(location: ClassLocation, text: Text) -> types.Range:
-    """The name of a class in its file, in the client's unit."""
-    line = Text(location.text, text.unit)
-    (_, start), (_, end) = line.position(location.name[0]), line.position(location.name[1])
-    return types.Range(types.Position(location.line, start), types.Position(location.line, end))
