@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.node import Node
+from rrext.pipefile.shape import EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.tree import Located
 

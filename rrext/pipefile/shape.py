@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,8 @@ from rrext.pipefile.text.problems import Problems, Related, shown
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
-EDGE_KEYS: Final = {"input": ("lane", "from"), "control": ("classType", "from")}
+EdgeKind: TypeAlias = Literal["input", "control"]
+EDGE_KEYS: Final[dict[EdgeKind, tuple[str, str]]] = {"input": ("lane", "from"), "control": ("classType", "from")}
 NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
 """Keys whose values are names of parts of a pipeline."""
 VERSION: Final = 1
@@ -135,7 +136,7 @@ class ShapeReader:
                 message = f"{shown(kind)} belongs beside config, not inside of it: these edges have no effect here."
                 self._problems.add("misplaced_key", message, below(draft.path, "config", kind), on="key")
 
-    def _edges(self, item: Mapping[str, Any], kind: str, draft: ComponentDraft) -> list[tuple[str, str, int]]:
+    def _edges(self, item: Mapping[str, Any], kind: EdgeKind, draft: ComponentDraft) -> list[tuple[str, str, int]]:
         """The usable edges of a component, each with its place in the list."""
         found: list[tuple[str, str, int]] = []
         seen: dict[tuple[str, str], str] = {}

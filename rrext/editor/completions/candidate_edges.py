@@ -8,11 +8,11 @@ import msgspec
 
 from rrext.editor.completions.context import CompletionContext
 from rrext.editor.completions.summaries import ComponentSummary
-from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import reached
+from rrext.pipefile.shape import EdgeKind
 
 FITS, PERHAPS, NOT, CIRCLE = range(4)
 

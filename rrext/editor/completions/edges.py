@@ -17,10 +17,9 @@ from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.summaries import KINDS, text_at
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
-from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.shape import EDGE_KEYS, EdgeKind
 
 NAME_KEYS: Final = {kind: EDGE_KEYS[kind][0] for kind in KINDS}
 """The key of an edge's lane or class type, by kind."""

@@ -11,8 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.cursor_target import EdgeKind
-from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.shape import EDGE_KEYS, EdgeKind
 from rrext.pipefile.text.pointer import below
 
 KINDS: Final[tuple[EdgeKind, ...]] = ("input", "control")

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from rrext.editor.completions.candidate_edges import names_between
-from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import behind, catalog_nodes, is_first, may_bind
 from rrext.editor.fixes.fix import Fix, fix
@@ -24,7 +23,7 @@ from rrext.editor.fixes.nodes import (
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.shape import ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
 

@@ -69,16 +69,11 @@ class FixContext:
 
     def parts(self, path: str) -> list[str]:
         """The path from the pipeline to a value in it; empty for a value outside."""
-        base, parts = parts_of(self.analysis.base), parts_of(path)
-        return parts[len(base) :] if parts[: len(base)] == base else []
+        return self.analysis.parts(path)
 
     def draft(self, path: str) -> ComponentDraft | None:
         """The component around a pointer."""
-        parts = self.parts(path)
-        if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
-            return None
-        drafts, index = self.analysis.drafts, int(parts[1])
-        return drafts[index] if index < len(drafts) else None
+        return self.analysis.draft(path)
 
     def part(self, draft: ComponentDraft) -> WrittenComponent | None:
         """A component as it is written."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from rrext.editor.completions.candidate_edges import names_between
-from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.shape import ComponentDraft, EdgeKind
 
 
 def ends_of(context: FixContext, draft: ComponentDraft, source: str) -> tuple[ComponentDraft, ComponentDraft] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix
@@ -13,7 +12,7 @@ from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_f
 from rrext.editor.fixes.replacements import replacements
 from rrext.editor.written_pipeline import WrittenEdge
 from rrext.nodes.base.ports import offered_lanes, served_types
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.shape import ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.layout import Edits, joined
 from rrext.editor.schemas.examples import example_of
@@ -13,7 +12,7 @@ from rrext.editor.schemas.lookup import fields_of, schemas_at
 from rrext.editor.written_pipeline import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes
-from rrext.pipefile.shape import COMPONENT_KEYS, ComponentDraft
+from rrext.pipefile.shape import COMPONENT_KEYS, ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below
 
 

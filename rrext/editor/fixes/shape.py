@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
@@ -15,7 +14,7 @@ from rrext.editor.fixes.replacements import replacements
 from rrext.editor.layout import Edits
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written_pipeline import member
-from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, ComponentDraft
+from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 from rrext.pipefile.text.tree import Located

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.pages.component import add_short, component_page
 from rrext.editor.pages.edge import class_type_page, lane_page
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.pages.setting import profile_page, setting_page
 from rrext.editor.pages.variables import variable_at, variable_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
-from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, text_of
+from rrext.editor.written_pipeline import WrittenComponent, WrittenPipeline, text_of
 from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.source import ValueAt
 
 
 class Hover(msgspec.Struct, frozen=True):
@@ -27,21 +27,27 @@ class Hover(msgspec.Struct, frozen=True):
 
 def hover_at(analysis: Analysis, offset: int) -> Hover | None:
     """The hover at an offset. It never contains a variable's value or a secret of the file."""
-    target = target_at(analysis, offset)
-    variable = variable_at(analysis, target, offset)
+    place = analysis.map.at(offset)
+    parts = analysis.parts(place.pointer)
+    variable = variable_at(analysis.text, place.located, offset) if parts and not place.in_key else None
     if variable is not None:
-        return Hover(variable.span, variable_page(analysis, variable))
-    is_container = target.located.kind in ("object", "array") and not target.role.endswith("_key")
-    span = _bracket(analysis, target, offset) if is_container else target.span
+        is_replaced = parts[0] == "components" and parts[2:3] == ["config"] and len(parts) > 3
+        return Hover(variable.span, variable_page(analysis, variable, is_replaced=is_replaced))
+    span = _span(analysis, place, offset)
     if span is None or span[0] == span[1] or not span[0] <= offset <= span[1]:  # the value may be missing
         return None
-    page = _page(analysis, WrittenPipeline(analysis), target)
+    page = _page(analysis, place, parts)
     return None if page is None else Hover(span, page)
 
 
-def _bracket(analysis: Analysis, target: CursorTarget, offset: int) -> Span | None:
-    """The bracket at an offset; the space between two brackets has no hover."""
-    start, end = target.located.start, target.located.end
+def _span(analysis: Analysis, place: ValueAt, offset: int) -> Span | None:
+    """The key or value at an offset; of an object or list its bracket, because the space between brackets has no hover."""
+    located = place.located
+    start, end = located.start, located.end
+    if place.in_key:
+        return located.key_span
+    if located.kind not in ("object", "array"):
+        return start, end
     if start <= offset <= start + 1 and analysis.text[start : start + 1] in ("{", "["):
         return start, start + 1
     if end - 1 <= offset <= end and analysis.text[end - 1 : end] in ("}", "]"):
@@ -49,49 +55,47 @@ def _bracket(analysis: Analysis, target: CursorTarget, offset: int) -> Span | No
     return None
 
 
-def _page(analysis: Analysis, written: WrittenPipeline, target: CursorTarget) -> Page | None:
-    component = (
-        None
-        if target.draft is None or target.draft.index >= len(written.components)
-        else written.components[target.draft.index]
-    )
-    if component is None:
-        return _root_page(analysis, written, target)
-    if target.role in ("component", "id", "provider"):
-        return component_page(analysis, written, component)
-    if target.role in ("config_key", "config_value"):
-        return setting_page(analysis, component, written.node_of(component), target.parts[1:])
-    if target.role == "profile":
-        name = text_of(target.located)
-        return profile_page(written.node_of(component), name) if name else None
-    if target.role == "component_key":
-        return _key_page(COMPONENT_TEXTS, target.parts[-1])
-    if target.role == "edge_key":
-        return _key_page(EDGE_TEXTS, target.parts[-1])
-    return _edge_page(analysis, written, component, target)
+def _page(analysis: Analysis, place: ValueAt, parts: list[str]) -> Page | None:
+    """The page about the value, or the key, at a path in the pipeline."""
+    written, draft = WrittenPipeline(analysis), analysis.draft(place.pointer)
+    if draft is not None and draft.index < len(written.components):
+        return _component_page(analysis, written, written.components[draft.index], place, parts[2:])
+    match parts:
+        case [key] if place.in_key:
+            return _key_page(ROOT_TEXTS, key)
+        case ["source"]:
+            return _other_page(analysis, written, text_of(place.located))
+        case _:
+            return None
 
 
-def _root_page(analysis: Analysis, written: WrittenPipeline, target: CursorTarget) -> Page | None:
-    if target.role == "root_key":
-        return _key_page(ROOT_TEXTS, target.parts[-1])
-    return _other_page(analysis, written, text_of(target.located)) if target.role == "source" else None
-
-
-def _edge_page(analysis: Analysis, written: WrittenPipeline, component: WrittenComponent, target: CursorTarget) -> Page | None:
-    edge = next((edge for edge in component.edges if (edge.kind, edge.index) == (target.kind, target.edge)), None)
-    if edge is None:
-        return None
-    if target.role == "from":
-        return _other_page(analysis, written, text_of(target.located))
-    return _name_page(written, edge, target)
-
-
-def _name_page(written: WrittenPipeline, edge: WrittenEdge, target: CursorTarget) -> Page | None:
-    if not edge.name:
-        return None
-    if target.role == "lane" and edge.kind == "input":
-        return lane_page(written, edge)
-    return class_type_page(written, edge) if target.role == "class_type" and edge.kind == "control" else None
+def _component_page(
+    analysis: Analysis, written: WrittenPipeline, component: WrittenComponent, place: ValueAt, parts: list[str]
+) -> Page | None:
+    """The page about the value, or the key, at a path in a component."""
+    match parts:
+        case [key] if place.in_key:
+            return _key_page(COMPONENT_TEXTS, key)
+        case [] | ["id"] | ["provider"]:
+            return component_page(analysis, written, component)
+        case ["config", "profile"] if not place.in_key:
+            name = text_of(place.located)
+            return profile_page(written.node_of(component), name) if name else None
+        case ["config", _, *_]:
+            return setting_page(analysis, component, written.node_of(component), parts[1:])
+        case ["input" | "control", _, key] if place.in_key:
+            return _key_page(EDGE_TEXTS, key)
+        case ["input" | "control" as kind, index, key]:
+            edge = next((edge for edge in component.edges if (edge.kind, str(edge.index)) == (kind, index)), None)
+            if edge is None:
+                return None
+            if key == "from":
+                return _other_page(analysis, written, edge.source)
+            if not edge.name or key != ("lane" if kind == "input" else "classType"):
+                return None
+            return lane_page(written, edge) if kind == "input" else class_type_page(written, edge)
+        case _:
+            return None
 
 
 def _other_page(analysis: Analysis, written: WrittenPipeline, node_id: str) -> Page | None:

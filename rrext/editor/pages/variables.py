@@ -8,38 +8,35 @@ from typing import Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.cursor_target import CursorTarget
 from rrext.editor.pages.page import Code, Page
 from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX
 from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.tree import Located
 
 _VARIABLE: Final = re.compile(PLACEHOLDER)
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """One `${NAME}` and its span. `literal`: it is not replaced there."""
+    """One `${NAME}` and its span."""
 
     name: str
     span: Span
-    literal: bool
 
 
-def variable_at(analysis: Analysis, target: CursorTarget, offset: int) -> Variable | None:
-    """The variable at an offset, which is on `target`."""
-    located = target.located
-    if located.kind != "string" or target.role == "outside" or target.role.endswith("_key"):
-        return None
-    for match in _VARIABLE.finditer(analysis.text, located.start, located.end):
-        if match.start() <= offset <= match.end():
-            return Variable(match[1], match.span(), target.role not in ("config_value", "profile"))
+def variable_at(text: str, located: Located, offset: int) -> Variable | None:
+    """The variable at an offset, which is in a value of the text."""
+    if located.kind == "string":
+        for match in _VARIABLE.finditer(text, located.start, located.end):
+            if match.start() <= offset <= match.end():
+                return Variable(match[1], match.span())
     return None
 
 
-def variable_page(analysis: Analysis, variable: Variable) -> Page:
-    """The page of a variable."""
+def variable_page(analysis: Analysis, variable: Variable, *, is_replaced: bool) -> Page:
+    """The page of a variable. `is_replaced`: it stands in settings."""
     environment, name = analysis.settings.environment, variable.name
     page = Page().title("Variable ", Code(name))
-    if variable.literal:
+    if not is_replaced:
         return page.text("It stays as it is written: variables are not replaced here.")
     if not environment.may_read(name):
         why = "it is the server's own access to other servers" if name in NEVER else "it was not named by the operator"
