@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rrext.editor.written_pipeline import WrittenPipeline
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
@@ -50,6 +51,7 @@ class Analysis:
         """Components by id; the first one of a duplicate id."""
         listed = where.find(below(loaded.base, "components"))
         self._calls: Calls | None = None
+        self._written: WrittenPipeline | None = None
         self._starts = [item.start for item in listed.children] if listed is not None and listed.kind == "array" else []
 
     @property
@@ -70,6 +72,13 @@ class Analysis:
 
             self._calls = calls_in(self)
         return self._calls
+
+    @property
+    def written(self) -> WrittenPipeline:
+        """The components as they are written."""
+        if self._written is None:
+            self._written = WrittenPipeline(self.map, self.base, self.drafts)
+        return self._written
 
     @property
     def problems(self) -> tuple[Problem, ...]:

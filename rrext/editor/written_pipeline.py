@@ -1,18 +1,21 @@
-"""The components and edges of a pipeline as written: with their positions and with variables in place.
+"""The components and edges of a pipeline as they are written, with variables in place.
 
-Display, search and rename use this module, so the value of a variable can never appear in them.
+Completion, display, search and rename use this module, so the value of a variable can never appear in them. Only values are
+read, without positions: computing the positions of a whole file at every keystroke takes ten times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from rrext.editor.analysis import Analysis
 from rrext.nodes.base.node import Node
-from rrext.pipefile.shape import EdgeKind
+from rrext.pipefile.graph import reached
+from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
 
@@ -25,7 +28,6 @@ class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
     """The index of the component."""
     name: str
     source: str
-    located: Located
 
 
 class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
@@ -36,16 +38,27 @@ class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
     provider: str
     name: str
     description: str
+    config: dict[str, Any]
     edges: tuple[WrittenEdge, ...]
     located: Located
 
+    @property
+    def is_marked_source(self) -> bool:
+        """Whether the config calls the component a source."""
+        return self.config.get("mode") == "Source"
+
+    def edge(self, edge: WrittenEdge) -> Located:
+        """The position of one of its edges."""
+        listed = member(self.located, edge.kind)
+        assert listed is not None  # the edge was read there
+        return listed.children[edge.index]
+
 
 class WrittenPipeline:
-    """The components of one state of a document, in file order."""
+    """The components of one state of a document, in file order. `base` is the pointer to the pipeline."""
 
-    def __init__(self, analysis: Analysis) -> None:
-        self._drafts = analysis.drafts
-        where, base = analysis.map, analysis.base
+    def __init__(self, where: SourceMap, base: str, drafts: Sequence[ComponentDraft]) -> None:
+        self._drafts = drafts
         listed = where.find(below(base, "components"))
         children = listed.children if listed is not None and listed.kind == "array" else []
         self.components: Sequence[WrittenComponent] = [_component(index, located) for index, located in enumerate(children)]
@@ -79,29 +92,45 @@ class WrittenPipeline:
         """Whether edges with this component's id mean it, rather than an earlier one with the same id."""
         return self.by_id.get(component.id) is component
 
+    def behind(self, node_id: str, kind: EdgeKind) -> set[str]:
+        """The ids reachable from a component by edges of a kind, its own included; an edge from them would close a circle."""
+        if not node_id:
+            return set()
+        follows: dict[str, list[str]] = {}
+        for edge in self.edges():
+            if edge.kind == kind:
+                follows.setdefault(edge.source, []).append(self.components[edge.holder].id)
+        return reached([node_id], follows)
+
 
 def _component(index: int, located: Located) -> WrittenComponent:
-    edges = (*_edges(located, "input", index), *_edges(located, "control", index))
-    edges = tuple(sorted(edges, key=lambda edge: edge.located.start))
+    value: dict[str, Any] = located.value if isinstance(located.value, dict) else {}
+    config = value.get("config")
     return WrittenComponent(
         index,
-        text_of(member(located, "id")),
-        text_of(member(located, "provider")),
-        text_of(member(located, "name")),
-        text_of(member(located, "description")),
-        edges,
+        text_at(value, "id"),
+        text_at(value, "provider"),
+        text_at(value, "name"),
+        text_at(value, "description"),
+        config if isinstance(config, dict) else {},
+        tuple(_edges(value, index)),
         located,
     )
 
 
-def _edges(holder: Located, kind: EdgeKind, index: int) -> Iterator[WrittenEdge]:
-    listed = member(holder, kind)
-    if listed is None or listed.kind != "array":
-        return
-    key = "lane" if kind == "input" else "classType"
-    for place, located in enumerate(listed.children):
-        if located.kind == "object":
-            yield WrittenEdge(kind, place, index, text_of(member(located, key)), text_of(member(located, "from")), located)
+def _edges(value: dict[str, Any], holder: int) -> Iterator[WrittenEdge]:
+    for kind in value:
+        listed = value[kind]
+        if (kind == "input" or kind == "control") and isinstance(listed, list):
+            for index, edge in enumerate(listed):
+                if isinstance(edge, dict):
+                    yield WrittenEdge(kind, index, holder, text_at(edge, EDGE_KEYS[kind][0]), text_at(edge, "from"))
+
+
+def text_at(value: object, key: str) -> str:
+    """The string under a key of an object; empty if there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def member(located: Located, key: str) -> Located | None:

@@ -14,7 +14,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.edits import applied
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.written_pipeline import WrittenPipeline, text_of
+from rrext.editor.written_pipeline import text_of
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]
 
@@ -38,12 +38,12 @@ def renamed(analysis: Analysis, name: Name, new: str) -> str:
 
 def edges(text: str) -> set[tuple[str, int, str, str]]:
     """Every edge as it is written, and the place of the component that it ends at."""
-    return {(edge.kind, edge.holder, edge.name, edge.source) for edge in WrittenPipeline(look(text)).edges()}
+    return {(edge.kind, edge.holder, edge.name, edge.source) for edge in look(text).written.edges()}
 
 
 def ids(text: str) -> list[str]:
     """The ids of the components, and at last the one that the pipeline begins with."""
-    written = WrittenPipeline(look(text))
+    written = look(text).written
     return [*(part.id for part in written.components), text_of(written.source)]
 
 

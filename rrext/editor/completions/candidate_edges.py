@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rrext.editor.completions.context import CompletionContext
-from rrext.editor.completions.summaries import ComponentSummary
+from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.graph import reached
 from rrext.pipefile.shape import EdgeKind
 
 FITS, PERHAPS, NOT, CIRCLE = range(4)
@@ -41,7 +40,7 @@ class Suitability(msgspec.Struct, frozen=True):
 class SourceCandidate(msgspec.Struct, frozen=True):
     """A component that an edge could come from."""
 
-    summary: ComponentSummary
+    component: WrittenComponent
     suitability: Suitability
 
 
@@ -74,38 +73,38 @@ def names_between(kind: EdgeKind, source: type[Node] | None, end: type[Node] | N
 
 
 def source_candidates(
-    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, name: str = "", among: Iterable[ComponentSummary] | None = None
+    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, name: str = "", among: Iterable[WrittenComponent] | None = None
 ) -> list[SourceCandidate]:
     """The components from which an edge of a kind could come, best first; with a `name`, for that lane or class type.
 
     They are the other components of the pipeline, or those of `among`; the nearest come first.
     """
-    behind = _behind(context, kind, end.id)
+    behind = context.written.behind(end.id, kind)
     known: dict[type[Node] | None, Suitability] = {}
     found: list[SourceCandidate] = []
-    for summary in _nearest(context, end.index) if among is None else among:
-        node = context.node(summary)
+    for component in _nearest(context, end.index) if among is None else among:
+        node = context.node(component)
         suitability = known.get(node)
         if suitability is None:
             suitability = known[node] = _suitability(node, kind, end.node, name)
-        if summary.id in behind:
+        if component.id in behind:
             suitability = msgspec.structs.replace(suitability, fit=CIRCLE, why="would make a circle")
-        found.append(SourceCandidate(summary, suitability))
+        found.append(SourceCandidate(component, suitability))
     return sorted(found, key=lambda peer: (peer.suitability.fit, peer.suitability.wanted))
 
 
 def possible_edges(
-    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, among: Iterable[ComponentSummary] | None = None
+    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, among: Iterable[WrittenComponent] | None = None
 ) -> Iterator[PossibleEdge]:
     """The edges of a kind that could lead to a component, best first."""
     for peer in source_candidates(context, kind, end, among=among):
         if peer.suitability.fit == FITS:
             for name in peer.suitability.names:
-                yield PossibleEdge(kind, name, peer.summary.id, peer.suitability.wanted)
+                yield PossibleEdge(kind, name, peer.component.id, peer.suitability.wanted)
 
 
 def best(
-    context: CompletionContext, end: EdgeTarget, kind: EdgeKind | None = None, among: Iterable[ComponentSummary] | None = None
+    context: CompletionContext, end: EdgeTarget, kind: EdgeKind | None = None, among: Iterable[WrittenComponent] | None = None
 ) -> PossibleEdge | None:
     """The edge that a component most likely needs: from a node that requests it, else from a source of its data."""
     if end.node is None:
@@ -117,30 +116,18 @@ def best(
     return data or control
 
 
-def nearest_of_each(context: CompletionContext, index: int) -> list[ComponentSummary]:
+def nearest_of_each(context: CompletionContext, index: int) -> list[WrittenComponent]:
     """The nearest component of each node type: the candidates for a component without edges."""
-    found: dict[str, ComponentSummary] = {}
-    for summary in _nearest(context, index):
-        found.setdefault(summary.provider, summary)
+    found: dict[str, WrittenComponent] = {}
+    for component in _nearest(context, index):
+        found.setdefault(component.provider, component)
     return list(found.values())
 
 
-def _nearest(context: CompletionContext, index: int) -> Iterator[ComponentSummary]:
+def _nearest(context: CompletionContext, index: int) -> Iterator[WrittenComponent]:
     """The other components: first those before an index, upwards, then those after it."""
-    yield from (summary for summary in reversed(context.others) if summary.index < index)
-    yield from (summary for summary in context.others if summary.index >= index)
-
-
-def _behind(context: CompletionContext, kind: EdgeKind, node_id: str) -> set[str]:
-    """The ids reachable from a component by edges of a kind; an edge from one of them would close a circle."""
-    if not node_id:
-        return set()
-    follows: dict[str, list[str]] = {}
-    for summary in context.summaries.all:
-        for edge in summary.edges:
-            if edge.kind == kind:
-                follows.setdefault(edge.source, []).append(summary.id)
-    return reached([node_id], follows)
+    yield from (component for component in reversed(context.others) if component.index < index)
+    yield from (component for component in context.others if component.index >= index)
 
 
 def _suitability(node: type[Node] | None, kind: EdgeKind, end: type[Node] | None, name: str) -> Suitability:

@@ -17,7 +17,6 @@ from rrext.editor.completions.keys import component_keys, component_values, root
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
 from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
 from rrext.editor.completions.paths import path_offers
-from rrext.editor.completions.summaries import ComponentSummaries
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes
@@ -50,8 +49,6 @@ class Completer:
 
     def __init__(self) -> None:
         self._known_nodes: KnownNodes | None = None
-        self._analysis: Analysis | None = None
-        self._summaries: ComponentSummaries | None = None
 
     def complete(
         self, analysis: Analysis, offset: int, trigger: str | None = None, files: WorkspaceFiles | None = None
@@ -61,7 +58,7 @@ class Completer:
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
             return Completion()
         known_nodes, style = self._nodes_of(analysis.settings.catalog), _style(analysis)
-        context = CompletionContext(analysis, gap, self._summaries_of(analysis), known_nodes, files)
+        context = CompletionContext(analysis, gap, known_nodes, files)
         offers = variables_in_text(context, offset) if _takes_variables(context) else []
         offers = ranked(offers or _offers(context))
         kept = offers if len(offers) <= MAX_OFFERS else [offer for offer in offers if _resembles(offer, gap)][:MAX_OFFERS]
@@ -76,11 +73,6 @@ class Completer:
         if self._known_nodes is None or self._known_nodes.catalog is not catalog:
             self._known_nodes = KnownNodes(catalog)
         return self._known_nodes
-
-    def _summaries_of(self, analysis: Analysis) -> ComponentSummaries:
-        if self._summaries is None or self._analysis is not analysis:
-            self._analysis, self._summaries = analysis, ComponentSummaries(analysis)
-        return self._summaries
 
 
 def _style(analysis: Analysis) -> Style:

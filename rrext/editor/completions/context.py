@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.gap import Gap
-from rrext.editor.completions.summaries import ComponentSummaries, ComponentSummary
 from rrext.editor.completions.template import Wrapping
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.limits import MIN_PARSED_REST
 from rrext.editor.workspace_files import WorkspaceFiles
+from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
@@ -71,27 +71,24 @@ class CompletionContext:
         self,
         analysis: Analysis,
         gap: Gap,
-        summaries: ComponentSummaries,
         known_nodes: KnownNodes,
         files: WorkspaceFiles | None = None,
     ) -> None:
         self.files = files
         self.analysis = analysis
         self.gap = gap
-        self.summaries = summaries
+        self.written = analysis.written
         self.known_nodes = known_nodes
         base = tuple(parts_of(analysis.base))
         self.parts = gap.path[len(base) :] if gap.path[: len(base)] == base else None
         self.component = self._component(len(base))
         own = -1 if self.component is None else self.component.index
-        self.others = [
-            summary for summary in summaries.all if summary.index != own and summaries.by_id.get(summary.id) is summary
-        ]
+        self.others = [other for other in self.written.components if other.index != own and self.written.is_first(other)]
         """The other components that an id can name, in file order: the first one of each id."""
 
-    def node(self, summary: ComponentSummary) -> type[Node] | None:
+    def node(self, component: WrittenComponent) -> type[Node] | None:
         """The class of another component."""
-        return self.known_nodes.node(summary.provider)
+        return self.known_nodes.node(component.provider)
 
     @property
     def wrapping(self) -> Wrapping:
@@ -131,8 +128,9 @@ class CompletionContext:
         In broken text the start of the next component is uncertain, so at least `MIN_PARSED_REST` characters are taken.
         """
         text, gap = self.analysis.text, self.gap
-        following = bisect_left(self.summaries.starts, gap.end)
-        end = self.summaries.starts[following] if following < len(self.summaries.starts) else len(text)
+        components = self.written.components
+        following = bisect_left(components, gap.end, key=lambda component: component.located.start)
+        end = components[following].located.start if following < len(components) else len(text)
         return text[start : gap.start], text[gap.end : max(end, gap.end + MIN_PARSED_REST)]
 
     def _filled(self) -> str:

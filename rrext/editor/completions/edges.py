@@ -15,13 +15,13 @@ from rrext.editor.completions.candidate_edges import (
 )
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.offer import Offer
-from rrext.editor.completions.summaries import KINDS, text_at
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
+from rrext.editor.written_pipeline import text_at
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.shape import EDGE_KEYS, EdgeKind
 
-NAME_KEYS: Final = {kind: EDGE_KEYS[kind][0] for kind in KINDS}
+NAME_KEYS: Final = {kind: keys[0] for kind, keys in EDGE_KEYS.items()}
 """The key of an edge's lane or class type, by kind."""
 
 
@@ -94,10 +94,10 @@ def _edge_snippet(fit: PossibleEdge, rank: int, *, braces: bool) -> Offer:
 
 def _sources(context: CompletionContext, component: CursorComponent, kind: EdgeKind, name: str) -> Iterator[Offer]:
     for peer in source_candidates(context, kind, target_of(component), name):
-        summary = peer.summary
-        detail = " · ".join(text for text in (summary.provider, peer.suitability.why) if text)
-        about = ("provider", summary.provider)
-        yield Offer(summary.id, "node", (literal(summary.id),), detail, about, rank=peer.suitability.fit)
+        other = peer.component
+        detail = " · ".join(text for text in (other.provider, peer.suitability.why) if text)
+        about = ("provider", other.provider)
+        yield Offer(other.id, "node", (literal(other.id),), detail, about, rank=peer.suitability.fit)
 
 
 def _lanes(component: CursorComponent, place: str, source: type[Node] | None) -> Iterator[Offer]:
@@ -150,5 +150,5 @@ def _begun(context: CompletionContext, component: CursorComponent, kind: EdgeKin
 
 
 def _node_of(context: CompletionContext, node_id: str) -> type[Node] | None:
-    summary = context.summaries.by_id.get(node_id)
-    return None if summary is None else context.node(summary)
+    other = context.written.by_id.get(node_id)
+    return None if other is None else context.node(other)

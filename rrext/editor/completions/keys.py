@@ -73,8 +73,8 @@ def _root_value(context: CompletionContext, key: str) -> Template:
     if key == "project_id":
         return (f'"{uuid.uuid4()}"',)
     if key == "source":
-        nodes = ((summary, context.node(summary)) for summary in context.summaries.all)
-        first = next((summary.id for summary, node in nodes if summary.id and node is not None and node.is_source()), "")
+        nodes = ((other, context.node(other)) for other in context.written.components)
+        first = next((other.id for other, node in nodes if other.id and node is not None and node.is_source()), "")
         return ('"', Stop(inside_quotes(first)), '"')
     return TEXT
 

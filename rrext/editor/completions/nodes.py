@@ -44,12 +44,12 @@ def suggested_ids(context: CompletionContext, component: CursorComponent) -> Ite
 
 def source_ids(context: CompletionContext) -> Iterator[Offer]:
     """The components as values of `source`: sources first, then unknown nodes, then the others."""
-    for summary in context.others:
-        node = context.node(summary)
-        is_source = summary.is_marked_source or (node is not None and node.is_source())
+    for other in context.others:
+        node = context.node(other)
+        is_source = other.is_marked_source or (node is not None and node.is_source())
         rank = 0 if is_source else 1 if node is None else 2
-        detail = summary.provider if is_source or node is None else f"{summary.provider} · no source"
-        yield Offer(summary.id, "node", (literal(summary.id),), detail, ("provider", summary.provider), rank)
+        detail = other.provider if is_source or node is None else f"{other.provider} · no source"
+        yield Offer(other.id, "node", (literal(other.id),), detail, ("provider", other.provider), rank)
 
 
 def component_snippets(context: CompletionContext, index: int) -> Iterator[Offer]:
@@ -84,7 +84,7 @@ def component_template(
 def free_id(context: CompletionContext, provider: str, own: CursorComponent | None = None) -> str:
     """`provider_1`, or with the next unused number."""
     index = -1 if own is None else own.index
-    known = {summary.id for summary in context.summaries.all if summary.index != index}
+    known = {other.id for other in context.written.components if other.index != index}
     number = 1
     while f"{provider}_{number}" in known:
         number += 1
@@ -92,7 +92,7 @@ def free_id(context: CompletionContext, provider: str, own: CursorComponent | No
 
 
 def _has_source(context: CompletionContext) -> bool:
-    nodes = (context.node(summary) for summary in context.others)
+    nodes = (context.node(other) for other in context.others)
     return any(node is not None and node.is_source() for node in nodes)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.editor.completions.candidate_edges import names_between
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edge_ends import behind, catalog_nodes, is_first, may_bind
+from rrext.editor.fixes.edge_ends import catalog_nodes, is_first, may_bind
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import (
     add_components,
@@ -23,7 +23,7 @@ from rrext.editor.fixes.nodes import (
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
-from rrext.pipefile.shape import ComponentDraft, EdgeKind
+from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -43,7 +43,7 @@ def joins_to(context: FixContext, draft: ComponentDraft, sources: list[Component
     if draft.node is None:
         return found
     read = {edge.source_id for other in context.analysis.drafts for edge in other.inputs}
-    after: dict[EdgeKind, set[str]] = {"input": behind(context, draft, "input"), "control": behind(context, draft, "control")}
+    after: dict[EdgeKind, set[str]] = {kind: context.written.behind(draft.id, kind) for kind in EDGE_KEYS}
     for source in sources:
         if source.node is None or not is_first(context, source) or not context.name(source):
             continue
@@ -141,7 +141,7 @@ def _could_help(context: FixContext, other: ComponentDraft, draft: ComponentDraf
         return False
     return (
         class_type in served_types(other.node)
-        and draft.id not in behind(context, other, "control")
+        and draft.id not in context.written.behind(other.id, "control")
         and not other.node.is_source()
     )
 

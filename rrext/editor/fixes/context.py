@@ -9,7 +9,7 @@ from rrext.editor.edits import Edit, applied
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.layout import Edits, TextLayout
 from rrext.editor.style import quoted
-from rrext.editor.written_pipeline import WrittenComponent, WrittenPipeline
+from rrext.editor.written_pipeline import WrittenComponent
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import below, parts_of, pointer
@@ -31,7 +31,8 @@ class FixContext:
         """The syntax errors of the text, with those that are consequences of others."""
         self.mistakes = len(self.syntax)
         self._layout: TextLayout | None = None
-        self._written: WrittenPipeline | None = None
+        self.written = analysis.written
+        """The components as they are written."""
 
     @property
     def text(self) -> str:
@@ -44,13 +45,6 @@ class FixContext:
         if self._layout is None:
             self._layout = TextLayout(self.map)
         return self._layout
-
-    @property
-    def written(self) -> WrittenPipeline:
-        """The components as they are written."""
-        if self._written is None:
-            self._written = WrittenPipeline(self.analysis)
-        return self._written
 
         # positions
 

@@ -6,7 +6,6 @@ from rrext.editor.completions.candidate_edges import names_between
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
-from rrext.pipefile.graph import reached
 from rrext.pipefile.shape import ComponentDraft, EdgeKind
 
 
@@ -30,7 +29,7 @@ def sources_for(context: FixContext, draft: ComponentDraft, kind: EdgeKind, name
     """The written ids of the components from which such an edge could come."""
     if draft.node is None:
         return []
-    after = behind(context, draft, kind)
+    after = context.written.behind(draft.id, kind)
     found = [
         context.name(other)
         for other in context.analysis.drafts
@@ -42,15 +41,6 @@ def sources_for(context: FixContext, draft: ComponentDraft, kind: EdgeKind, name
 def is_first(context: FixContext, draft: ComponentDraft) -> bool:
     """Whether an edge from its id comes from this component."""
     return bool(draft.id) and context.analysis.by_id.get(draft.id) is draft
-
-
-def behind(context: FixContext, draft: ComponentDraft, kind: EdgeKind) -> set[str]:
-    """The ids reachable from a component by edges of a kind, its own included; an edge from them would close a circle."""
-    follows: dict[str, list[str]] = {}
-    for other in context.analysis.drafts:
-        for edge in other.inputs if kind == "input" else other.controls:
-            follows.setdefault(edge.source_id, []).append(other.id)
-    return reached([draft.id], follows)
 
 
 def may_bind(context: FixContext, invoker: ComponentDraft, class_type: str) -> bool:

@@ -81,7 +81,7 @@ def _uses_of(context: FixContext, draft: ComponentDraft, old: str) -> list[tuple
     """The spans that use an id, except the ids themselves and the edges of this component."""
     written = context.written
     edges = written.edges_from.get(old, ())
-    places = [member(edge.located, "from") for edge in edges if edge.holder != draft.index]
+    places = [member(written.components[edge.holder].edge(edge), "from") for edge in edges if edge.holder != draft.index]
     if written.source is not None and written.source.value == old:
         places.append(written.source)
     return [(place.start, place.end) for place in places if place is not None]

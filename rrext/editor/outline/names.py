@@ -48,7 +48,7 @@ class Names:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self.written = WrittenPipeline(analysis)
+        self.written = analysis.written
         found = [*_names(self.written, analysis.text), *_called(analysis)]
         self._names = sorted(found, key=lambda name: name.span)
 
@@ -141,7 +141,7 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
     for component in written.components:
         yield from _name(member(component.located, "id"), "id", component.index, text)
         for edge in component.edges:
-            yield from _name(member(edge.located, "from"), "from", component.index, text)
+            yield from _name(member(component.edge(edge), "from"), "from", component.index, text)
 
 
 def _called(analysis: Analysis) -> Iterator[Name]:

@@ -15,7 +15,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import masked
-from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline, member
+from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, member
 from rrext.pipefile.literal_secrets import is_secret
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
@@ -59,7 +59,7 @@ class _Outline:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self._written = WrittenPipeline(analysis)
+        self._written = analysis.written
         self._left = MAX_SYMBOLS
 
     def run(self) -> list[Symbol]:
@@ -103,14 +103,13 @@ class _Outline:
         # symbols inside a component
 
     def _inside(self, component: WrittenComponent) -> tuple[Symbol, ...]:
-        found = [self._edge(edge) for edge in component.edges[: self._take(len(component.edges))]]
+        found = [self._edge(edge, component.edge(edge)) for edge in component.edges[: self._take(len(component.edges))]]
         config = member(component.located, "config")
         if config is not None and config.key_span is not None and self._take(1):
             found.append(self._setting(config, 0))
         return tuple(sorted(found, key=lambda symbol: symbol.span))
 
-    def _edge(self, edge: WrittenEdge) -> Symbol:
-        located = edge.located
+    def _edge(self, edge: WrittenEdge, located: Located) -> Symbol:
         own = member(located, "from") or located
         name = (
             f"{edge.name or '?'} ← {edge.source or '?'}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_PAGE_EDGES
-from rrext.editor.pages.effective_settings import Resolved, config_of, resolved_of, settings_of
+from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page
@@ -18,9 +18,9 @@ from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
 
 
-def component_page(analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> Page:
+def component_page(analysis: Analysis, component: WrittenComponent) -> Page:
     """The full page of a component: its node, its effective settings, and its edges in both directions."""
-    page = Page()
+    page, written = Page(), analysis.written
     node = written.node_of(component)
     definition = None if node is None else defined(analysis, node)
     _add_head(page, component, definition, analysis)
@@ -31,20 +31,20 @@ def component_page(analysis: Analysis, written: WrittenPipeline, component: Writ
     if node is not None:
         _add_config(page, resolved_of(analysis, component, node))
     if definition is not None:
-        before = config_of(analysis, component).get("tool_description")
+        before = component.config.get("tool_description")
         add_tools(page, definition["tools"], before if isinstance(before, str) else "")
     return page
 
 
-def add_short(page: Page, analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> None:
+def add_short(page: Page, analysis: Analysis, component: WrittenComponent) -> None:
     """Add a short description of a component."""
-    node = written.node_of(component)
+    node = analysis.written.node_of(component)
     definition = None if node is None else defined(analysis, node)
     _add_head(page, component, definition, analysis)
     if definition is not None:
         page.prose("\n".join(definition["description"]).partition("\n\n")[0])
         add_lanes(page, definition)
-    _add_edges(page, _edges_in(component, written))
+    _add_edges(page, _edges_in(component, analysis.written))
 
 
 def defined(analysis: Analysis, node: type[Node]) -> dict[str, Any] | None:

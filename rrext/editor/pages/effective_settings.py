@@ -64,14 +64,13 @@ def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) ->
         settings = settings_of(analysis, node)
     except PluginError:
         return None
-    config = config_of(analysis, part)
     problems = Problems()
     configuring = ConfigCheck(node, part.provider, settings, "", problems, NearNames())
-    effective = configuring.effective(config)
+    effective = configuring.effective(part.config)
     if problems.errors:
         return None
     section = tuple(parts_of(configuring.section))
-    given = _at(config, section)
+    given = _at(part.config, section)
     profile = section[0] if section else node.default_profile
     values = effective if settings is None else _known(effective, settings)
     if node.is_source():
@@ -83,14 +82,6 @@ def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) ->
 def settings_of(analysis: Analysis, node: type[Node]) -> Settings | None:
     """The schema and conversion of a node's settings; None if it takes any. Raises `PluginError` for an invalid class."""
     return analysis.settings.catalog.settings_of(node)
-
-
-def config_of(analysis: Analysis, part: WrittenComponent) -> dict[str, Any]:
-    """A component's config as the file has it, with variables in place."""
-    components = analysis.loaded.unresolved.get("components")
-    component = components[part.index] if isinstance(components, list) and part.index < len(components) else None
-    config = component.get("config") if isinstance(component, dict) else None
-    return config if isinstance(config, dict) else {}
 
 
 def _known(effective: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rrext.editor.pages.page import Code, Page
 from rrext.editor.pages.setting import profile_page, setting_page
 from rrext.editor.pages.variables import variable_at, variable_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
-from rrext.editor.written_pipeline import WrittenComponent, WrittenPipeline, text_of
+from rrext.editor.written_pipeline import WrittenComponent, text_of
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import ValueAt
 
@@ -57,32 +57,30 @@ def _span(analysis: Analysis, place: ValueAt, offset: int) -> Span | None:
 
 def _page(analysis: Analysis, place: ValueAt, parts: list[str]) -> Page | None:
     """The page about the value, or the key, at a path in the pipeline."""
-    written, draft = WrittenPipeline(analysis), analysis.draft(place.pointer)
+    written, draft = analysis.written, analysis.draft(place.pointer)
     if draft is not None and draft.index < len(written.components):
-        return _component_page(analysis, written, written.components[draft.index], place, parts[2:])
+        return _component_page(analysis, written.components[draft.index], place, parts[2:])
     match parts:
         case [key] if place.in_key:
             return _key_page(ROOT_TEXTS, key)
         case ["source"]:
-            return _other_page(analysis, written, text_of(place.located))
+            return _other_page(analysis, text_of(place.located))
         case _:
             return None
 
 
-def _component_page(
-    analysis: Analysis, written: WrittenPipeline, component: WrittenComponent, place: ValueAt, parts: list[str]
-) -> Page | None:
+def _component_page(analysis: Analysis, component: WrittenComponent, place: ValueAt, parts: list[str]) -> Page | None:
     """The page about the value, or the key, at a path in a component."""
     match parts:
         case [key] if place.in_key:
             return _key_page(COMPONENT_TEXTS, key)
         case [] | ["id"] | ["provider"]:
-            return component_page(analysis, written, component)
+            return component_page(analysis, component)
         case ["config", "profile"] if not place.in_key:
             name = text_of(place.located)
-            return profile_page(written.node_of(component), name) if name else None
+            return profile_page(analysis.written.node_of(component), name) if name else None
         case ["config", _, *_]:
-            return setting_page(analysis, component, written.node_of(component), parts[1:])
+            return setting_page(analysis, component, analysis.written.node_of(component), parts[1:])
         case ["input" | "control", _, key] if place.in_key:
             return _key_page(EDGE_TEXTS, key)
         case ["input" | "control" as kind, index, key]:
@@ -90,23 +88,23 @@ def _component_page(
             if edge is None:
                 return None
             if key == "from":
-                return _other_page(analysis, written, edge.source)
+                return _other_page(analysis, edge.source)
             if not edge.name or key != ("lane" if kind == "input" else "classType"):
                 return None
-            return lane_page(written, edge) if kind == "input" else class_type_page(written, edge)
+            return lane_page(analysis.written, edge) if kind == "input" else class_type_page(analysis.written, edge)
         case _:
             return None
 
 
-def _other_page(analysis: Analysis, written: WrittenPipeline, node_id: str) -> Page | None:
+def _other_page(analysis: Analysis, node_id: str) -> Page | None:
     """A short page of the component with an id."""
     if not node_id:
         return None
-    component = written.by_id.get(node_id)
+    component = analysis.written.by_id.get(node_id)
     page = Page()
     if component is None:
         return page.text("No component has the id ", Code(node_id), ".")
-    add_short(page, analysis, written, component)
+    add_short(page, analysis, component)
     return page
 
 
