@@ -104,7 +104,13 @@ def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         known = context.known_nodes.node(kind.value) is not None
         yield fix(problem, 'Replace "type" with "provider"', context.rename(below(path, "type"), key), preferred=known)
     values = _values_for(context, context.draft(problem.path), parts)
-    order = ROOT_KEYS if len(parts) == 1 else COMPONENT_KEYS if len(parts) == 3 else EDGE_KEYS.get(parts[2], ())
+    order = (
+        ROOT_KEYS
+        if len(parts) == 1
+        else COMPONENT_KEYS
+        if len(parts) == 3
+        else EDGE_KEYS["input" if parts[2] == "input" else "control"]
+    )
     for value in values:
         title = f'Add "{key}": {context.layout.style.flat(value)}'
         yield fix(problem, title, context.set(path, key, value, order), preferred=len(values) == 1)
