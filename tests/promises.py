@@ -191,5 +191,9 @@ PROMISES: dict[str, str] = {
     ),
     "mcp:both-eras": "A host of each version of the Model Context Protocol lists and calls tools, gets progress, and cancels",
     "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
+    "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
+    "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",
+    "mcp:http:access": "A request over HTTP without a known host, origin or token is not answered, and no token is repeated",
+    "mcp:http:ends": "At a signal the calls over HTTP finish or fail, and all are answered",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

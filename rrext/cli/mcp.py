@@ -6,13 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rrext.cli.serve import EXIT_INVALID, add_serving_options
+from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, tell_listening
 from rrext.cli.serve import run as serve
+from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
+from rrext.errors import UsageError
 from rrext.limits import Limits
 from rrext.wire.connection import ServedConnection
+
+if TYPE_CHECKING:
+    from rrext.pipefile.environment import Environment
+    from rrext.server.process import Listener, ServingProcess
+    from rrext.server.session import Session
 
 DESCRIPTION = "Load pipelines and offer their tools on stdin and stdout by the Model Context Protocol."
 EXAMPLE = """examples:
@@ -22,7 +29,7 @@ EXAMPLE = """examples:
 The host starts the command, and ends it by closing its stdin. --print-config prints the lines for the settings of a host.
 """
 HOSTS: Final = ("vscode", "claude", "cursor", "zed", "codex")
-PATHS: Final = frozenset(("--root", "--nodes", "--log-file"))
+PATHS: Final = frozenset(("--root", "--nodes", "--log-file", "--tokens"))
 """Options whose values are paths, or may be: a host starts the command in a folder of its own."""
 
 
@@ -34,7 +41,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print-config", choices=HOSTS, metavar="HOST", help=f"print the settings for a host: {', '.join(HOSTS)}"
     )
-    parser.set_defaults(connect=connect, listen=None, stdio=True)
+    parser.add_argument("--http", dest="listen", metavar="HOST:PORT", help="answer clients of HTTP there instead of stdin")
+    parser.add_argument("--tokens", metavar="FILE", help='with --http: the bearer tokens of users, lines token = "user"')
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], type=_origin, metavar="ORIGIN", help="with --http: pages that may call"
+    )
+    parser.set_defaults(stdio=False)
+
+
+def _origin(text: str) -> str:
+    """An argparse type: the origin of a page."""
+    from rrext.faces.http.origins import checked_origin
+
+    try:
+        return checked_origin(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def connect(limits: Limits) -> ServedConnection:
@@ -45,6 +67,15 @@ def connect(limits: Limits) -> ServedConnection:
     return McpConnection(Lines(limits), limits)
 
 
+def tell_changes(engine: Engine, session: Session) -> None:
+    """Tell the client on stdio of changed tools."""
+    from rrext.faces.mcp.connection import McpConnection
+    from rrext.faces.mcp.tool_changes import ToolChanges
+
+    assert isinstance(session.connection, McpConnection)
+    ToolChanges(engine, session, session.connection)
+
+
 def as_one(engine: Engine) -> Engine:
     """The pipelines of an engine as one."""
     from rrext.faces.mcp.pipelines import ManyPipelines
@@ -52,10 +83,39 @@ def as_one(engine: Engine) -> Engine:
     return ManyPipelines(engine)
 
 
+def http_clients(args: argparse.Namespace, environment: Environment) -> Listener:
+    """The clients of HTTP. Raises `UsageError`."""
+    from rrext.faces.http.address import Address
+    from rrext.faces.http.tokens import UserTokens
+    from rrext.nodes.base.extras import missing_packages
+
+    address = Address.of(args.listen)
+    tokens = None if args.tokens is None else UserTokens(args.tokens)
+    if tokens is None:
+        address.require_tokens()
+    for number, token in enumerate(() if tokens is None else tokens.texts, 1):
+        environment.redactor.learn(f"token {number}", token)
+    missing = missing_packages("mcp", "mcp", "uvicorn")
+    if missing is not None:
+        raise UsageError(f"--http: {missing}")
+    from rrext.faces.http.listener import HttpClients
+    from rrext.faces.mcp.http_app import PATH, McpApp
+
+    def app(process: ServingProcess) -> McpApp:
+        caller = Caller(user_id=args.user, space_id=args.space, trusted=False)
+        return McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now)
+
+    def tell(address: Address) -> None:
+        tell_listening(f"http://{address}{PATH}")
+
+    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
     if args.print_config is None:
-        args.as_one = as_one if len(args.files) > 1 else None
+        one = {"as_one": as_one} if len(args.files) > 1 else {}
+        args.face = Face(connect, tell_changes, listen=http_clients, **one)
         return serve(args)
     missing = [path for path in args.files if not os.path.isfile(path)]
     if missing:

@@ -11,9 +11,10 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -37,10 +38,13 @@ from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
+    from rrext.engine.interface.engine import Engine
     from rrext.pipefile.environment import Environment
-    from rrext.server.process import ServingProcess
+    from rrext.server.process import Listener, ServingProcess
+    from rrext.server.session import Session
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
+    from rrext.wire.connection import ServedConnection
 
 DESCRIPTION = "Load pipelines and answer Content-Length framed requests on stdin, DAP-style or JSON-RPC 2.0."
 EXAMPLE = """examples:
@@ -62,7 +66,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_serving_options(parser)
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
-    parser.set_defaults(connect=None, as_one=None, user=None, space=None)
+    parser.set_defaults(face=Face(), user=None, space=None)
+
+
+class Face(NamedTuple):
+    """How clients speak with the process, and which engine they see; the defaults are those of `serve`."""
+
+    connect: Callable[[Limits], ServedConnection] | None = None
+    on_stdio: Callable[[Engine, Session], object] = lambda engine, session: None
+    as_one: Callable[[Engine], Engine] = lambda engine: engine
+    listen: Callable[[argparse.Namespace, Environment], Listener] | None = None
 
 
 def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") -> None:
@@ -179,6 +192,7 @@ def _serve_claimed(
     asyncio.set_event_loop(loop)
 
     refused: list[tuple[str, InvalidPipeline]] = []
+    face: Face = args.face
 
     async def load() -> ServingProcess | None:
         from rrext.engine.local_engine import LocalEngine
@@ -202,17 +216,15 @@ def _serve_claimed(
             print(AT_TERMINAL, file=sys.stderr, flush=True)
         listener = None
         if args.listen is not None:
-            from rrext.server.unix import UnixClients
-            from rrext.transports.unix import socket_path
-
-            listener = UnixClients(socket_path(args.listen), lambda: _tell_listening(args.listen))
+            listener = (face.listen or _unix_clients)(args, environment)
         return ServingProcess(
-            engine if args.as_one is None else args.as_one(engine),
+            face.as_one(engine),
             engine.host,
             stdio,
             limits=limits,
             serves_stdio=args.stdio or listener is None,
-            connect_stdio=args.connect or framed_connection,
+            connect_stdio=face.connect or framed_connection,
+            on_stdio=face.on_stdio,
             caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space),
             listener=listener,
             parent=parent,
@@ -231,7 +243,14 @@ def _serve_claimed(
     return EXIT_INVALID
 
 
-def _tell_listening(address: str) -> None:
+def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listener:
+    from rrext.server.unix import UnixClients
+    from rrext.transports.unix import socket_path
+
+    return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen))
+
+
+def tell_listening(address: str) -> None:
     """Announce that clients can connect."""
     end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
     print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from rrext.server.session import Session
+
+
+class LateEvent(Protocol):
+    """An event that waits until the outbox has room."""
+
+    def catch_up(self) -> None:
+        """Send the event, as it is now."""
+        ...
 
 
 class SessionFeed:
@@ -42,7 +50,7 @@ class SessionFeed:
             pieces = session.connection.event("rrext_progress", encoded)
             if session.outbox.is_full:
                 self._latest = pieces
-                session.late_progress(self)
+                session.late_event(self)
             else:
                 self._latest = None
                 session.send(pieces)

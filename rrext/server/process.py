@@ -22,6 +22,7 @@ from rrext.limits import END_WATCH_MARGIN, SHARED_CLOSE_TIMEOUT, THREADS_END_TIM
 from rrext.server.end_watch import EndWatch
 from rrext.server.peer_end import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
+from rrext.server.session import Session
 from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
@@ -52,6 +53,10 @@ class Listener(Protocol):
         """Remove the server's address, such as the file of a socket. From any thread."""
         ...
 
+    async def ended(self, grace: Grace) -> None:
+        """Wait until the clients that are no peers have their answers, until the end of the grace."""
+        ...
+
 
 def framed_connection(limits: Limits) -> ServedConnection:
     """A connection with frames, in the dialect of its first message."""
@@ -72,6 +77,7 @@ class ServingProcess:
         limits: Limits,
         serves_stdio: bool = True,
         connect_stdio: Callable[[Limits], ServedConnection] = framed_connection,
+        on_stdio: Callable[[Engine, Session], object] = lambda engine, session: None,
         caller: Caller = STDIO,
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
@@ -90,6 +96,8 @@ class ServingProcess:
         self._is_fork = False
         self._peers: dict[Peer, int] = {}
         self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller) if serves_stdio else None
+        if self._stdio is not None:
+            on_stdio(engine, self._stdio.session)
         self._end_watch = EndWatch(
             host.loop,
             claimed.read_fd if serves_stdio else None,
@@ -214,6 +222,8 @@ class ServingProcess:
         try:
             for peer in list(self._peers):
                 await peer.ended()
+            if self._listener is not None:
+                await self._listener.ended(self._grace)
             cause = DRAINED if self._stdio is None else self._stdio.cause
             await self._grace.within(cause.flush + SHARED_CLOSE_TIMEOUT, self.engine.aclose())
         except Exception:

@@ -18,7 +18,7 @@ from rrext.engine.interface.operations import Close, ListTools, Open, Operation,
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
-from rrext.server.call_feed import SessionFeed
+from rrext.server.call_feed import LateEvent, SessionFeed
 from rrext.server.commands import operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
@@ -72,7 +72,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
-        self._late: set[SessionFeed] = set()
+        self._late: set[LateEvent] = set()
         self._last_request: Request | None = None
         self.is_initialized = False
         self._batch_thread = 0
@@ -322,13 +322,13 @@ class Session:
         self._flush_is_due = False
         self.outbox.flush()
 
-    def late_progress(self, feed: SessionFeed) -> None:
-        """Remember a feed whose latest progress waits for room."""
-        self._late.add(feed)
+    def late_event(self, event: LateEvent) -> None:
+        """Remember an event that waits for room, such as the latest progress of a call."""
+        self._late.add(event)
         self.outbox.want_room()
 
     def _room(self) -> None:
-        """The outbox has room: send delayed progress, then start a few held requests per iteration of the loop.
+        """The outbox has room: send delayed events, then start a few held requests per iteration of the loop.
 
         The answers of these requests count before the next ones begin.
         """

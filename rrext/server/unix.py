@@ -12,7 +12,7 @@ from typing import Final
 
 from rrext.engine.interface.call import Caller
 from rrext.limits import ACCEPT_RETRY_INTERVAL, REQUESTS_PER_ITERATION
-from rrext.server.peer_end import Peer, RestartingTask
+from rrext.server.peer_end import Grace, Peer, RestartingTask
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
 from rrext.transports.descriptors import SocketSink
@@ -76,6 +76,9 @@ class UnixClients:
         """Remove the socket's file. From any thread."""
         if self._listener is not None:
             self._listener.remove()
+
+    async def ended(self, grace: Grace) -> None:
+        """Return at once: each client is a peer of the process."""
 
     def _accept(self) -> None:
         try:

@@ -37,7 +37,7 @@ OF_FORMATS = {
     "cli": {"sync_state.py"},  # the version of a format
     "editor": {"completions/walk.py"},  # a state of a parser
     "engine": {"flow/node_link.py", "task_status.py"},  # states
-    "faces": {"lsp/protocol.py", "mcp/connection.py"},  # codes of JSON-RPC
+    "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "server": {"reader.py", "session_commands.py"},  # a number that stands for all, the version of the protocol
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double

@@ -7,70 +7,32 @@ each version.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, Self, cast
 
 import msgspec
 
-from rrext.errors import (
-    Cancelled,
-    InvalidArguments,
-    InvalidRequest,
-    ParseError,
-    RrextError,
-    ShuttingDown,
-    ToolNotFound,
-    TooManyRequests,
-    UnknownCommand,
-)
+from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
+from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.limits import TTL
-from rrext.faces.mcp.listing import listing, start_of
+from rrext.faces.mcp.listing import ListedTools, start_of
+from rrext.faces.mcp.versions import (
+    CAPABILITIES,
+    HANDSHAKE_VERSIONS,
+    SERVER,
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+    VERSION_KEY,
+    VERSIONS,
+)
 from rrext.limits import DEFAULTS, Limits
-from rrext.version import __version__
 from rrext.wire.codec import decode, encode_own, quote
 from rrext.wire.framing import Framer
 from rrext.wire.messages import MAX_ID, Ignored, Malformed, Request, RequestId, ServerEvent
-from rrext.wire.wire_error import wire_error
-
-HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-VERSIONS: Final = ("2026-07-28",)
-"""The versions without a handshake."""
-
-VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
-
-TIMEOUT_KEY: Final = "rrext/timeout"
-"""The member of a call's `_meta` with its deadline, in seconds from its receipt."""
-
-SERVER: Final = {"name": "rrext", "version": __version__}
-CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
-
-NUMBERS: Final = {
-    "parse_error": -32700,
-    "invalid_request": -32600,
-    "unknown_command": -32601,
-    "invalid_arguments": -32602,
-    "tool_not_found": -32602,
-    "internal_error": -32603,
-    "unsupported_protocol_version": -32022,
-}
-OTHER_NUMBER: Final = -32010
-"""Every other code. The protocol reserves −32020 to −32099, clients use −32000 and −32001 for themselves."""
 
 CALL: Final = "rrext_process"
-
-_NO_RESULTS: Final = (ToolNotFound, InvalidRequest, TooManyRequests, ShuttingDown)
-"""Failures before a tool was found; the protocol wants them as errors of JSON-RPC."""
-
-
-class UnsupportedVersion(InvalidRequest, code="unsupported_protocol_version"):
-    """A request of a version of the protocol that is not spoken here."""
-
-    def __init__(self, version: object) -> None:
-        super().__init__(
-            f"version {str(version)[:40]} of the protocol is not spoken here",
-            data={"supported": [*HANDSHAKE_VERSIONS, *VERSIONS], "requested": str(version)[:40]},
-        )
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -112,9 +74,13 @@ class McpConnection:
         self.framer = framer
         self._limits = limits
         self._shakes_hands = False
-        self._wrapping: frozenset[str] = frozenset()  # tools whose structured content is `{result: value}`, as listed
+        self._is_initialized = False
+        self._listed = ListedTools()
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
+        self._listening: dict[RequestId, bool] = {}  # open subscriptions, and whether each is told of changed tools
+        self.when_heard: Callable[[], object] = lambda: None
+        """Called whenever the client may have begun to hear of changed tools."""
         framer.deliver(self._read, self._refuse)
 
     # in
@@ -143,38 +109,34 @@ class McpConnection:
             version = cast("dict[str, Any]", meta).get(VERSION_KEY)
             if version is not None and version not in VERSIONS and method != "initialize":
                 raise UnsupportedVersion(version)
+        if request_id in self._listening:
+            raise InvalidRequest(f"a subscription with the id {request_id} is open")
         if method == "tools/call":
-            arguments = self._call(request_id, params, meta)
-            wraps = arguments["tool"] in self._wrapping
+            arguments = self._listed.call(params)
+            if arguments.get("progress"):
+                self._progress.setdefault(request_id, cast("dict[str, Any]", meta)["progressToken"])
+            wraps = self._listed.wraps(arguments["tool"])
             return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
-        command, arguments, fact = "rrext_ping", {}, None  # a ping and a discovery
+        command, arguments, fact = "rrext_ping", {}, None  # what the connection answers itself
         if method == "tools/list":
             command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
+        elif method == "subscriptions/listen" and not self._shakes_hands:
+            if len(self._listening) >= self._limits.max_inflight:
+                raise TooManyRequests(f"more than {self._limits.max_inflight} subscriptions are open (max_inflight)")
+            fact = _wants_tools(params.get("notifications"))
         elif method not in ("ping", "server/discover"):
             raise UnknownCommand(f"Method not found: {method[: self._limits.max_name]}")
         return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
 
-    def _call(self, request_id: RequestId, params: dict[str, Any], meta: Any) -> dict[str, Any]:
-        name = params.get("name")
-        if not isinstance(name, str):
-            raise InvalidArguments.at("/name", "expected the name of a tool")
-        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": params.get("arguments", {})}
-        if not isinstance(meta, dict):
-            return arguments
-        timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
-        if timeout is not None:
-            arguments["timeout"] = timeout
-        if token is not None:
-            if type(token) is not int and not isinstance(token, str):
-                raise InvalidArguments.at("/_meta/progressToken", "expected a string or a whole number")
-            self._progress.setdefault(request_id, token)
-            arguments["progress"] = True
-        return arguments
-
     def _notified(self, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
+        if method == "notifications/initialized":
+            self._is_initialized = True
+            self.when_heard()
         if method == "notifications/cancelled" and isinstance(request_id := params.get("requestId"), int | str):
+            if self._listening.pop(request_id, None) is not None:
+                return Ignored("a subscription ended")
             if len(self._cancelled) > self._limits.max_inflight:
                 self._cancelled.clear()
             self._cancelled.add(request_id)
@@ -222,9 +184,17 @@ class McpConnection:
         if command.method == "server/discover":
             return self._result(request_id, encode_own(self._discovery())[1:-1])
         if command.method == "tools/list":
-            members, self._wrapping = listing(body, command.fact)
+            members = self._listed.page(body, command.fact)
             cached = b"" if self._shakes_hands else b',"ttlMs":%d,"cacheScope":"private"' % (TTL * 1000)
             return self._result(request_id, members + cached)
+        if command.method == "subscriptions/listen":
+            if request_id in self._cancelled:
+                self._cancelled.discard(request_id)
+                return [b""]
+            self._listening[request_id] = command.fact
+            self.when_heard()
+            told = {"notifications": {"toolsListChanged": True} if command.fact else {}}
+            return self._notification("notifications/subscriptions/acknowledged", told, request_id)
         return self._result(request_id, b"")
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
@@ -242,14 +212,10 @@ class McpConnection:
             if isinstance(error, Cancelled) and request_id in self._cancelled:
                 self._cancelled.discard(request_id)
                 return [b""]
-            if command == CALL and not isinstance(error, _NO_RESULTS):
+            if command == CALL and not isinstance(error, NO_RESULTS):
                 return self._result(request_id, content_of_error(error))
-        parts = wire_error(error)
-        data = {**parts.data, "code": parts.code} | ({} if parts.hint is None else {"hint": parts.hint})
-        number = NUMBERS.get(parts.code, OTHER_NUMBER)
-        failure = {"code": number, "message": parts.message, "data": data}
         known = {} if request_id is None else {"id": request_id}
-        return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure})])
+        return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure_of(error)})])
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
         """The progress of a call. The protocol has no other event for a call."""
@@ -257,8 +223,20 @@ class McpConnection:
         token = self._progress.get(told.pop("request"))
         if name != "rrext_progress" or token is None:
             return [b""]
-        params = {"progressToken": token, **told}
-        return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})])
+        return self._notification("notifications/progress", {"progressToken": token, **told})
+
+    def tools_changed(self) -> list[bytes]:
+        """The notifications that the list of tools has changed: to a client of the handshake, and to each subscription."""
+        if self._shakes_hands:
+            return self._notification(TOOLS_CHANGED, {}) if self._is_initialized else []
+        listening = [request_id for request_id, wants_tools in list(self._listening.items()) if wants_tools]
+        return [piece for request_id in listening for piece in self._notification(TOOLS_CHANGED, {}, request_id)]
+
+    def _notification(self, method: str, params: dict[str, Any], subscription: RequestId | None = None) -> list[bytes]:
+        if subscription is not None:
+            params = {**params, "_meta": {SUBSCRIPTION_KEY: subscription}}
+        members = {"params": params} if params else {}
+        return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": method, **members})])
 
     def _result(self, request_id: RequestId, members: bytes) -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))
@@ -274,6 +252,13 @@ class McpConnection:
         versions = [*VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
         found = {"supportedVersions": versions, "capabilities": CAPABILITIES, "cacheScope": "private", "ttlMs": 0}
         return {**found, "_meta": {SERVER_KEY: SERVER}}
+
+
+def _wants_tools(notifications: Any) -> bool:
+    """Whether a subscription is to be told of changed tools. Raises `InvalidArguments`."""
+    if not isinstance(notifications, dict):
+        raise InvalidArguments.at("/notifications", 'expected an object, such as {"toolsListChanged": true}')
+    return cast("dict[str, Any]", notifications).get("toolsListChanged") is True
 
 
 def _client(info: Any) -> dict[str, Any]:

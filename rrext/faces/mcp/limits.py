@@ -9,3 +9,13 @@ PAGE_SIZE: Final = 250
 
 TTL: Final = 60.0
 """Seconds for which a client may keep the list of tools. Loaded pipelines stay, but tools can become unavailable."""
+
+# http_app.py
+MAX_SESSIONS: Final = 1000
+"""Sessions of the handshake era over HTTP; each has a few tasks, and ends after half an hour without a request."""
+MAX_SUBSCRIPTIONS: Final = 1000
+"""Open `subscriptions/listen` over HTTP."""
+
+# progress.py
+MAX_WAITING_PROGRESS: Final = 64
+"""Reports of a call that wait for a client that reads slowly; earlier ones are dropped."""

@@ -1,33 +1,97 @@
-"""The answer to `tools/list`: a page of the tools that the session lists."""
+"""The tools that a server has listed: pages of `tools/list`, and the calls of these tools."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.faces.mcp.limits import PAGE_SIZE
 from rrext.tools.export import WRAPS_KEY
+from rrext.tools.schema_view import accepted_kinds
 from rrext.wire.codec import encode_own
 
-
-class ListedPage(NamedTuple):
-    """The members of a page, encoded, and the names of all tools whose structured content is `{result: value}`."""
-
-    members: bytes
-    wrapping: frozenset[str]
+TIMEOUT_KEY: Final = "rrext/timeout"
+"""The member of a call's `_meta` with its deadline, in seconds from its receipt."""
 
 
-def listing(body: bytes, start: int) -> ListedPage:
-    """The page that begins with the tool number `start`; `body` is the encoded `{"tools": […]}` of the session's command."""
-    tools: list[dict[str, Any]] = msgspec.json.decode(body)["tools"]
-    end = start + PAGE_SIZE
-    page: dict[str, Any] = {"tools": tools[start:end]}
-    if len(tools) > end:
-        page["nextCursor"] = str(end)
-    wrapping = frozenset(tool["name"] for tool in tools if tool.get("_meta", {}).get(WRAPS_KEY))
-    return ListedPage(encode_own(page)[1:-1], wrapping)
+class _Known(NamedTuple):
+    """Whether the structured content of a tool is always `{result: value}`, and its parameters that take an object."""
+
+    wraps: bool
+    objects: frozenset[str]
+
+
+class ListedTools:
+    """What the last list with a tool said of it, as far as calls of the tool depend on it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def page(self, body: bytes, start: int) -> bytes:
+        """The members of the page that begins with the tool number `start`, encoded; `body` is the encoded `{"tools": […]}`
+        of the session's command.
+        """
+        tools: list[dict[str, Any]] = msgspec.json.decode(body)["tools"]
+        self._known |= {tool["name"]: _known(tool) for tool in tools}
+        end = start + PAGE_SIZE
+        page: dict[str, Any] = {"tools": tools[start:end]}
+        if len(tools) > end:
+            page["nextCursor"] = str(end)
+        return encode_own(page)[1:-1]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def wraps(self, name: str) -> bool:
+        """Whether the structured content of a tool is always `{result: value}`."""
+        return name in self._known and self._known[name].wraps
+
+    def call(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the session's command `rrext_process` for those of `tools/call`. Raises `InvalidArguments`."""
+        name, meta = params.get("name"), params.get("_meta")
+        if not isinstance(name, str):
+            raise InvalidArguments.at("/name", "expected the name of a tool")
+        given = self._objects_decoded(name, params.get("arguments", {}))
+        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": given}
+        if not isinstance(meta, dict):
+            return arguments
+        timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
+        if timeout is not None:
+            arguments["timeout"] = timeout
+        if token is not None:
+            if type(token) is not int and not isinstance(token, str):
+                raise InvalidArguments.at("/_meta/progressToken", "expected a string or a whole number")
+            arguments["progress"] = True
+        return arguments
+
+    def _objects_decoded(self, name: str, given: Any) -> Any:
+        """The arguments, with objects where a model wrote the JSON text of one for a parameter that is an object."""
+        given = decoded(given)
+        if not isinstance(given, dict) or name not in self._known:
+            return given
+        written = cast("dict[str, Any]", given)
+        texts = [key for key in self._known[name].objects if isinstance(written.get(key), str)]
+        return {**written, **{key: decoded(written[key]) for key in texts}} if texts else given
+
+
+def decoded(value: Any) -> Any:
+    """The object that a JSON text holds; any other value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return value
+    return found if isinstance(found, dict) else value
+
+
+def _known(tool: dict[str, Any]) -> _Known:
+    schema = tool["inputSchema"]
+    kinds = {name: accepted_kinds(parameter, schema) for name, parameter in schema.get("properties", {}).items()}
+    objects = frozenset(name for name, taken in kinds.items() if "object" in taken and "string" not in taken)
+    return _Known(bool(tool.get("_meta", {}).get(WRAPS_KEY)), objects)
 
 
 def start_of(cursor: object) -> int:

@@ -22,7 +22,7 @@ def host() -> Iterator[Host]:
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_a_handshake_agrees_on_the_version_that_the_host_asks_for(version: str, host: Host) -> None:
     result = host.result("initialize", {**HELLO, "protocolVersion": version})
-    assert result == {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": SERVER}
+    assert result == {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": SERVER}
 
 
 def test_a_handshake_with_an_unknown_version_is_offered_the_newest_that_has_one(host: Host) -> None:
@@ -36,7 +36,7 @@ def test_a_second_handshake_is_refused(legacy: Host) -> None:
 def test_discovery_takes_the_place_of_the_handshake(modern: Host) -> None:
     found = modern.result("server/discover")
     assert found["supportedVersions"][0] == VERSION
-    assert found["capabilities"] == {"tools": {}}
+    assert found["capabilities"] == {"tools": {"listChanged": True}}
     assert found["_meta"] == {"io.modelcontextprotocol/serverInfo": SERVER}
     assert found["resultType"] == "complete"
     assert found["ttlMs"] == 0

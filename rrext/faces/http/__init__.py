@@ -1,0 +1,1 @@
+"""HTTP: a port, who may use it, and the faces behind it."""

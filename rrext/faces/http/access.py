@@ -1,0 +1,76 @@
+"""Who may use a port: requests are let through by their host, their origin and their token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rrext.faces.http.address import Address
+from rrext.faces.http.tokens import UserTokens
+
+LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+
+USER: Final = "rrext.user"
+"""The member of a request's scope with the user of its token; None without tokens."""
+
+
+class Access:
+    """Lets requests through to an app, and answers all others.
+
+    A page of a foreign site may make its reader's browser send requests, also under a host name that it has pointed to this
+    machine: a request that has an origin must have a known one, and at a local address it must name a known host. Every
+    request must have a token, if there are any. `origins` are further known ones, `scheme://host[:port]`.
+    """
+
+    def __init__(self, app: ASGIApp, address: Address, tokens: UserTokens | None, origins: Sequence[str]) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._origins = frozenset(origins)
+        names = {*LOCAL_NAMES, address.written_host, *(urlsplit(origin).hostname or "" for origin in origins)}
+        self._hosts = frozenset(names) if address.is_local else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        """The answer to a request that may not pass; None for one that may, whose user is in its scope then."""
+        if self._hosts is not None and _host_of(_header(scope, b"host")) not in self._hosts:
+            return PlainTextResponse("this host name is not served here; see --allow-origin", 421)
+        origin = _header(scope, b"origin")
+        if origin and not self.knows_origin(origin):
+            return PlainTextResponse("this origin is not allowed; see --allow-origin", 403)
+        scope[USER] = None
+        if self._tokens is not None:
+            kind, _, token = _header(scope, b"authorization").partition(" ")
+            user = self._tokens.user_of(token.strip()) if kind.lower() == "bearer" else None
+            if user is None:
+                return PlainTextResponse("a known bearer token is required", 401, {"WWW-Authenticate": "Bearer"})
+            scope[USER] = user
+        return None
+
+    def knows_origin(self, origin: str) -> bool:
+        """Whether pages of an origin may send requests."""
+        if origin in self._origins:
+            return True
+        scheme, _, host = origin.partition("://")
+        return self._hosts is not None and scheme in ("http", "https") and _host_of(host) in LOCAL_NAMES
+
+
+def _header(scope: Any, name: bytes) -> str:
+    """The value of a header; several are joined, which is no known value of any header here."""
+    return ", ".join(value.decode("latin-1") for key, value in scope["headers"] if key == name)
+
+
+def _host_of(text: str) -> str:
+    """The host in `host[:port]`, in lower case."""
+    name, colon, port = text.lower().rpartition(":")
+    return name if colon and (port.isdecimal() or not port) else text.lower()

@@ -1,0 +1,48 @@
+"""The address of a port: a host of this machine and a number."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from rrext.errors import UsageError
+
+
+class Address(NamedTuple):
+    """Where a port listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Read `HOST:PORT`. Raises `UsageError`."""
+        host, colon, port = text.rpartition(":")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        if not colon or not bare or not port.isdecimal() or int(port) > 65535 or (":" in bare and bare == host):
+            raise UsageError(f"{text!r} is no address: it is HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080")
+        return cls(bare, int(port))
+
+    def __str__(self) -> str:
+        return f"{self.written_host}:{self.port}"
+
+    @property
+    def written_host(self) -> str:
+        """The host as it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine can connect."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def require_tokens(self) -> None:
+        """Raise `UsageError` if programs of other machines can connect, which has to be allowed to each user by a token."""
+        if not self.is_local:
+            raise UsageError(
+                f"every machine that can reach {self} could call the tools: clients need tokens there",
+                hint="give --tokens FILE, or listen at 127.0.0.1",
+            )

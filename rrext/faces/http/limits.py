@@ -1,0 +1,17 @@
+"""Constants of a port of HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# listener.py
+CLIENT_PATIENCE: Final = 30.0
+"""Seconds in which a client sends a whole request, or reads a full buffer of its answers, before its connection is closed."""
+LOOK_INTERVAL: Final = 5.0
+"""Seconds between two looks for such clients."""
+
+# tokens.py
+MIN_TOKEN: Final = 16
+"""Characters of a token; a shorter one can be guessed."""
+MAX_TOKENS_FILE: Final = 1024 * 1024
+"""Bytes of a file of tokens; each is compared with that of a request."""

@@ -1,0 +1,67 @@
+"""Bearer tokens: a file that says which user each token stands for."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from hashlib import sha256
+from hmac import compare_digest
+
+from rrext.errors import UsageError
+from rrext.faces.http.limits import MAX_TOKENS_FILE, MIN_TOKEN
+
+
+class UserTokens:
+    """The users of the tokens of a file, which only its owner may read: TOML, a line `token = "user"` for each token.
+
+    Only hashes of the tokens are kept. Raises `UsageError`, without a token in its message.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._users: list[tuple[bytes, str]] = []
+        self.texts = _tokens_of(path)
+        """Token → user."""
+        for token, user in self.texts.items():
+            self._users.append((sha256(token.encode()).digest(), user))
+
+    def user_of(self, token: str) -> str | None:
+        """The user of a token. It takes the same time for every wrong one."""
+        digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        found = None
+        for known, user in self._users:
+            if compare_digest(known, digest):
+                found = user
+        return found
+
+
+def _tokens_of(path: str) -> dict[str, str]:
+    try:
+        text = _private_text(path)
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"--tokens {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--tokens {path}: it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        where = str(error).partition("(")[2].rstrip(")")
+        raise UsageError(f'--tokens {path}: expected lines token = "user"{where and f" ({where})"}') from None
+    if not table:
+        raise UsageError(f'--tokens {path}: it has no token; expected lines token = "user"')
+    for number, (token, user) in enumerate(table.items(), 1):
+        if not isinstance(user, str) or not user:
+            raise UsageError(f'--tokens {path}: token number {number} has no user; expected token = "user"')
+        if len(token) < MIN_TOKEN:
+            raise UsageError(f"--tokens {path}: token number {number} has fewer than {MIN_TOKEN} characters")
+    return table
+
+
+def _private_text(path: str) -> str:
+    """The text of a file of this user that no other user may read or change. Raises `OSError` and `UsageError`."""
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid():
+            raise UsageError(f"--tokens {path}: the file belongs to another user")
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise UsageError(f"--tokens {path}: other users may read or change the file", hint=f"chmod 600 {path}")
+        return file.read(MAX_TOKENS_FILE).decode()

@@ -1,0 +1,255 @@
+"""The Model Context Protocol over HTTP: an app of the official SDK, whose handlers ask the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from mcp import MCPError
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import ListenHandler, ToolsListChanged
+from mcp_types import NotificationParams
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rrext.engine.interface.awaited_answer import AwaitedAnswer
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.failures import shortened
+from rrext.engine.interface.operations import ListTools, Operation, Tool
+from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
+from rrext.faces.http.access import USER
+from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
+from rrext.faces.mcp.failures import NO_RESULTS, failure_of
+from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
+from rrext.faces.mcp.listing import ListedTools, decoded, start_of
+from rrext.faces.mcp.progress import ProgressFeed
+from rrext.faces.mcp.tool_changes import watch_tools
+from rrext.faces.mcp.versions import SERVER, VERSIONS
+from rrext.limits import Limits
+from rrext.server.arguments import decode, refuse_long_names
+from rrext.wire.messages import Request
+
+PATH: Final = "/mcp"
+
+Context = ServerRequestContext[Any, Any]
+
+
+class McpServer(Server[Any]):
+    """A server of the SDK, which announces that its list of tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *args: Any, **kwargs: Any
+    ) -> InitializationOptions:
+        """The answer to a handshake."""
+        return super().create_initialization_options(NotificationOptions(tools_changed=True), *args, **kwargs)
+
+
+class McpApp:
+    """Answers the requests of both eras at the path `/mcp`. Made on the loop's thread.
+
+    `caller` is the caller without a token; a token's user replaces its user.
+    """
+
+    def __init__(self, engine: Engine, limits: Limits, *, caller: Caller, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._limits = limits
+        self._caller = caller
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count(1)
+        self._listed = ListedTools()
+        self._calls: set[Call] = set()
+        self._is_draining = False
+        self.on_answer: Callable[[], object] = lambda: None
+        self._app: ASGIApp | None = None
+        self._ready = asyncio.Event()
+        self._changes = ChangeBus(self._loop)
+        self._listening = ListenHandler(self._changes, max_subscriptions=MAX_SUBSCRIPTIONS)
+        watch_tools(engine, self._changes.tell)
+
+    # -- the life of the app
+
+    async def run(self) -> None:
+        """Keep the sessions of the handshake era, until a cancel."""
+        server = self._made_server()
+        app = server.streamable_http_app(
+            streamable_http_path=PATH, max_request_body_size=self._limits.max_frame, max_sessions=MAX_SESSIONS, host=""
+        )
+        async with server.session_manager.run():
+            self._app = app
+            self._ready.set()
+            try:
+                await self._loop.create_future()
+            finally:
+                self._ready.clear()
+
+    def _made_server(self) -> McpServer:
+        server = McpServer(
+            SERVER["name"],
+            version=SERVER["version"],
+            get_tool_input_schema=lambda name: None,  # no tool takes arguments from headers
+            on_list_tools=self._list_tools,  # type: ignore[arg-type]
+            on_call_tool=self._call_tool,  # type: ignore[arg-type]
+            on_subscriptions_listen=self._listening,
+        )
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        server.middleware = [_with_decoded_arguments]
+        return server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._ready.wait()
+        assert self._app is not None
+        user = scope.get(USER)
+        if user is not None:  # a session of the handshake era belongs to the user who began it
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+        await self._app(scope, receive, send)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is unanswered."""
+        return bool(self._calls)
+
+    def drain(self) -> None:
+        """Refuse new calls."""
+        self._is_draining = True
+
+    def give_up(self) -> None:
+        """Answer the unanswered calls with an error, and end the subscriptions."""
+        for call in list(self._calls):
+            call.cancel("shutting_down", ShuttingDown("the server ended before this call did"))
+        self._listening.close()
+
+    # -- handlers
+
+    async def _initialized(self, context: Context, params: NotificationParams) -> None:
+        self._changes.add(context.session._connection)  # the SDK has no public way from a request to its connection
+
+    async def _list_tools(self, context: Context, params: Any) -> dict[str, Any]:
+        try:
+            page = await self._page(context, start_of((context.params or {}).get("cursor")))
+        except RrextError as error:
+            raise _as_error(error) from None
+        return _result(context, page, ttlMs=int(TTL * 1000), cacheScope="private")
+
+    async def _page(self, context: Context, start: int) -> bytes:
+        body, _ = await self._ask(context, ListTools(format="mcp"))
+        return self._listed.page(body, start)
+
+    async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
+        try:
+            if params.name not in self._listed:  # what is known of its input and its result stands in the list
+                await self._page(context, 0)
+            arguments = self._listed.call(dict(context.params or {}))
+            refuse_long_names(Request(None, "rrext_process", arguments, None, 0), self._limits)
+            operation = decode(arguments, Tool, self._limits)
+            if operation.progress:
+                feed = ProgressFeed(self._loop, context.session.report_progress)
+                body, tail = await feed.sent_during(self._ask(context, operation, feed))
+            else:
+                body, tail = await self._ask(context, operation)
+            if tail is not None:
+                return _result(context, content_of_bytes(tail))
+            return _result(context, content_of(body, wraps=self._listed.wraps(params.name)))
+        except NO_RESULTS as error:
+            raise _as_error(error) from None
+        except RrextError as error:
+            members = content_of_error(error)
+            if len(members) > self._limits.max_result:
+                members = content_of_error(shortened(error, self._limits))
+            return _result(context, members)
+
+    async def _ask(
+        self, context: Context, operation: Operation, feed: ProgressFeed | None = None
+    ) -> tuple[bytes, bytes | None]:
+        """Run an operation of a request. Raises the error of the operation."""
+        if self._is_draining:
+            raise ShuttingDown("the server ends and takes no new requests")
+        user = context.request.scope.get(USER) if context.request is not None else None
+        caller = msgspec.structs.replace(
+            self._caller, connection_id=f"http-{next(self._numbers)}", user_id=user or self._caller.user_id
+        )
+        answer = AwaitedAnswer(self._loop)
+        call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())
+        self._calls.add(call)
+        try:
+            self._engine.start(call)
+            body, tail = await answer.future
+        except asyncio.CancelledError:
+            call.cancel("cancelled", Cancelled())
+            raise
+        finally:
+            self._calls.discard(call)
+            self.on_answer()
+        if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:
+            raise ResultTooLarge.of(4 * len(tail) // 3, self._limits.max_result)
+        return body, tail
+
+
+class ChangeBus:
+    """Hands changes of the list of tools to subscriptions, and to the sessions of the handshake era: to each session once,
+    however often the list changes, while its client reads nothing.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_due = False
+        self._listeners: dict[object, Callable[[Any], None]] = {}
+        self._sessions: WeakKeyDictionary[Connection, asyncio.Task[None] | None] = WeakKeyDictionary()
+
+    def add(self, session: Connection) -> None:
+        """Tell a session too, as long as it lasts."""
+        self._sessions[session] = None
+
+    def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        """Call `listener` after each change; the function that ends that."""
+        key = object()
+        self._listeners[key] = listener
+        return lambda: self._listeners.pop(key, None) and None
+
+    async def publish(self, event: Any) -> None:
+        """Call each listener."""
+        for listener in list(self._listeners.values()):
+            listener(event)
+
+    def tell(self, event: Any) -> None:
+        """Tell all of a change. From any thread."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        self._is_due = False
+        for listener in list(self._listeners.values()):
+            listener(ToolsListChanged())
+        for session, telling in list(self._sessions.items()):
+            if telling is None or telling.done():
+                self._sessions[session] = self._loop.create_task(session.send_tool_list_changed())
+
+
+async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Take arguments that a model wrote as JSON text for the object in it, before the SDK refuses them."""
+    params = ctx.params
+    if ctx.method == "tools/call" and isinstance(params, Mapping) and isinstance(params.get("arguments"), str):
+        ctx = replace(ctx, params={**params, "arguments": decoded(params["arguments"])})
+    return await call_next(ctx)
+
+
+def _result(context: Context, members: bytes, **modern: Any) -> dict[str, Any]:
+    """A result of its encoded members; `modern` are those that it has without a handshake."""
+    result = msgspec.json.decode(b"{%b}" % members)
+    return {**result, "resultType": "complete", **modern} if context.protocol_version in VERSIONS else result
+
+
+def _as_error(error: RrextError) -> MCPError:
+    return MCPError(**failure_of(error))

@@ -1,0 +1,65 @@
+"""Progress of a call whose client is told by a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from rrext.faces.mcp.limits import MAX_WAITING_PROGRESS
+
+T = TypeVar("T")
+
+
+class ProgressFeed:
+    """Takes the progress of a call from any thread, and reports it on the loop. While the client reads slowly, the latest
+    reports wait and earlier ones are dropped.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[float, float | None, str | None], Awaitable[None]]):
+        self._loop = loop
+        self._report = report
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=MAX_WAITING_PROGRESS)
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    async def sent_during(self, call: Coroutine[Any, Any, T]) -> T:
+        """Await a call and report its progress meanwhile, all of it before this returns."""
+        sending = self._loop.create_task(self._send())
+        try:
+            result = await call
+            self._is_over = True
+            self._changed.set()
+            await sending
+        finally:
+            sending.cancel()
+        return result
+
+    async def _send(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting:
+                await self._report(*self._waiting.popleft())
+            if self._is_over:
+                return
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """Take a report."""
+        text = None if message is None else message.encode("utf-8", "replace").decode()
+        self._waiting.append((value, total, text))
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """Drop a chunk: no call of this protocol asks for them."""
+
+    def wait_for_room(self) -> None:
+        """Return at once."""
+
+    async def room(self) -> None:
+        """Return at once."""
+
+    def end(self) -> list[bytes]:
+        """Return no events: what waits is reported by `sent_during`."""
+        return []

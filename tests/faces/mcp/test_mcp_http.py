@@ -1,0 +1,82 @@
+"""The protocol over HTTP: the same answers as on stdio."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from http_server import HttpServer
+from mcp_host import Host
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HttpServer]:
+    """A server of this machine, without tokens."""
+    with HttpServer("--max-frame", "200000") as server:
+        yield server
+
+
+CALLS: list[tuple[str, Any]] = [
+    ("add", {"a": 2}),
+    ("add", {"b": "x"}),
+    ("add", {}),
+    *[("echo", {"value": value}) for value in (None, True, 7, 1.5, "text", [1, "b"], {"a": {"b": []}})],
+    ("nothing", {}),
+    ("numbers", {"value": [1, 2]}),
+    ("numbers", {"value": ["x"]}),
+    ("either", {"value": {"a": 1}}),
+    ("boxed", {"value": {"a": 1}}),
+    ("blob", {"data": b64encode(b"\x89PNG\r\n\x1a\n").decode()}),
+    ("blob", {"data": b64encode(b"\x00").decode()}),
+    ("boxed_blob", {"data": b64encode(b"\x00").decode()}),
+    ("typed", {"name": "x", "box": {"a": 1}}),
+    ("typed", {"name": "x", "box": '{"a": 1}'}),
+    ("typed", {"name": '{"a": 1}'}),
+    ("typed", '{"name": "x"}'),
+    ("typed", "name"),
+    ("nobody", {}),
+    ("for_ada", {}),
+]
+
+
+@pytest.mark.promise("mcp:http:same-answers")
+def test_calls_are_answered_as_on_stdio(server: HttpServer, modern: Host) -> None:
+    listed = server.result("tools/list")
+    assert {tool["name"]: tool for tool in listed["tools"]} == {
+        tool["name"]: tool for tool in modern.result("tools/list")["tools"]
+    }
+    assert (listed["ttlMs"], listed["cacheScope"]) == (60000, "private")
+    for name, arguments in CALLS:
+        params = {"name": name, "arguments": arguments}
+        there = modern.answer(modern.ask("tools/call", params))
+        _, here = server.ask("tools/call", params)
+        if isinstance(arguments, str) and not arguments.startswith("{"):
+            assert here["error"]["code"] == -32602
+            continue
+        assert here.keys() == there.keys(), (name, arguments, here, there)
+        if "result" in here:
+            assert here["result"].pop("_meta", {}).get("rrext/error") == there["result"].pop("_meta", {}).get("rrext/error")
+            assert here["result"] == there["result"]
+        else:
+            assert here["error"] == there["error"]
+
+
+def test_an_object_that_a_model_wrote_as_text_is_the_object_where_one_is_wanted(server: HttpServer) -> None:
+    assert server.call("typed", name="x", box='{"a": 1}')["structuredContent"]["result"][5] == "dict"
+    assert server.call("typed", name='{"a": 1}')["structuredContent"]["result"][0] == "str"
+    assert server.call("typed", name="x", box="[1]")["isError"]
+
+
+def test_a_deadline_and_its_error_are_those_of_stdio(server: HttpServer) -> None:
+    meta = {"rrext/timeout": 0.05}
+    result = server.result("tools/call", {"name": "wait", "arguments": {"key": "never"}, "_meta": meta})
+    assert result["_meta"]["rrext/error"]["code"] == "tool_timeout"
+
+
+def test_cutting_the_connection_cancels_the_call(server: HttpServer) -> None:
+    with server.waiting("wait", key="cut"):
+        pass
+    while server.call("journal", key="cut")["structuredContent"]["result"] != ["unwound"]:
+        pass

@@ -1,0 +1,158 @@
+"""Who may call over HTTP: tokens, hosts and origins."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from http_server import ACCEPT, HttpServer, request
+from mcp_host import HELLO, PATIENCE
+
+from rrext.errors import UsageError
+from rrext.faces.http.address import Address
+from rrext.faces.http.tokens import UserTokens
+
+HERE = Path(__file__).resolve().parent
+TOKENS = {"ada-secret-token-1": "ada", "bob-secret-token-2": "bob"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HttpServer]:
+    """A server of this machine, without tokens."""
+    with HttpServer() as server:
+        yield server
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A file of tokens."""
+    path = tmp_path / "tokens.toml"
+    path.write_text("".join(f'{token} = "{user}"\n' for token, user in TOKENS.items()))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.promise("mcp:http:access")
+def test_without_tokens_a_request_must_name_this_machine_and_come_from_its_pages(server: HttpServer) -> None:
+    for host in ("localhost", "localhost:1", "127.0.0.1", "[::1]:80", "LOCALHOST"):
+        assert server.ask("ping", Host=host)[0] in (200, 404), host
+    for host in ("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+        assert server.ask("tools/list", Host=host)[0] == 421, host
+    for origin in ("http://localhost:6274", "https://127.0.0.1"):
+        assert server.ask("tools/list", Origin=origin)[0] == 200, origin
+    for origin in ("http://evil.example", "http://localhost.evil.example", "null", "file://localhost", "localhost"):
+        assert server.ask("tools/list", Origin=origin)[0] == 403, origin
+
+
+@pytest.mark.promise("mcp:http:access")
+def test_a_page_of_an_allowed_origin_can_ask_and_others_cannot() -> None:
+    preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,mcp-method"}
+    with HttpServer("--allow-origin", "https://app.example") as server:
+        status, headers, _ = server.send("OPTIONS", headers={"Origin": "https://app.example", **preflight})
+        assert (status, headers["access-control-allow-origin"]) == (200, "https://app.example")
+        assert server.ask("tools/list", Origin="https://app.example")[0] == 200
+        assert server.send("OPTIONS", headers={"Origin": "https://other.example", **preflight})[0] == 400
+        assert server.ask("tools/list", Origin="https://other.example")[0] == 403
+        assert server.ask("tools/list", Host="app.example")[0] == 200
+
+
+@pytest.mark.promise("mcp:http:access")
+def test_a_token_stands_for_its_user_and_nothing_else_is_let_in(tokens: Path) -> None:
+    with HttpServer("--tokens", str(tokens), "--user", "cora", "--space", "s", "--audit", "--log-level", "debug") as server:
+        for token, user in TOKENS.items():
+            listed = server.result("tools/list", Authorization=f"Bearer {token}")["tools"]
+            assert (f"for_{user}" in {tool["name"] for tool in listed}) == (user in ("ada", "bob"))
+            who = server.result("tools/call", {"name": "who", "arguments": {}}, Authorization=f"bearer {token}")
+            assert (who["structuredContent"]["user"], who["structuredContent"]["space"]) == (user, "s")
+            assert token not in msgspec.json.encode(who).decode()
+        for wrong in ("Bearer", "Bearer ", "Bearer ada", "Basic ada-secret-token-1", "ada-secret-token-1", "Bearer ä"):
+            assert server.ask("tools/list", Authorization=wrong.encode("latin-1").decode("latin-1"))[0] == 401, wrong
+        status, headers, _ = server.send("POST", *request("tools/list"))
+        assert (status, headers["www-authenticate"]) == (401, "Bearer")
+        body, given = request("tools/call", {"name": "echo", "arguments": {"value": next(iter(TOKENS))}})
+        server.send("POST", body, {**given, "Authorization": f"Bearer {next(iter(TOKENS))}"})
+        assert server.end() == 0
+        for token in TOKENS:
+            assert token not in server.log
+
+
+@pytest.mark.promise("mcp:http:access")
+def test_a_session_belongs_to_the_user_who_began_it(tokens: Path) -> None:
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**HELLO, "protocolVersion": "2025-11-25"}}
+    ping = msgspec.json.encode({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+    with HttpServer("--tokens", str(tokens)) as server:
+        ada, bob = ({**ACCEPT, "Authorization": f"Bearer {token}"} for token in TOKENS)
+        status, headers, _ = server.send("POST", msgspec.json.encode(hello), ada)
+        assert status == 200
+        session = {"Mcp-Session-Id": headers["mcp-session-id"]}
+        assert server.send("POST", ping, {**ada, **session})[0] == 200
+        assert server.send("POST", ping, {**bob, **session})[0] == 404
+
+
+def refused(*options: str) -> str:
+    """What a server says that does not begin."""
+    command = [sys.executable, "-m", "rrext", "mcp", str(HERE / "changing.pipe"), "--nodes", str(HERE / "changing_nodes.py")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr
+
+
+@pytest.mark.promise("mcp:http:access")
+def test_other_machines_need_tokens() -> None:
+    assert "--tokens FILE" in refused("--http", "0.0.0.0:0")
+    for address in ("[::]:0", "192.0.2.1:80", "example.org:80", "localhost.example.org:80"):
+        with pytest.raises(UsageError, match="need tokens"):
+            Address.of(address).require_tokens()
+    for address in ("127.0.0.1:0", "127.8.8.8:1", "[::1]:80", "localhost:65535"):
+        Address.of(address).require_tokens()
+
+
+@pytest.mark.parametrize("address", ["8080", "127.0.0.1", "127.0.0.1:x", "::1:80", "127.0.0.1:70000", ":80"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="HOST:PORT"):
+        Address.of(address)
+
+
+def test_a_port_that_is_taken_is_reported() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "cannot listen" in refused("--http", f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+@pytest.mark.promise("mcp:http:access")
+@pytest.mark.parametrize(
+    ("text", "mode", "reason"),
+    [
+        ('secret-token-that-is-long = "ada"', 0o644, "other users"),
+        ('secret-token-that-is-long = "ada"', 0o620, "other users"),
+        ("", 0o600, "no token"),
+        ("secret-token-that-is-long = ", 0o600, 'token = "user"'),
+        ("secret-token-that-is-long: ada", 0o600, 'token = "user"'),
+        ('secret-token-that-is-long = ""', 0o600, "no user"),
+        ("secret-token-that-is-long = 7", 0o600, "no user"),
+        ('secret-token = "ada"', 0o600, "fewer than 16"),
+        (None, 0, "No such file"),
+    ],
+)
+def test_a_file_of_tokens_that_cannot_be_used_is_refused_and_not_repeated(
+    text: str | None, mode: int, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokens.toml"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    with pytest.raises(UsageError, match=reason) as caught:
+        UserTokens(str(path))
+    assert "secret-token" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
+def test_a_file_of_tokens_of_another_user_is_refused(tokens: Path) -> None:
+    os.chown(tokens, 65534, -1)
+    with pytest.raises(UsageError, match="another user"):
+        UserTokens(str(tokens))
