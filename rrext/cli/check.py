@@ -170,9 +170,9 @@ def read_file(path: str) -> bytes | None:
 def _load(
     text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False, partial: bool = False
 ) -> LoadedPipeline:
-    from rrext.pipefile.pipeline_loader import check_pipeline
+    from rrext.pipefile.pipeline_loader import load_pipeline
 
-    return check_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial)
+    return load_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial)
 
 
 def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None, *, partial: bool) -> None:

@@ -51,13 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the file; 2 if it cannot be run, 1 without a picture."""
     from rrext.picture.picture import picture_of
-    from rrext.pipefile.pipeline_loader import check_pipeline
+    from rrext.pipefile.pipeline_loader import load_pipeline
 
     environment, catalog = environment_from(args), catalog_from(args)
     text = read_file(args.file)
     if text is None:
         return EXIT_INVALID
-    loaded = check_pipeline(text, catalog, environment, positions=True)
+    loaded = load_pipeline(text, catalog, environment, strict_env=False, positions=True)
     try:
         drawn = _draw(args, picture_of(loaded))
     except RrextError as error:

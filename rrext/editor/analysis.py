@@ -14,7 +14,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.pipeline_loader import check_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import Problem
@@ -124,10 +124,11 @@ def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] |
     """
     if stop is not None and stop():
         raise Cancelled
-    loaded = check_pipeline(
+    loaded = load_pipeline(
         text,
         settings.catalog,
         settings.environment,
+        strict_env=False,
         positions=True,
         limits=settings.limits,
         stop=stop,

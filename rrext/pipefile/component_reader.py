@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class ComponentReader:
     """Reads components and reports their problems.
 
-    An unknown provider has the severity `unknown`, a variable without a value the severity `unresolved`. `without_value` has
-    the pointers of the texts with such variables. `is_file`: literal secrets are reported, as others may read the file. With
-    `partial`, a missing node or setting is a warning, and `missing` of the component has the reason.
+    A variable without a value has the severity `unresolved`; `without_value` has the pointers of the texts with such
+    variables. `is_file`: literal secrets are reported, as others may read the file. With `partial`, a missing node or setting
+    is a warning, and `missing` of the component has the reason.
     """
 
     def __init__(
@@ -37,7 +37,6 @@ class ComponentReader:
         problems: Problems,
         near: NearNames,
         *,
-        unknown: Severity,
         unresolved: Severity,
         is_file: bool,
         partial: bool,
@@ -48,7 +47,6 @@ class ComponentReader:
         self._shape = shape
         self._problems = problems
         self._near = near
-        self._unknown: Severity = unknown
         self._unresolved: Severity = unresolved
         self._is_file = is_file
         self._partial = partial
@@ -110,7 +108,7 @@ class ComponentReader:
             return
         self._providers = self._providers or self._catalog.names_and_aliases()
         near = self._catalog.distinct(self._near.of(provider, self._providers))
-        message, severity = f"There is no node {shown(provider)}.", self._unknown
+        message, severity = f"There is no node {shown(provider)}.", None
         origin = self._catalog.unloaded_origin(provider)
         if origin:
             message = f"{message[:-1]} that is loaded. It may be one of {origin}: without trust no code of nodes is loaded."

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rrext.errors import InvalidPipeline
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.partial import ABSENT, is_excusable
 from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.pointer import below
@@ -15,7 +16,7 @@ from rrext.pipefile.validation import PipelineOutline
 
 
 class LoadedPipeline:
-    """A checked pipeline. `spec` is None after an error; `outline` has all that could be read.
+    """A checked pipeline. `spec` is None after an error; `plans` has the plan of each source; `outline` all that could be read.
 
     `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
     shown. `problems` never hold a variable's value.
@@ -31,8 +32,10 @@ class LoadedPipeline:
         outline: PipelineOutline,
         text: str | bytes | None,
         source_map: SourceMap | None,
+        plans: dict[str, LanePlan] | None = None,
     ) -> None:
         self.spec = spec
+        self.plans = plans or {}
         self.problems = problems
         self.unresolved = unresolved
         self.base = base

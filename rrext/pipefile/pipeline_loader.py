@@ -10,6 +10,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.component_reader import ComponentReader
 from rrext.pipefile.environment import Environment
+from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import ComponentDraft, ShapeReader
@@ -27,7 +28,6 @@ def load_pipeline(
     *,
     source: str | None = None,
     strict_env: bool = True,
-    unknown_provider: Severity = "error",
     partial: bool = False,
     positions: bool = False,
     limits: Limits = DEFAULTS,
@@ -36,9 +36,9 @@ def load_pipeline(
     """Read and check a pipeline; problems of its content are returned, not raised.
 
     `source` replaces the source component that the file names. With `strict_env` an unresolved variable is an error, else a
-    warning. With `partial` a component whose node or settings are missing is unavailable, and its problems are warnings.
-    `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled` soon after `stop()`
-    returns true.
+    warning, for a check without a run. With `partial` a component whose node or settings are missing is unavailable, and its
+    problems are warnings. `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled`
+    soon after `stop()` returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)
@@ -60,64 +60,30 @@ def load_pipeline(
         shape,
         problems,
         near,
-        unknown=unknown_provider,
         unresolved=unresolved,
         is_file=text is not None,
         partial=partial,
     )
     validation = Validation(problems, near, base=base, pause=pause)
     spec = validation.run(document, _drafts(document, reader, limits, pause), source)
+    found = _sifted(problems.listing(), given, reader.without_value, environment.redactor)
+    pause()
+    plans: dict[str, LanePlan] = {}
+    try:
+        plans = {} if spec is None else LanePlan.of_sources(spec, limits)
+    except InvalidPipeline as error:
+        found = (*found, Problem("cannot_run", "error", error.message, below(base, "components"), on="key"))
+        spec = None
     return LoadedPipeline(
         spec,
-        _sifted(problems.listing(), given, reader.without_value, environment.redactor),
+        found,
         document,
         base=base,
         outline=validation.outline,
         text=text,
         source_map=given.map,
+        plans=plans,
     )
-
-
-def check_pipeline(
-    pipeline: str | bytes | Mapping[str, Any],
-    catalog: Catalog,
-    environment: Environment,
-    *,
-    source: str | None = None,
-    strict_env: bool = False,
-    unknown_provider: Severity = "error",
-    partial: bool = False,
-    positions: bool = False,
-    limits: Limits = DEFAULTS,
-    stop: Callable[[], bool] | None = None,
-) -> LoadedPipeline:
-    """Check a pipeline without running it: every error of a run is reported, and unresolved variables are warnings.
-
-    Raises `Cancelled` soon after `stop()` returns true.
-    """
-    loaded = load_pipeline(
-        pipeline,
-        catalog,
-        environment,
-        source=source,
-        strict_env=strict_env,
-        unknown_provider=unknown_provider,
-        partial=partial,
-        positions=positions,
-        limits=limits,
-        stop=stop,
-    )
-    _pause(stop)()
-    if loaded.spec is not None:
-        from rrext.pipefile.lane_plan import LanePlan
-
-        try:
-            LanePlan.of_sources(loaded.spec, limits)
-        except InvalidPipeline as error:
-            found = Problem("cannot_run", "error", error.message, below(loaded.base, "components"), on="key")
-            loaded.problems = (*loaded.problems, found)
-            loaded.spec = None
-    return loaded
 
 
 def validate(
@@ -131,7 +97,7 @@ def validate(
 
     Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
     """
-    loaded = check_pipeline(pipeline, catalog, environment, source=source, limits=limits)
+    loaded = load_pipeline(pipeline, catalog, environment, source=source, strict_env=False, limits=limits)
     ids = [draft.id for draft in loaded.outline.components]
     entries = [(problem, _reference_entry(problem, loaded.base, ids)) for problem in loaded.problems]
     shown_pipeline: dict[str, Any] = {**loaded.unresolved, "chain": list(loaded.outline.chain)}

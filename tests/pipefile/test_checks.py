@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sample_nodes import catalog, component, pipeline
 
-from rrext.errors import Cancelled
+from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import Limits
+from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.pipeline_loader import check_pipeline, load_pipeline
+from rrext.pipefile.pipeline_loader import load_pipeline
 
 NODES = catalog()
 VALUES = Environment()
@@ -29,7 +31,7 @@ STEPS = json.dumps(
 
 
 def check(text: str, nodes: Catalog = NODES) -> LoadedPipeline:
-    return check_pipeline(text, nodes, VALUES, positions=True)
+    return load_pipeline(text, nodes, VALUES, strict_env=False, positions=True)
 
 
 def test_node_code_that_could_not_be_imported_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,13 +55,13 @@ def test_a_check_that_nobody_wants_any_more_ends(times: int) -> None:
         return len(asked) > times
 
     with pytest.raises(Cancelled):
-        check_pipeline(STEPS, NODES, VALUES, positions=True, stop=stop)
+        load_pipeline(STEPS, NODES, VALUES, strict_env=False, positions=True, stop=stop)
     assert len(asked) == times + 1
 
 
 def test_a_check_that_is_still_wanted_asks_now_and_then_whether_it_is() -> None:
     asked: list[None] = []
-    loaded = check_pipeline(STEPS, NODES, VALUES, positions=True, stop=lambda: asked.append(None) is not None)
+    loaded = load_pipeline(STEPS, NODES, VALUES, strict_env=False, positions=True, stop=lambda: asked.append(None) is not None)
     assert loaded.problems == check(STEPS).problems
     assert len(asked) >= 6
 
@@ -80,3 +82,25 @@ def test_one_problem_too_many_in_one_component_is_said() -> None:
     alone = [problem for problem in found if problem.path.startswith("/components/1/config")]
     limited = load_pipeline(text, NODES, VALUES, limits=Limits(max_problems=len(alone) - 1)).problems
     assert limited[-1].code == "too_many_problems"
+
+
+class Yields(Node):
+    """Has a lane method whose body would never run."""
+
+    provider = "yields"
+    lanes = {"text": ("text",)}
+
+    def write_text(self, text: str) -> Iterator[str]:
+        yield text
+
+
+def test_nodes_that_cannot_be_put_together_are_a_problem_of_a_check_and_of_a_run_alike() -> None:
+    document = pipeline(
+        component("w", "webhook"), component("y", "yields", "text:w"), component("r", "response_text", "text:y")
+    )
+    for strict in (False, True):
+        loaded = load_pipeline(document, Catalog([Yields], installed=False), VALUES, strict_env=strict)
+        assert [(problem.code, problem.path) for problem in loaded.problems] == [("cannot_run", "/components")]
+        with pytest.raises(InvalidPipeline, match=r'Node "y": Yields.write_text is a generator') as caught:
+            loaded.require()
+        assert caught.value.data["problems"][0]["code"] == "cannot_run"

@@ -112,12 +112,6 @@ def test_an_unknown_provider_names_near_ones() -> None:
     assert problem.message == 'There is no node "webhok". Did you mean "webhook"?'
 
 
-def test_an_unknown_provider_is_only_information_where_no_code_may_be_loaded() -> None:
-    document = pipeline(W, component("x", "mine", "text:w"), source="w")
-    problem = only(document, unknown_provider="information")
-    assert (problem.code, problem.severity) == ("unknown_provider", "information")
-
-
 def test_an_alias_is_the_same_node() -> None:
     loaded = load(pipeline(W, component("t", "tool_weather", control="tool:w")))
     assert loaded.require().component("t").node_class.provider == "weather"

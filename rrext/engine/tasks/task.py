@@ -51,7 +51,7 @@ class Task:
         ttl: float | None = None,
     ) -> None:
         self.spec = spec = loaded.require()
-        self.plans = LanePlan.of_sources(spec, limits)
+        self.plans = loaded.plans
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
         self.pipeline = loaded.unresolved
         self.warnings = [problem.message for problem in loaded.warnings]
