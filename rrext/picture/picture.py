@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -74,67 +74,34 @@ class Picture(msgspec.Struct, frozen=True):
     edges: tuple[PictureEdge, ...] = ()
     remarks: tuple[Remark, ...] = ()
     name: str = ""
-    description: str = ""
 
 
 def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS) -> Picture:
     """The picture of a pipeline, as far as it could be parsed.
 
-    Texts stay as written, because the value of a `${NAME}` may be a secret. Raises `ResultTooLarge` for too many nodes or
-    edges.
+    Raises `ResultTooLarge` for too many nodes or edges.
     """
     drafts = loaded.outline.components
-    written = _Written(loaded)
     index = {draft.id: draft.index for draft in reversed(drafts) if draft.id}
-    lost: dict[str, str] = {}
-    for draft, key, edge in _all_edges(drafts):
-        if edge.source_id not in index:
-            lost.setdefault(edge.source_id, written.of_edge(draft.index, key, edge.index, "from", edge.source_id))
+    lost = dict.fromkeys(edge.source_id for _, _, edge in _all_edges(drafts) if edge.source_id not in index)
     index.update({name: len(drafts) + place for place, name in enumerate(lost)})
     count = len(drafts) + len(lost)
     if count > limits.max_nodes:
         raise ResultTooLarge(f"{count} nodes are more than a picture can show: {limits.max_nodes} (max_nodes)")
     remarks = _Remarks(loaded)
-    nodes = [_node(draft, index, loaded.outline.sources, written, remarks) for draft in drafts]
-    nodes += [PictureNode(name, role="missing") for name in lost.values()]
-    edges = _edges(drafts, index, written, remarks)
+    nodes = [_node(draft, index, loaded.outline.sources, remarks) for draft in drafts]
+    nodes += [PictureNode(name, role="missing") for name in lost]
+    edges = _edges(drafts, index, remarks)
     if len(edges) > limits.max_edges:
         raise ResultTooLarge(f"{len(edges)} edges are more than a picture can show: {limits.max_edges} (max_edges)")
-    return Picture(tuple(nodes), edges, remarks.all, written.text("name"), written.text("description"))
+    name = loaded.unresolved.get("name")
+    return Picture(tuple(nodes), edges, remarks.all, name if isinstance(name, str) else "")
 
 
 def worst(remarks: Sequence[Remark]) -> Severity | None:
     """`error`, `warning`, or None if there is neither."""
     found = {remark.severity for remark in remarks}
     return "error" if "error" in found else "warning" if "warning" in found else None
-
-
-class _Written:
-    """The texts of a pipeline with variables in place."""
-
-    def __init__(self, loaded: LoadedPipeline) -> None:
-        self._document = loaded.unresolved
-        self._components = self._document.get("components")
-
-    def text(self, key: str) -> str:
-        return _member(self._document, key, "")
-
-    def of_node(self, node: int, key: str, read: str) -> str:
-        """The text at a component's key; `read` is the parsed value."""
-        return _member(_item(self._components, node), key, read) if read else ""
-
-    def of_edge(self, node: int, edges: str, place: int, key: str, read: str) -> str:
-        listed = _item(self._components, node)
-        return _member(_item(listed.get(edges) if isinstance(listed, dict) else None, place), key, read)
-
-
-def _item(holder: Any, place: int) -> Any:
-    return holder[place] if isinstance(holder, list) and place < len(holder) else None
-
-
-def _member(holder: Any, key: str, otherwise: str) -> str:
-    value = holder.get(key) if isinstance(holder, dict) else None
-    return value if isinstance(value, str) else otherwise
 
 
 class _Remarks:
@@ -170,20 +137,11 @@ def _remark(problem: Problem, loaded: LoadedPipeline) -> Remark:
     return Remark(problem.severity, problem.code, problem.message, place)
 
 
-def _node(
-    draft: ComponentDraft, index: dict[str, int], sources: Sequence[str], written: _Written, remarks: _Remarks
-) -> PictureNode:
+def _node(draft: ComponentDraft, index: dict[str, int], sources: Sequence[str], remarks: _Remarks) -> PictureNode:
     role: Role = "response" if is_response(draft) else "step"
     if draft.id in sources and index[draft.id] == draft.index:
         role = "source"
-    place = draft.index
-    return PictureNode(
-        written.of_node(place, "id", draft.id),
-        written.of_node(place, "provider", draft.provider),
-        written.of_node(place, "name", draft.name),
-        role,
-        remarks.of_node(place),
-    )
+    return PictureNode(draft.id, draft.provider, draft.name, role, remarks.of_node(draft.index))
 
 
 def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraft, str, DataEdge | ControlEdge]]:
@@ -192,21 +150,15 @@ def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraf
         yield from ((draft, "control", edge) for edge in draft.controls)
 
 
-def _edges(
-    drafts: Sequence[ComponentDraft], index: dict[str, int], written: _Written, remarks: _Remarks
-) -> tuple[PictureEdge, ...]:
+def _edges(drafts: Sequence[ComponentDraft], index: dict[str, int], remarks: _Remarks) -> tuple[PictureEdge, ...]:
     """All edges; parallel ones of a kind are merged."""
     merged: dict[tuple[int, int, Kind], list[DataEdge | ControlEdge]] = {}
     for draft, key, edge in _all_edges(drafts):
         merged.setdefault((index[edge.source_id], draft.index, KINDS[key]), []).append(edge)
     found: list[PictureEdge] = []
     for (source, target, kind), edges in merged.items():
-        key, name = ("input", "lane") if kind == "data" else ("control", "classType")
-        names = tuple(written.of_edge(target, key, edge.index, name, _name(edge)) for edge in edges)
+        key = "input" if kind == "data" else "control"
+        names = tuple(edge.lane if isinstance(edge, DataEdge) else edge.class_type for edge in edges)
         severity = worst(remarks.of_edges(target, key, [edge.index for edge in edges]))
         found.append(PictureEdge(source, target, kind, names, severity))
     return tuple(found)
-
-
-def _name(edge: DataEdge | ControlEdge) -> str:
-    return edge.lane if isinstance(edge, DataEdge) else edge.class_type
