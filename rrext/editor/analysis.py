@@ -16,7 +16,7 @@ from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.shape import ComponentDraft
-from rrext.pipefile.text.pointer import below, parts_of
+from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
@@ -84,19 +84,6 @@ class Analysis:
     def problems(self) -> tuple[Problem, ...]:
         """All problems: those of the pipeline, then those of the call lines."""
         return (*self.loaded.problems, *self.calls.problems)
-
-    def parts(self, path: str) -> list[str]:
-        """The path from the pipeline to a value in it; empty for a value outside."""
-        base, parts = parts_of(self.base), parts_of(path)
-        return parts[len(base) :] if parts[: len(base)] == base else []
-
-    def draft(self, path: str) -> ComponentDraft | None:
-        """The component around a pointer."""
-        parts = self.parts(path)
-        if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal() or len(parts[1]) > 9:
-            return None
-        index = int(parts[1])
-        return self.drafts[index] if index < len(self.drafts) else None
 
     def component_at(self, offset: int) -> ComponentDraft | None:
         """The component around an offset."""

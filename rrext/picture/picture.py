@@ -11,15 +11,14 @@ from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.reachability import is_response
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
 from rrext.pipefile.spec import ControlEdge, DataEdge
-from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem, Severity
 
 Kind = Literal["data", "control"]
 Role = Literal["source", "step", "response", "missing"]
 
-KINDS: Final[dict[str, Kind]] = {"input": "data", "control": "control"}
+KINDS: Final[dict[EdgeKind, Kind]] = {"input": "data", "control": "control"}
 """The key of a component → the kind of its edges."""
 
 
@@ -83,7 +82,7 @@ def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS)
     """
     drafts = loaded.outline.components
     index = {draft.id: draft.index for draft in reversed(drafts) if draft.id}
-    lost = dict.fromkeys(edge.source_id for _, _, edge in _all_edges(drafts) if edge.source_id not in index)
+    lost = dict.fromkeys(edge.source_id for *_, edge in _all_edges(drafts) if edge.source_id not in index)
     index.update({name: len(drafts) + place for place, name in enumerate(lost)})
     count = len(drafts) + len(lost)
     if count > limits.max_nodes:
@@ -108,20 +107,17 @@ class _Remarks:
     """The problems of a pipeline by component and edge."""
 
     def __init__(self, loaded: LoadedPipeline) -> None:
-        start = len(parts_of(loaded.base))
         self._nodes: dict[int, list[Remark]] = {}
         self._edges: dict[tuple[int, str, int], list[Remark]] = {}
         found: list[Remark] = []
         for problem in loaded.problems:
             remark = _remark(problem, loaded)
             found.append(remark)
-            parts = parts_of(problem.path)[start:]
-            if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
-                continue
-            node = int(parts[1])
-            self._nodes.setdefault(node, []).append(remark)
-            if len(parts) > 3 and parts[3].isdecimal():
-                self._edges.setdefault((node, parts[2], int(parts[3])), []).append(remark)
+            draft, parts = loaded.component_of(problem.path), loaded.parts(problem.path)
+            if draft is not None:
+                self._nodes.setdefault(draft.index, []).append(remark)
+                if len(parts) > 3 and parts[3].isdecimal():
+                    self._edges.setdefault((draft.index, parts[2], int(parts[3])), []).append(remark)
         self.all = tuple(found)
 
     def of_node(self, node: int) -> tuple[Remark, ...]:
@@ -144,21 +140,20 @@ def _node(draft: ComponentDraft, index: dict[str, int], sources: Sequence[str], 
     return PictureNode(draft.id, draft.provider, draft.name, role, remarks.of_node(draft.index))
 
 
-def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraft, str, DataEdge | ControlEdge]]:
+def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraft, EdgeKind, str, DataEdge | ControlEdge]]:
     for draft in drafts:
-        yield from ((draft, "input", edge) for edge in draft.inputs)
-        yield from ((draft, "control", edge) for edge in draft.controls)
+        for kind in EDGE_KEYS:
+            for name, edge in draft.edges(kind):
+                yield draft, kind, name, edge
 
 
 def _edges(drafts: Sequence[ComponentDraft], index: dict[str, int], remarks: _Remarks) -> tuple[PictureEdge, ...]:
     """All edges; parallel ones of a kind are merged."""
-    merged: dict[tuple[int, int, Kind], list[DataEdge | ControlEdge]] = {}
-    for draft, key, edge in _all_edges(drafts):
-        merged.setdefault((index[edge.source_id], draft.index, KINDS[key]), []).append(edge)
+    merged: dict[tuple[int, int, EdgeKind], list[tuple[str, int]]] = {}
+    for draft, kind, name, edge in _all_edges(drafts):
+        merged.setdefault((index[edge.source_id], draft.index, kind), []).append((name, edge.index))
     found: list[PictureEdge] = []
     for (source, target, kind), edges in merged.items():
-        key = "input" if kind == "data" else "control"
-        names = tuple(edge.lane if isinstance(edge, DataEdge) else edge.class_type for edge in edges)
-        severity = worst(remarks.of_edges(target, key, [edge.index for edge in edges]))
-        found.append(PictureEdge(source, target, kind, names, severity))
+        severity = worst(remarks.of_edges(target, kind, [place for _, place in edges]))
+        found.append(PictureEdge(source, target, KINDS[kind], tuple(name for name, _ in edges), severity))
     return tuple(found)

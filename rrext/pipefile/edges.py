@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
@@ -13,13 +13,20 @@ from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.catalog.rocketride import LANES_OUT
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.shape import ComponentDraft, EdgeKind
 from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if they are unknown."""
+
+
+_CIRCLES: Final[dict[EdgeKind, tuple[str, str]]] = {
+    "input": ("cycle", "Data would run in a circle"),
+    "control": ("control_cycle", "Nodes would invoke each other in a circle"),
+}
+"""Kind of edge → code and begin of the message about a circle."""
 
 
 class EdgeCheck:
@@ -46,9 +53,9 @@ class EdgeCheck:
             for edge in draft.controls:
                 self._control_edge(draft, edge)
         for circle in circles(self._ids, self.data):
-            self._report_data_circle(circle)
+            self._report_circle("input", circle)
         for circle in circles(self._ids, self.control):
-            self._report_control_circle(circle)
+            self._report_circle("control", circle)
 
     # ends
 
@@ -125,11 +132,7 @@ class EdgeCheck:
         draft.broken = True
         offers = code == "lane_not_offered"
         owner = producer if offers else draft
-        listed = (
-            f"it {'offers' if offers else 'accepts'} {', '.join(lanes)}"
-            if lanes
-            else f"it {'offers' if offers else 'accepts'} no lane"
-        )
+        listed = f"it {'offers' if offers else 'accepts'} {', '.join(lanes) or 'no lane'}"
         verb = "does not send on" if offers else "does not accept"
         message = f"{shown(owner.id)} ({owner.provider}) {verb} the lane {shown(edge.lane)}: {listed}."
         fitting = tuple(lane for lane in lanes if others is None or lane in others)
@@ -187,33 +190,20 @@ class EdgeCheck:
 
     # circles
 
-    def _report_data_circle(self, circle: list[str]) -> None:
-        steps = [(self.by_id[later], earlier) for earlier, later in pairwise(circle)]
+    def _report_circle(self, kind: EdgeKind, circle: list[str]) -> None:
         text = circle[0]
         related: list[Related] = []
-        for draft, earlier in steps:
-            edge = next(edge for edge in draft.inputs if edge.source_id == earlier)
-            text += f"-[{edge.lane}]->{draft.id}"
-            related.append(Related(below(draft.path, "input", edge.index), f"{earlier}-[{edge.lane}]->{draft.id}"))
+        for sender, receiver in pairwise(circle):
+            draft = self.by_id[receiver]
+            name, edge = next((name, edge) for name, edge in draft.edges(kind) if edge.source_id == sender)
+            step = f"-[{name}]->{receiver}"
+            text += step
+            related.append(Related(below(draft.path, kind, edge.index), sender + step))
             draft.broken = True
-        self._report_circle("cycle", "Data would run in a circle", text, related)
-
-    def _report_control_circle(self, circle: list[str]) -> None:
-        text = circle[0]
-        related: list[Related] = []
-        for invoker, served in pairwise(circle):
-            draft = self.by_id[served]
-            edge = next(edge for edge in draft.controls if edge.source_id == invoker)
-            text += f"-[{edge.class_type}]->{served}"
-            related.append(Related(below(draft.path, "control", edge.index), f"{invoker}-[{edge.class_type}]->{served}"))
-            draft.broken = True
-        self._report_circle("control_cycle", "Nodes would invoke each other in a circle", text, related)
-
-    def _report_circle(self, code: str, what: str, text: str, related: list[Related]) -> None:
         if len(text) > 1000:
             text = text[:1000] + "…"
-        last = related[-1]
-        self._problems.add(code, f"{what}: {text}.", last.path, related=related[:-1][:20])
+        code, what = _CIRCLES[kind]
+        self._problems.add(code, f"{what}: {text}.", related[-1].path, related=related[:-1][:20])
 
 
 def _both_ends(producer: ComponentDraft, consumer: ComponentDraft) -> list[Related]:

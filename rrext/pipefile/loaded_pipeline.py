@@ -8,8 +8,9 @@ from typing import Any
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.partial import ABSENT, is_excusable
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.spec import PipelineSpec
-from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
@@ -87,16 +88,26 @@ class LoadedPipeline:
 
         None if all names of missing ones are probably misspelt.
         """
-        paths = [draft.path for draft in self.outline.components]
         errors = self.errors
         if not any(problem.code in ABSENT and not problem.near for problem in errors):
             return None
-        start = below(self.base, "components") + "/"
         for problem in errors:
-            index = problem.path.removeprefix(start).partition("/")[0]
-            if not (index.isdecimal() and int(index) < len(paths) and is_excusable(problem, paths[int(index)])):
+            draft = self.component_of(problem.path)
+            if draft is None or not is_excusable(problem, draft.path):
                 return None
         return "`--partial` (`partial: true`) loads the rest: only what needs these nodes is unavailable then"
+
+    def parts(self, path: str) -> list[str]:
+        """The path from the pipeline to a value in it; empty for a value outside."""
+        base, parts = parts_of(self.base), parts_of(path)
+        return parts[len(base) :] if parts[: len(base)] == base else []
+
+    def component_of(self, path: str) -> ComponentDraft | None:
+        """The component around a value."""
+        parts, drafts = self.parts(path), self.outline.components
+        if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal() or len(parts[1]) > 9:
+            return None
+        return drafts[int(parts[1])] if int(parts[1]) < len(drafts) else None
 
     def problems_as_json(self) -> list[dict[str, Any]]:
         """Convert the problems to JSON, with lines and columns if the pipeline was a text."""

@@ -98,8 +98,7 @@ def validate(
     Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
     """
     loaded = load_pipeline(pipeline, catalog, environment, source=source, strict_env=False, limits=limits)
-    ids = [draft.id for draft in loaded.outline.components]
-    entries = [(problem, _reference_entry(problem, loaded.base, ids)) for problem in loaded.problems]
+    entries = [(problem, _reference_entry(problem, loaded.component_of(problem.path))) for problem in loaded.problems]
     shown_pipeline: dict[str, Any] = {**loaded.unresolved, "chain": list(loaded.outline.chain)}
     if loaded.outline.source:
         shown_pipeline["source"] = loaded.outline.source
@@ -111,15 +110,10 @@ def validate(
     }
 
 
-def _reference_entry(problem: Problem, base: str, ids: list[str]) -> dict[str, Any]:
+def _reference_entry(problem: Problem, component: ComponentDraft | None) -> dict[str, Any]:
     """Convert a problem to the form of RocketRide's validator: `id` is the component, `ccode` the code."""
     entry = {"message": problem.message, "ccode": problem.code, "path": problem.path}
-    prefix = below(base, "components") + "/"
-    if problem.path.startswith(prefix):
-        index = problem.path[len(prefix) :].partition("/")[0]
-        if index.isdecimal() and int(index) < len(ids) and ids[int(index)]:
-            entry["id"] = ids[int(index)]
-    return entry
+    return {**entry, "id": component.id} if component is not None and component.id else entry
 
 
 def _as_source(pipeline: Any, limits: Limits) -> ParsedText:

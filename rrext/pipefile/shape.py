@@ -57,6 +57,12 @@ class ComponentDraft(msgspec.Struct, eq=False, gc=False):
     broken: bool = False
     missing: str = ""
 
+    def edges(self, kind: EdgeKind) -> list[tuple[str, DataEdge | ControlEdge]]:
+        """Its edges of a kind, each with its lane or class type."""
+        if kind == "input":
+            return [(edge.lane, edge) for edge in self.inputs]
+        return [(edge.class_type, edge) for edge in self.controls]
+
     def here(self, message: str) -> Related:
         """Make the place of this component for a problem that is related to it."""
         return Related(below(self.path, "id"), message)

@@ -63,11 +63,11 @@ class FixContext:
 
     def parts(self, path: str) -> list[str]:
         """The path from the pipeline to a value in it; empty for a value outside."""
-        return self.analysis.parts(path)
+        return self.analysis.loaded.parts(path)
 
     def draft(self, path: str) -> ComponentDraft | None:
         """The component around a pointer."""
-        return self.analysis.draft(path)
+        return self.analysis.loaded.component_of(path)
 
     def part(self, draft: ComponentDraft) -> WrittenComponent | None:
         """A component as it is written."""

@@ -28,7 +28,7 @@ class Hover(msgspec.Struct, frozen=True):
 def hover_at(analysis: Analysis, offset: int) -> Hover | None:
     """The hover at an offset. It never contains a variable's value or a secret of the file."""
     place = analysis.map.at(offset)
-    parts = analysis.parts(place.pointer)
+    parts = analysis.loaded.parts(place.pointer)
     variable = variable_at(analysis.text, place.located, offset) if parts and not place.in_key else None
     if variable is not None:
         is_replaced = parts[0] == "components" and parts[2:3] == ["config"] and len(parts) > 3
@@ -57,7 +57,7 @@ def _span(analysis: Analysis, place: ValueAt, offset: int) -> Span | None:
 
 def _page(analysis: Analysis, place: ValueAt, parts: list[str]) -> Page | None:
     """The page about the value, or the key, at a path in the pipeline."""
-    written, draft = analysis.written, analysis.draft(place.pointer)
+    written, draft = analysis.written, analysis.loaded.component_of(place.pointer)
     if draft is not None and draft.index < len(written.components):
         return _component_page(analysis, written.components[draft.index], place, parts[2:])
     match parts:
