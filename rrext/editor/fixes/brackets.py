@@ -8,8 +8,7 @@ from typing import Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.trial import Candidate, tried
+from rrext.editor.fixes.fix import Candidate, Fix, tried
 from rrext.editor.layout import Edits
 from rrext.editor.style import BLANKS, line_start, margin_of
 from rrext.pipefile.text.pointer import below, parts_of
@@ -211,13 +210,3 @@ def _closed_at_end(context: FixContext, problem: Problem) -> Edits:
         return (Edit(end, end, newline + "".join(_CLOSERS.get(each.kind, "") for each in reversed(around))),)
     lines = (style.newline + margin_of(text, each.start) + _CLOSERS.get(each.kind, "") for each in reversed(around))
     return (Edit(end, end, "".join(lines)),)
-
-
-BRACKET_MAKERS: Final = {
-    "missing_brace": missing_brace,
-    "unclosed": unclosed,
-    "unexpected_closer": unexpected_closer,
-    "trailing_text": trailing_text,
-    "unterminated_comment": unterminated_comment,
-    "wrapped": wrapped,
-}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.replacements import replacements
+from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.values import allowed_near
 from rrext.editor.layout import Edits
 from rrext.editor.limits import MAX_VALUE_FIXES
@@ -145,13 +144,3 @@ def misplaced_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     if taken is not None:
         put = layout.insert(component, [lambda margin: layout.moved(taken, margin)], note=taken.note)
         yield fix(problem, f"Move {shown(key)} out of config", taken.edits, put, preferred=True)
-
-
-CONFIG_MAKERS: Final = {
-    "misplaced_key": misplaced_key,
-    "profile_not_found": profile_not_found,
-    "beside_profile": beside_profile,
-    "profile_not_selected": profile_not_selected,
-    "unknown_config_key": unknown_config_key,
-    "invalid_config": invalid_config,
-}

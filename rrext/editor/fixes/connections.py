@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -157,10 +156,3 @@ def invoke_excess(context: FixContext, problem: Problem) -> Iterator[Fix | None]
             if below(helper.path, "id") in paths:
                 title = f"Unbind {shown(context.name(helper))} from {shown(context.name(draft))}"
                 yield fix(problem, title, remove_edge(context, below(helper.path, "control", index)))
-
-
-CONNECTION_MAKERS: Final = {
-    "not_connected": not_connected,
-    "invoke_missing": invoke_missing,
-    "invoke_excess": invoke_excess,
-}

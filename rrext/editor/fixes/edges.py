@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
-from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
-from rrext.editor.fixes.replacements import replacements
 from rrext.editor.written_pipeline import WrittenEdge
 from rrext.nodes.base.ports import offered_lanes, served_types
 from rrext.pipefile.shape import ComponentDraft, EdgeKind
@@ -154,16 +152,3 @@ def _without(context: FixContext, problem: Problem, edge: WrittenEdge, *, prefer
 
 def _shown_edge(edge: WrittenEdge, end: str) -> str:
     return f"{edge.source}-[{edge.name}]->{end}"
-
-
-EDGE_MAKERS: Final = {
-    "from_not_found": from_not_found,
-    "unknown_lane": wrong_lane,
-    "lane_not_offered": wrong_lane,
-    "lane_not_accepted": wrong_lane,
-    "duplicate_edge": duplicate_edge,
-    "class_type_not_served": class_type_not_served,
-    "control_on_invoker": control_on_invoker,
-    "cycle": circle,
-    "control_cycle": circle,
-}

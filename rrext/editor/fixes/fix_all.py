@@ -8,22 +8,17 @@ from typing import Final
 
 from rrext.editor.analysis import Analysis, analyse
 from rrext.editor.edits import Edit, applied
-from rrext.editor.fixes.brackets import BRACKET_MAKERS
 from rrext.editor.fixes.changes import Changes
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.literals import LITERAL_MAKERS
-from rrext.editor.fixes.punctuation import PUNCTUATION_MAKERS
-from rrext.editor.fixes.table import fixes_for
+from rrext.editor.fixes.table import SYNTAX_MAKERS, fixes_for
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.limits import MAX_FIX_ROUNDS
 from rrext.pipefile.text.problems import Problem
 
 _WITHOUT_LOSS: Final = frozenset(
     {
-        *BRACKET_MAKERS,
-        *PUNCTUATION_MAKERS,
-        *LITERAL_MAKERS,
+        *SYNTAX_MAKERS,
         "duplicate_key",
         "duplicate_edge",
         "invalid_version",

@@ -9,8 +9,7 @@ from typing import Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.fixes.fix import Candidate, Fix, certain, tried
 from rrext.editor.limits import MAX_NUMBER_LENGTH
 from rrext.editor.style import quoted
 from rrext.pipefile.text import tokens
@@ -197,15 +196,3 @@ def _number_in(word: str) -> str:
     number = sign + (whole.lstrip("0") or "0") + (f".{rest}" if point else "")
     is_one = tokens.NUMBER.fullmatch(number) is not None and any(letter in "0123456789" for letter in word)
     return number if is_one and math.isfinite(float(number)) else ""
-
-
-LITERAL_MAKERS: Final = {
-    "unterminated_string": unterminated_string,
-    "single_quotes": single_quotes,
-    "unquoted_text": unquoted_text,
-    "invalid_escape": invalid_escape,
-    "control_character": control_character,
-    "invalid_number": invalid_number,
-    "not_finite": not_finite,
-    "unexpected_text": unexpected_text,
-}

@@ -8,8 +8,7 @@ from typing import Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.fixes.fix import Candidate, Fix, certain, tried
 from rrext.editor.style import BLANKS
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
@@ -114,12 +113,3 @@ def _keys_before(context: FixContext, path: str, bracket: str) -> tuple[str, ...
     if len(parts) == 2 and parts[0] == "components":
         return ("input", "control") if bracket == "[" else ("config",)
     return ()
-
-
-PUNCTUATION_MAKERS: Final = {
-    "expected_comma": expected_comma,
-    "extra_comma": extra_comma,
-    "expected_colon": expected_colon,
-    "expected_value": expected_value,
-    "expected_key": expected_key,
-}

@@ -146,11 +146,3 @@ def _also_offering(context: FixContext, draft: ComponentDraft, lane: str) -> lis
         if ends is not None and lane in names_for("input", *ends):
             found.append(edge_of("input", lane, source))
     return found[:MAX_FIXES]
-
-
-RESPONSE_MAKERS: Final = {
-    "no_response": no_response,
-    "output_unread": output_unread,
-    "source_unread": source_unread,
-    "response_key_unread": response_key_unread,
-}

@@ -8,9 +8,8 @@ from typing import Any, Final
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
-from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
-from rrext.editor.fixes.replacements import replacements
 from rrext.editor.layout import Edits
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written_pipeline import member
@@ -248,14 +247,3 @@ def _text(context: FixContext, problem: Problem, located: Located, parts: list[s
 def _old(context: FixContext, located: Located) -> str:
     text = context.text[located.start : located.end]
     return text if len(text) <= 20 and "\n" not in text else "this"
-
-
-SHAPE_MAKERS: Final = {
-    "wrong_type": wrong_type,
-    "missing_key": missing_key,
-    "unknown_key": unknown_key,
-    "invalid_version": invalid_version,
-    "duplicate_id": duplicate_id,
-    "duplicate_key": duplicate_key,
-    "unknown_provider": replacements,
-}

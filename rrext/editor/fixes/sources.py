@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import catalog_nodes
-from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
-from rrext.editor.fixes.replacements import replacements
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes
@@ -103,13 +101,3 @@ def _named(context: FixContext, problem: Problem, draft: ComponentDraft, title: 
     name = context.name(draft)
     edits = context.set(context.analysis.base, "source", name, ROOT_KEYS) if name else None
     return fix(problem, title, edits, preferred=preferred)
-
-
-SOURCE_MAKERS: Final = {
-    "empty_file": empty_file,
-    "no_source": no_source,
-    "multiple_sources": multiple_sources,
-    "source_not_found": source_not_found,
-    "not_a_source": not_a_source,
-    "other_source": other_source,
-}

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.brackets import BRACKET_MAKERS
-from rrext.editor.fixes.config import CONFIG_MAKERS
-from rrext.editor.fixes.connections import CONNECTION_MAKERS
+from rrext.editor.fixes import (
+    brackets,
+    config,
+    connections,
+    edges,
+    literals,
+    punctuation,
+    responses,
+    shape,
+    sources,
+    variables,
+)
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edges import EDGE_MAKERS
-from rrext.editor.fixes.fix import Fix, Maker, fix
-from rrext.editor.fixes.literals import LITERAL_MAKERS
-from rrext.editor.fixes.punctuation import PUNCTUATION_MAKERS
-from rrext.editor.fixes.replacements import is_obvious
-from rrext.editor.fixes.responses import RESPONSE_MAKERS
-from rrext.editor.fixes.shape import SHAPE_MAKERS
-from rrext.editor.fixes.sources import SOURCE_MAKERS
-from rrext.editor.fixes.variables import VARIABLE_MAKERS
+from rrext.editor.fixes.fix import Fix, Maker, fix, is_obvious, replacements
 from rrext.pipefile.text.problems import Problem, shown
 
 
@@ -31,17 +32,70 @@ def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         yield fix(problem, f"Replace {shown(old)} with {shown(name)}", (Edit(start, end, name),), preferred=preferred)
 
 
+SYNTAX_MAKERS: Final[Mapping[str, Maker]] = {
+    "missing_brace": brackets.missing_brace,
+    "unclosed": brackets.unclosed,
+    "unexpected_closer": brackets.unexpected_closer,
+    "trailing_text": brackets.trailing_text,
+    "unterminated_comment": brackets.unterminated_comment,
+    "wrapped": brackets.wrapped,
+    "expected_comma": punctuation.expected_comma,
+    "extra_comma": punctuation.extra_comma,
+    "expected_colon": punctuation.expected_colon,
+    "expected_value": punctuation.expected_value,
+    "expected_key": punctuation.expected_key,
+    "unterminated_string": literals.unterminated_string,
+    "single_quotes": literals.single_quotes,
+    "unquoted_text": literals.unquoted_text,
+    "invalid_escape": literals.invalid_escape,
+    "control_character": literals.control_character,
+    "invalid_number": literals.invalid_number,
+    "not_finite": literals.not_finite,
+    "unexpected_text": literals.unexpected_text,
+}
+"""Code of an error in the text → maker of its fixes."""
+
 MAKERS: Final[Mapping[str, Maker]] = {
-    **BRACKET_MAKERS,
-    **PUNCTUATION_MAKERS,
-    **LITERAL_MAKERS,
-    **SHAPE_MAKERS,
-    **VARIABLE_MAKERS,
-    **CONFIG_MAKERS,
-    **EDGE_MAKERS,
-    **CONNECTION_MAKERS,
-    **RESPONSE_MAKERS,
-    **SOURCE_MAKERS,
+    **SYNTAX_MAKERS,
+    "wrong_type": shape.wrong_type,
+    "missing_key": shape.missing_key,
+    "unknown_key": shape.unknown_key,
+    "invalid_version": shape.invalid_version,
+    "duplicate_id": shape.duplicate_id,
+    "duplicate_key": shape.duplicate_key,
+    "unknown_provider": replacements,
+    "literal_secret": variables.literal_secret,
+    "unresolved_variable": variables.wrong_variable,
+    "variable_not_allowed": variables.wrong_variable,
+    "variable_in_project_id": variables.variable_in_project_id,
+    "misplaced_key": config.misplaced_key,
+    "profile_not_found": config.profile_not_found,
+    "beside_profile": config.beside_profile,
+    "profile_not_selected": config.profile_not_selected,
+    "unknown_config_key": config.unknown_config_key,
+    "invalid_config": config.invalid_config,
+    "from_not_found": edges.from_not_found,
+    "unknown_lane": edges.wrong_lane,
+    "lane_not_offered": edges.wrong_lane,
+    "lane_not_accepted": edges.wrong_lane,
+    "duplicate_edge": edges.duplicate_edge,
+    "class_type_not_served": edges.class_type_not_served,
+    "control_on_invoker": edges.control_on_invoker,
+    "cycle": edges.circle,
+    "control_cycle": edges.circle,
+    "not_connected": connections.not_connected,
+    "invoke_missing": connections.invoke_missing,
+    "invoke_excess": connections.invoke_excess,
+    "no_response": responses.no_response,
+    "output_unread": responses.output_unread,
+    "source_unread": responses.source_unread,
+    "response_key_unread": responses.response_key_unread,
+    "empty_file": sources.empty_file,
+    "no_source": sources.no_source,
+    "multiple_sources": sources.multiple_sources,
+    "source_not_found": sources.source_not_found,
+    "not_a_source": sources.not_a_source,
+    "other_source": sources.other_source,
     "unknown_tool": wrong_call,
     "invalid_call": wrong_call,
 }

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.replacements import is_obvious
+from rrext.editor.fixes.fix import Fix, fix, is_obvious
 from rrext.pipefile.environment import NEVER, PREFIX
 from rrext.pipefile.literal_secrets import secret_in, variable_for
 from rrext.pipefile.text.problems import Problem
@@ -62,11 +60,3 @@ def literal_secret(context: FixContext, problem: Problem) -> Iterator[Fix | None
     written = Edit(start, start + len(found[1]), f"${{{name}}}") if start >= 0 else None
     whole = context.replace(problem.path, f"${{{name}}}")
     yield fix(problem, f"Replace the secret with ${{{name}}}", whole if written is None else (written,))
-
-
-VARIABLE_MAKERS: Final = {
-    "literal_secret": literal_secret,
-    "unresolved_variable": wrong_variable,
-    "variable_not_allowed": wrong_variable,
-    "variable_in_project_id": variable_in_project_id,
-}
