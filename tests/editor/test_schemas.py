@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.pages.json_text import json_text
+from rrext.editor.pages.page import json_text
 from rrext.editor.schemas.descriptions import bounds_text, parameters_of, signature_of, type_text
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import field_at, schema_at, schemas_at

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from rrext.editor.completions.offer import About
 from rrext.editor.known_nodes import KnownNode, KnownNodes, input_schema
-from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, listed
-from rrext.editor.pages.page import Code, Page, inlines_of
+from rrext.editor.pages.page import Code, Page, inlines_of, json_text
 from rrext.editor.pages.setting import profile_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, signature_of, type_text

@@ -8,9 +8,8 @@ from typing import Any
 from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_PAGE_EDGES
 from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
-from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, add_tools
-from rrext.editor.pages.page import Code, Inline, Item, Page
+from rrext.editor.pages.page import Code, Inline, Item, Page, json_text
 from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rrext.editor.limits import MAX_FULL_TOOLS, MAX_PAGE_NAMES
-from rrext.editor.pages.json_text import json_text
-from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
+from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of, json_text
 from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, signature_of
 
 

@@ -5,15 +5,16 @@ All content of a page is text and never markup: a file from a stranger can add n
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from rrext.columns import printable
-from rrext.editor.limits import MAX_BLOCK, MAX_CODE, MAX_PROSE
+from rrext.editor.limits import MAX_BLOCK, MAX_CODE, MAX_JSON_WIDTH, MAX_PROSE
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
@@ -130,6 +131,20 @@ def inlines_of(text: str) -> list[Inline]:
         done = match.end()
     found.append(text[done:])
     return [piece for piece in found if piece != ""]
+
+
+def json_text(value: Any, margin: str = "") -> str:
+    """A value as JSON, indented by two spaces per level. A value that JSON cannot hold is shown as text."""
+    flat = json.dumps(value, ensure_ascii=False, default=str)
+    if len(margin) + len(flat) <= MAX_JSON_WIDTH or not value:
+        return flat
+    inner = margin + "  "
+    if isinstance(value, Mapping):
+        lines = [f"{inner}{json.dumps(str(key), ensure_ascii=False)}: {json_text(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
+    if isinstance(value, list | tuple):
+        return "[\n" + ",\n".join(inner + json_text(item, inner) for item in value) + f"\n{margin}]"
+    return flat
 
 
 def _as_markdown(element: _PageElement) -> str:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
-from rrext.editor.pages.json_text import json_text
-from rrext.editor.pages.page import Code, Inline, Item, Page
+from rrext.editor.pages.page import Code, Inline, Item, Page, json_text
 from rrext.editor.pages.vocabulary import CONFIG_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, type_text
 from rrext.editor.schemas.lookup import Schema, schema_at

@@ -1,4 +1,4 @@
-"""The user's own nodes while their files change: which source files they are made of, and their code loaded again."""
+"""The user's own nodes while their files change, and the settings of analyses with them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from contextlib import suppress
 from importlib.util import cache_from_source
 from typing import Final, TypeAlias
 
+from rrext.editor.analysis import AnalysisSettings
 from rrext.errors import RrextError
+from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
 
 _State: TypeAlias = tuple[int, int] | None
 """Time of the last change in nanoseconds, and size; None for a file that is not there."""
@@ -62,6 +65,20 @@ class OwnNodes:
         if complaints:
             sys.modules.update(former)
         return complaints
+
+
+def analysis_settings_for(options: Options, own: OwnNodes, *, anew: bool = False) -> tuple[AnalysisSettings, list[str]]:
+    """The settings, and complaints about nodes that could not be loaded. `anew`: their code has changed.
+
+    Without trust only built-in nodes are known: a name in a file from a stranger must not select code to import.
+    """
+    catalog = Catalog(installed=options.trusted, unloaded=() if options.trusted else options.nodes)
+    complaints: list[str] = []
+    if options.trusted:
+        complaints = own.reload(catalog) if anew else own.load(catalog)
+    elif options.nodes:
+        complaints.append(f"Nodes of {', '.join(options.nodes)} are not loaded: initializationOptions.trusted is not true.")
+    return AnalysisSettings(catalog, Environment.of_process(options.env), options.trusted), complaints
 
 
 def _own_modules(names: Iterable[str]) -> dict[str, str]:

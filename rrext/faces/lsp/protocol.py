@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -17,8 +18,8 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from rrext.errors import TooManyRequests
 from rrext.faces.lsp.failures import as_failure, failure_of, invalid_params
 from rrext.faces.lsp.initialize_params import read_initialize
-from rrext.faces.lsp.message_encoding import encoded, encoded_own
 from rrext.limits import DEFAULTS
+from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
@@ -243,11 +244,16 @@ class PipeProtocol(LanguageServerProtocol):
         return None
 
     def _send_data(self, data: Any) -> None:
-        self.sink(encoded(data, self._serialize_message))
+        # Lone surrogates, which texts from JavaScript may have, are escaped.
+        self.sink(json.dumps(data, default=self._serialize_message, separators=(",", ":"), allow_nan=False).encode())
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification of plain data, because objects of the protocol are too slow for large texts."""
-        self.sink(encoded_own({"jsonrpc": self.VERSION, "method": method, "params": params}))
+        message = {"jsonrpc": self.VERSION, "method": method, "params": params}
+        try:
+            self.sink(encode_own(message))
+        except UnicodeEncodeError:
+            self._send_data(message)
 
     def plain(self, value: Any) -> Any:
         """An object of the protocol as plain data."""
