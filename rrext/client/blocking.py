@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, ParamSpec
+from typing import Concatenate, ParamSpec
 
 from rrext.client import client as client_module
 from rrext.client import pipe as pipe_module
@@ -63,6 +63,16 @@ class Pipe(Blocking[AsyncPipe]):
         self.portal.in_caller_thread(self.wrapped.__aexit__, kind, error, trace)
 
 
+def _piped_by(make: Callable[Concatenate[AsyncClient, P], AsyncPipe]) -> Callable[Concatenate[Client, P], Pipe]:
+    """The maker of pipes with the same arguments."""
+
+    @functools.wraps(make)
+    def construct(self: Client, *args: P.args, **kwargs: P.kwargs) -> Pipe:
+        return Pipe(make(self.wrapped, *args, **kwargs), self.portal)
+
+    return construct
+
+
 class Client:
     """`rrext.Client` with the same names, blocking: `with Client.spawn("weather.pipe") as client: client.tool(tool=…)`.
 
@@ -99,23 +109,7 @@ class Client:
     shutdown = in_caller_thread(AsyncClient.shutdown)
     request = in_caller_thread(AsyncClient.request)
     close = on_loop(AsyncClient.close)
-
-    def pipe(
-        self,
-        *,
-        token: str | None = None,
-        objinfo: Mapping[str, Any] | None = None,
-        mimetype: str | None = None,
-        provider: str | None = None,
-        source: str | None = None,
-        context: Mapping[str, Any] | None = None,
-        meta: Any = None,
-    ) -> Pipe:
-        """A pipe for one object, opened by `with` or `open()`; see `rrext.Client.pipe`."""
-        wrapped = self.wrapped.pipe(
-            token=token, objinfo=objinfo, mimetype=mimetype, provider=provider, source=source, context=context, meta=meta
-        )
-        return Pipe(wrapped, self.portal)
+    pipe = _piped_by(AsyncClient.pipe)
 
     def events(self, *, size: int = CLIENT_DEFAULTS.events) -> Iterator[ServerEvent]:
         """The server's events from now on: `for event in client.events()`; see `rrext.Client.events`."""

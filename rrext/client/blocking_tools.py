@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from rrext.client import database as database_module
 from rrext.client import vectors as vectors_module
 from rrext.client.blocking_wrapper import Blocking, in_caller_thread
+from rrext.client.node_tools import WhichNode
 
 AsyncDatabase = database_module.Database
 AsyncTransaction = database_module.Transaction
@@ -39,9 +40,9 @@ class Database(Blocking[AsyncDatabase]):
     schema = in_caller_thread(AsyncDatabase.schema)
 
     @contextmanager
-    def transaction(self, *, node_id: str = "", token: str | None = None) -> Iterator[Transaction]:
+    def transaction(self, **which: Unpack[WhichNode]) -> Iterator[Transaction]:
         """A transaction as a block: committed at its end, rolled back if the block fails."""
-        wrapped: Any = self.wrapped.transaction(node_id=node_id, token=token)
+        wrapped: Any = self.wrapped.transaction(**which)
         with self.portal.entered(wrapped) as transaction:
             yield Transaction(transaction, self.portal)
 

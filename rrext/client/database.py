@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import anyio
 
-from rrext.client.node_tools import NodeTools
+from rrext.client.node_tools import CallOptions, NodeTools, WhichNode
 from rrext.client.pending_call import Body
 from rrext.client.updates import ChunkCallback
 from rrext.errors import ToolError, Unavailable
@@ -30,9 +30,7 @@ class Database(NodeTools):
         params: Params | None = None,
         session_id: str | None = None,
         row_mode: str | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """Run any statement and return `{rows, affected_rows}`: the tool `execute`, which a node's settings must allow.
 
@@ -41,18 +39,16 @@ class Database(NodeTools):
         """
         input = {"sql": sql, "params": params, "session_id": session_id, "row_mode": row_mode}
         try:
-            return await self._call("execute", input, node_id, token, timeout)
+            return await self._call("execute", input, options)
         except Unavailable as refused:
             if session_id is not None or refused.data.get("instead") != "query":
                 raise
-            return await self._read_instead(refused, input, node_id, token, timeout)
+            return await self._read_instead(refused, input, options)
 
-    async def _read_instead(
-        self, refused: Unavailable, input: Mapping[str, Any], node_id: str, token: str | None, timeout: float | None
-    ) -> Body:
+    async def _read_instead(self, refused: Unavailable, input: Mapping[str, Any], options: CallOptions) -> Body:
         """Run a statement by the tool `query` after the node refused `execute`. Raises `refused` for one that may write."""
         try:
-            found = await self._call("query", {**input, "limit": READ_INSTEAD_ROWS}, node_id, token, timeout)
+            found = await self._call("query", {**input, "limit": READ_INSTEAD_ROWS}, options)
         except ToolError as error:
             if error.code != "not_read_only":
                 raise
@@ -74,16 +70,14 @@ class Database(NodeTools):
         limit: int | None = None,
         explain: bool | None = None,
         row_mode: str | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """Run a statement that only reads: the tool `query`, which every database node has. The database refuses to write.
 
         `limit` is how many rows are returned at most; `explain` returns the plan instead of rows.
         """
         input = {"sql": sql, "params": params, "limit": limit, "explain": explain, "row_mode": row_mode}
-        return await self._call("query", input, node_id, token, timeout)
+        return await self._call("query", input, options)
 
     async def stream(
         self,
@@ -92,54 +86,48 @@ class Database(NodeTools):
         on_chunk: ChunkCallback,
         params: Params | None = None,
         row_mode: str | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Any:
         """Read a result of any size: the tool `query_stream`. `on_chunk` gets each chunk of rows as it arrives.
 
         Returns the result of the tool, which comes after the last row.
         """
         input = {"sql": sql, "params": params, "row_mode": row_mode}
-        return await self._call("query_stream", input, node_id, token, timeout, on_chunk)
+        return await self._call("query_stream", input, options, on_chunk)
 
-    async def begin_transaction(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> str:
+    async def begin_transaction(self, **options: Unpack[CallOptions]) -> str:
         """Begin a transaction and return its session id. It is rolled back when this connection ends, or when it is idle."""
-        return (await self._call("begin", {}, node_id, token, timeout))["session_id"]
+        return (await self._call("begin", {}, options))["session_id"]
 
-    async def commit(
-        self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
-    ) -> Body:
+    async def commit(self, session_id: str, **options: Unpack[CallOptions]) -> Body:
         """Commit a transaction. Returns `{ok: true}`."""
-        return await self._call("commit", {"session_id": session_id}, node_id, token, timeout)
+        return await self._call("commit", {"session_id": session_id}, options)
 
-    async def rollback(
-        self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
-    ) -> Body:
+    async def rollback(self, session_id: str, **options: Unpack[CallOptions]) -> Body:
         """Roll a transaction back. Returns `{ok: true}`."""
-        return await self._call("rollback", {"session_id": session_id}, node_id, token, timeout)
+        return await self._call("rollback", {"session_id": session_id}, options)
 
     @asynccontextmanager
-    async def transaction(self, *, node_id: str = "", token: str | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self, **which: Unpack[WhichNode]) -> AsyncIterator[Transaction]:
         """A transaction as a block: committed at its end, rolled back if the block fails or is cancelled.
 
         The failure of the block is raised; if the rollback fails too, a note on that failure says so.
         """
-        session_id = await self.begin_transaction(node_id=node_id, token=token)
+        session_id = await self.begin_transaction(**which)
         try:
-            yield Transaction(self, session_id, node_id=node_id, token=token)
+            yield Transaction(self, session_id, which)
         except BaseException as error:
             with anyio.move_on_after(CLIENT_DEFAULTS.rollback, shield=True):
                 try:
-                    await self.rollback(session_id, node_id=node_id, token=token)
+                    await self.rollback(session_id, **which)
                 except Exception as second:
                     error.add_note(f"The rollback failed too: {second}")
             raise
-        await self.commit(session_id, node_id=node_id, token=token)
+        await self.commit(session_id, **which)
 
-    async def dialect(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> str:
+    async def dialect(self, **options: Unpack[CallOptions]) -> str:
         """The query language of the database: `postgres`, `mysql`, `sqlite`, `duckdb`, `neo4j` or `ladybug`."""
-        return (await self._call("dialect", {}, node_id, token, timeout))["dialect"]
+        return (await self._call("dialect", {}, options))["dialect"]
 
     async def schema(
         self,
@@ -147,31 +135,28 @@ class Database(NodeTools):
         table: str | None = None,
         label: str | None = None,
         refresh: bool = False,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """Tables, columns and keys, or one `table`; of a graph, its node and relationship types, or one `label`.
 
         It is a snapshot; with `refresh` it is read anew.
         """
         if refresh:
-            whole = await self._call("refresh_schema", {}, node_id, token, timeout)
+            whole = await self._call("refresh_schema", {}, options)
             if table is None and label is None:
                 return whole
-        return await self._call("get_schema", {"table": table, "label": label}, node_id, token, timeout)
+        return await self._call("get_schema", {"table": table, "label": label}, options)
 
 
 class Transaction:
     """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
-    __slots__ = ("_database", "_node_id", "_token", "session_id")
+    __slots__ = ("_database", "_which", "session_id")
 
-    def __init__(self, database: Database, session_id: str, *, node_id: str, token: str | None) -> None:
+    def __init__(self, database: Database, session_id: str, which: WhichNode) -> None:
         """Made by `Database.transaction`."""
         self._database = database
-        self._node_id = node_id
-        self._token = token
+        self._which = which
         self.session_id = session_id
 
     async def query(
@@ -179,13 +164,7 @@ class Transaction:
     ) -> Body:
         """Run a statement in the transaction and return `{rows, affected_rows}`."""
         return await self._database.query(
-            sql,
-            params=params,
-            session_id=self.session_id,
-            row_mode=row_mode,
-            node_id=self._node_id,
-            token=self._token,
-            timeout=timeout,
+            sql, params=params, session_id=self.session_id, row_mode=row_mode, timeout=timeout, **self._which
         )
 
     def __repr__(self) -> str:

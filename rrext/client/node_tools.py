@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from rrext.client.updates import ChunkCallback
+
+
+class WhichNode(TypedDict, total=False):
+    """The node, by default the first one that has the tool, and its pipeline."""
+
+    node_id: str
+    token: str | None
+
+
+class CallOptions(WhichNode, total=False):
+    """The options of every method."""
+
+    timeout: float | None
 
 
 class NodeTools:
@@ -21,17 +34,11 @@ class NodeTools:
         self._tool = tool
 
     async def _call(
-        self,
-        tool: str,
-        input: Mapping[str, Any],
-        node_id: str,
-        token: str | None,
-        timeout: float | None = None,
-        on_chunk: ChunkCallback | None = None,
+        self, tool: str, input: Mapping[str, Any], options: CallOptions, on_chunk: ChunkCallback | None = None
     ) -> Any:
         """Call a tool. Members of its input that are None are left out."""
         given = {name: value for name, value in input.items() if value is not None}
-        return await self._tool(tool=tool, node_id=node_id, input=given, token=token, timeout=timeout, on_chunk=on_chunk)
+        return await self._tool(tool=tool, input=given, on_chunk=on_chunk, **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} tools>"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from rrext.client.node_tools import NodeTools
+from rrext.client.node_tools import CallOptions, NodeTools
 from rrext.client.pending_call import Body
 
 
@@ -24,9 +24,7 @@ class Vectors(NodeTools):
         score_threshold: float | None = None,
         embedding: Sequence[float] | None = None,
         embedding_model: str | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """The chunks that fit a query best: `{results: [{content, score, metadata}], total, mode}`.
 
@@ -42,22 +40,20 @@ class Vectors(NodeTools):
             "embedding": embedding,
             "embedding_model": embedding_model,
         }
-        return await self._call("search", input, node_id, token, timeout)
+        return await self._call("search", input, options)
 
     async def upsert(
         self,
         documents: Sequence[Mapping[str, Any]],
         *,
         replace: bool | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """Store chunks, `{content, object_id, metadata?, embedding?, embedding_model?}` each. Returns `{count, …}`.
 
         With `replace`, chunks that the objects had before and are not among these are deleted.
         """
-        return await self._call("upsert", {"documents": documents, "replace": replace}, node_id, token, timeout)
+        return await self._call("upsert", {"documents": documents, "replace": replace}, options)
 
     async def delete(
         self,
@@ -65,13 +61,11 @@ class Vectors(NodeTools):
         *,
         parent: str | None = None,
         prefix: str | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """Remove objects by their ids, all of one `parent` path, or all below a `prefix` path. Returns `{deleted_count, …}`."""
         input = {"object_ids": object_ids, "parent": parent, "prefix": prefix}
-        return await self._call("delete", input, node_id, token, timeout)
+        return await self._call("delete", input, options)
 
     async def list(
         self,
@@ -79,13 +73,11 @@ class Vectors(NodeTools):
         parent: str | None = None,
         offset: int | None = None,
         limit: int | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """The stored objects by parent: `{paths: {parent: id}, counts: {parent: n}, total}`."""
         input = {"parent": parent, "offset": offset, "limit": limit}
-        return await self._call("list", input, node_id, token, timeout)
+        return await self._call("list", input, options)
 
     async def get(
         self,
@@ -93,14 +85,12 @@ class Vectors(NodeTools):
         *,
         offset: int | None = None,
         limit: int | None = None,
-        node_id: str = "",
-        token: str | None = None,
-        timeout: float | None = None,
+        **options: Unpack[CallOptions],
     ) -> Body:
         """The chunks of one object, in their order: `{chunks: [{content, chunkId, metadata}], total}`."""
         input = {"object_id": object_id, "offset": offset, "limit": limit}
-        return await self._call("get", input, node_id, token, timeout)
+        return await self._call("get", input, options)
 
-    async def stats(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> Body:
+    async def stats(self, **options: Unpack[CallOptions]) -> Body:
         """The number of stored chunks, the model and the vector size: `{count, model, vector_size, …}`."""
-        return await self._call("stats", {}, node_id, token, timeout)
+        return await self._call("stats", {}, options)
