@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -13,10 +13,10 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.databases.questions import DatabaseQuestion
-from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound
 from rrext.nodes.llm.limits import DATA_ROWS
 from rrext.tools.context import ToolContext
@@ -41,18 +41,6 @@ RowMode: TypeAlias = Literal["object", "array"]
 Mode = Annotated[
     RowMode, msgspec.Meta(description='A row as "object" by column name, or as "array" in the order of `columns`.')
 ]
-
-
-class SharedDatabase(Protocol):
-    """The state that all calls of a database node share."""
-
-    @property
-    def backend(self) -> Any: ...
-
-    @property
-    def sessions(self) -> Sessions[Any]: ...
-
-    def close(self) -> None: ...
 
 
 class DatabaseNode(Node):
@@ -93,13 +81,13 @@ class DatabaseNode(Node):
         return missing_packages(cls.extra, *cls.packages)
 
     @classmethod
-    def database(cls, config: Any, ctx: SetupContext) -> SharedDatabase:
+    def database(cls, config: Any, ctx: SetupContext) -> SharedDatabase[Any, Any, Any]:
         """Make the database of the settings, on a worker thread. Imports the driver and connects to nothing."""
         raise NotImplementedError
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SharedDatabase]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SharedDatabase[Any, Any, Any]]:
         database = await ctx.in_thread(cls.database, config, ctx)
         ctx.on_disconnect(database.sessions.lost)
         try:

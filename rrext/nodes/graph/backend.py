@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from rrext.nodes.databases.failure import Failure
+from rrext.nodes.databases.database import DatabaseBackend
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.tools.context import ToolContext
 
@@ -99,8 +99,8 @@ class BackendTransaction(ABC):
         """Make the running statement fail soon. May be called before the statement begins, and more than once."""
 
 
-class GraphBackend(ABC):
-    """One database, as its settings describe it. Making one imports its driver, but connects to nothing."""
+class GraphBackend(DatabaseBackend):
+    """One graph database."""
 
     dialect: ClassVar[CypherDialect]
     """The dialect of Cypher, for the gate."""
@@ -113,11 +113,6 @@ class GraphBackend(ABC):
         Raises the errors of `BackendTransaction.start`.
         """
         return
-
-    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """Run `attempt` with the seconds that each of its statements may take (0: no limit) and return its result. May repeat
-        it where that does no harm."""
-        return attempt(timeout)
 
     @abstractmethod
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> BackendTransaction:
@@ -133,11 +128,3 @@ class GraphBackend(ABC):
     @abstractmethod
     def changing(self, cypher: str) -> str:
         """The statement of `execute` in its sent form. Raises `InvalidArguments` or `ToolError` for a forbidden statement."""
-
-    @abstractmethod
-    def failure(self, error: Exception) -> Failure | None:
-        """The failure of a driver's exception; None for any other exception."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all connections."""

@@ -16,7 +16,7 @@ from rrext.nodes.databases.node import ALLOW_EXECUTE, MODEL_BOUND, READS, WRITES
 from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, CypherCall
-from rrext.nodes.graph.database import Graph, GraphLimits
+from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.schema_text import schema_text, shown_schema
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -49,7 +49,8 @@ class GraphNode(DatabaseNode):
 
     @classmethod
     def database(cls, config: Any, ctx: SetupContext) -> Graph:
-        return Graph(cls.backend(config, ctx), GraphLimits(config.statement_timeout, config.session_idle), shown=ctx.shown)
+        backend = cls.backend(config, ctx)
+        return Graph(backend, statement=config.statement_timeout, session_idle=config.session_idle, shown=ctx.shown)
 
     # reading
 

@@ -26,6 +26,8 @@ class GraphResult:
         self.cursor = cursor
         self.columns = unique_names(cursor.columns)
         self.types = cursor.types
+        self.plan: Any = None
+        """The plan of a statement that requested one, once it is over."""
 
     def batch(self, at_most: int, /) -> tuple[Rows, int]:
         """Fetch the next rows and their approximate bytes; no rows at the end."""

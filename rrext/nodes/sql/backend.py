@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from rrext.nodes.databases.failure import Failure
+from rrext.nodes.databases.database import DatabaseBackend
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
 from rrext.nodes.sql.schema import Schema
-from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
 
@@ -63,7 +62,7 @@ class Cursor(Protocol):
     def close(self) -> Any: ...
 
 
-class Backend(ABC):
+class Backend(DatabaseBackend):
     """One database, as its settings describe it.
 
     Making one imports its driver and prepares; it connects to nothing and so cannot fail because a server is down. It
@@ -88,15 +87,6 @@ class Backend(ABC):
     def connect(self, *, read_only: bool) -> Any:
         """Open a DBAPI connection. `read_only` is False unless `separate_readers`. Sets limits of a session, as the
         server's own statement timeout, once for all transactions. Bounded in time itself. The pool ends it by its `close()`."""
-
-    def close(self) -> None:
-        """Release shared resources when the component is unloaded and all connections are closed."""
-        return
-
-    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """Run `attempt`, a single call with a limit of `timeout` seconds (0: none), and return the result. A database in a
-        child process repeats the call if another call ended the process."""
-        return attempt(timeout)
 
     # transactions
 
@@ -154,10 +144,6 @@ class Backend(ABC):
     def explain(self, sql: str) -> str:
         """The statement that shows the plan of another one without running it."""
         return f"EXPLAIN {sql}"
-
-    @abstractmethod
-    def failure(self, error: Exception) -> Failure | None:
-        """The failure of a driver's exception; None for any other exception (a bug of rrext)."""
 
     # facts
 

@@ -1,59 +1,37 @@
-"""One call of a tool that runs a statement: from its input to its answer."""
+"""One call of a tool that runs an SQL statement: from its input to its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
-from rrext.nodes.databases.calls import StatementCall, collected
-from rrext.nodes.databases.cells import Rows
-from rrext.nodes.databases.node import RowMode
+from rrext.nodes.databases.calls import Answer, StatementCall
 from rrext.nodes.databases.sessions import DatabaseSession
-from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.gate.statement import ReadingSql
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, SqlTransaction, check_statement
-from rrext.tools.context import ToolContext
 
 
-class SqlCall(StatementCall):
+class SqlCall(StatementCall[SqlDatabase]):
     """A call of an SQL database."""
 
-    def __init__(self, database: SqlDatabase, ctx: ToolContext, row_mode: RowMode) -> None:
-        super().__init__(ctx, row_mode)
-        self._database = database
-
-    def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> dict[str, Any]:
-        """`{columns, types, rows, row_count, truncated}` of a statement that only reads, and `warnings` if there are any."""
+    def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> Answer:
+        """`{columns, types, rows, row_count, truncated}` of a statement that only reads; `warnings` and `plan` if there are
+        any."""
         statement = self._database.gate.read_only(sql)
         sent = statement.sql
         if explain:
             if statement.kind != "select":
                 raise InvalidArguments.at("/input/explain", f"only a query has a plan, and this is {statement.kind.upper()}")
             sent = self._database.backend.explain(sent)
-
-        def attempt(timeout: float) -> tuple[Result, Rows]:
-            with self._reading(sent, params, timeout) as result:
-                return result, collected(result, limit + 1)
-
         with self._pointing_at_tables(statement):
-            result, rows = self._database.reading(self._ctx, attempt)
-        is_truncated = len(rows) > limit
-        if is_truncated:
-            rows.pop()
+            result, rows, answer = self._read(partial(self._reading, sent, params), limit)
         plan = plan_lines(result.columns, rows) if explain or statement.kind == "explain" else []
-        return {
-            "columns": result.columns,
-            "types": result.types,
-            "rows": self._shaped(rows, result.columns),
-            "row_count": len(rows),
-            "truncated": is_truncated,
-            **({"plan": plan} if plan else {}),
-            **_said(result),
-        }
+        return {**answer, **({"plan": plan} if plan else {}), **_said(result)}
 
     def checked(self, sql: str) -> str:
         """The query, if it only reads and the database can plan it."""
@@ -63,17 +41,12 @@ class SqlCall(StatementCall):
         self.query(statement.sql, (), 1, explain=True)
         return statement.sql
 
-    def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
+    def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, Answer]:
         """Stream chunks of rows of a statement that only reads, then `{columns, types, row_count}` and `warnings` if any."""
         statement = self._database.gate.read_only(sql)
-
         with self._pointing_at_tables(statement):
-            result, count = yield from self._streamed(
-                lambda attempt: self._database.reading(self._ctx, attempt),
-                lambda timeout: self._reading(statement.sql, params, timeout),
-                chunk_rows,
-            )
-        return {"columns": result.columns, "types": result.types, "row_count": count, **_said(result)}
+            result, answer = yield from self._streamed(partial(self._reading, statement.sql, params), chunk_rows)
+        return {**answer, **_said(result)}
 
     @contextmanager
     def _reading(self, sql: str, params: Sequence[Any], timeout: float) -> Generator[Result, None, None]:
@@ -104,51 +77,26 @@ class SqlCall(StatementCall):
             error.hint = f"Did you mean {' or '.join(near)}?"
             error.data["near"] = near
 
-    def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
+    def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> Answer:
         """`{columns, types, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own;
         and `warnings` if there are any."""
         check_statement(sql)
-        if session_id is not None:
-            with self._database.sessions.using(session_id, self._ctx) as session:
-                return self._in_session(session, sql, params, max_rows)
+        only = max_rows if session_id is None else None
 
-        def attempt(timeout: float) -> dict[str, Any]:
-            with self._database.transaction(self._ctx, read_only=False, timeout=timeout) as transaction:
-                answer = self._executed(transaction, sql, params, max_rows, is_only=True)
-                if transaction.is_open:
-                    transaction.commit(self._ctx)
-            return answer
+        def run(transaction: SqlTransaction) -> Answer:
+            result, answer = self._executed(
+                transaction.statement(sql, params, self._ctx, only=only),
+                max_rows,
+                lambda result: {"affected_rows": result.affected},
+                "Nothing that it wrote outside of a session was kept.",
+            )
+            return {**answer, **_said(result)}
 
-        return self._database.writing(self._ctx, attempt)
+        return self._in_transaction(run, session_id)
 
-    def _executed(
-        self, transaction: SqlTransaction, sql: str, params: Sequence[Any], max_rows: int, *, is_only: bool
-    ) -> dict[str, Any]:
-        with transaction.statement(sql, params, self._ctx, only=max_rows if is_only else None) as result:
-            rows = collected(result, max_rows + 1)
-            if len(rows) > max_rows:
-                raise too_many_rows(max_rows, "Nothing that it wrote outside of a session was kept.")
-            affected = result.affected
-        return {
-            "columns": result.columns,
-            "types": result.types,
-            "rows": self._shaped(rows, result.columns),
-            "affected_rows": affected,
-            **_said(result),
-        }
-
-    def _in_session(
-        self, session: DatabaseSession[SqlTransaction], sql: str, params: Sequence[Any], max_rows: int
-    ) -> dict[str, Any]:
-        transaction = session.transaction
-        try:
-            answer = self._executed(transaction, sql, params, max_rows, is_only=False)
-        except RrextError as error:
-            if not transaction.is_open:  # later statements would be committed one by one
-                session.end()
-                session_is_over(error)
-            raise
-        if not transaction.is_open:
+    def _in_session(self, session: DatabaseSession[SqlTransaction], run: Callable[[SqlTransaction], Answer]) -> Answer:
+        answer = super()._in_session(session, run)
+        if not session.transaction.is_open:
             if not self._database.backend.statements_may_commit:
                 session.end()
                 raise ToolError(
@@ -156,7 +104,7 @@ class SqlCall(StatementCall):
                     code="transaction_ended",
                     hint="End a session with commit or rollback.",
                 )
-            transaction.begin_again()
+            session.transaction.begin_again()
         return answer
 
 

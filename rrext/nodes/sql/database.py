@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.pool import Pool, PoolExhausted
-from rrext.nodes.databases.sessions import Sessions
-from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import SqlGate
@@ -32,11 +30,8 @@ class PoolLimits(msgspec.Struct, frozen=True):
     session_idle: float
 
 
-class SqlDatabase:
-    """One database; the first call connects. Thread-safe.
-
-    `shown` makes a text with settings safe to show.
-    """
+class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
+    """One SQL database, with a pool of connections, or one for each kind that the backend has."""
 
     def __init__(
         self,
@@ -46,49 +41,21 @@ class SqlDatabase:
         *,
         shown: Callable[[str], str] = str,
     ) -> None:
-        self.backend = backend
-        self.shown = shown
+        super().__init__(backend, statement=limits.statement, session_idle=limits.session_idle, shown=shown)
         self.gate = SqlGate(backend.dialect, allowed_functions)
         self._limits = limits
         self._writers = self._new_pool(read_only=False)
         self._readers = self._new_pool(read_only=True) if backend.separate_readers else self._writers
-        self._schema: Schema | None = None
-        self._watch = TimerThread()
-        self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
-
-    # transactions
-
-    @contextmanager
-    def transaction(
-        self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None
-    ) -> Iterator[SqlTransaction]:
-        """A transaction of one call: rolled back at the end of the block unless it was committed."""
-        transaction = self.begin(ctx, read_only=read_only, timeout=timeout)
-        try:
-            yield transaction
-        finally:
-            transaction.close()
-
-    def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """Run `attempt`, a single read that gets its limit in seconds, and return the result. The read is repeated if
-        another call ended the database's process."""
-        return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
 
     def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """Run `attempt`, a transaction that may write; it is repeated only if nothing of it had begun, or if another
-        transaction changed the same rows."""
-        whole = partial(self._once, ctx, attempt)
-        return retried(whole, ctx, self._limits.statement) if self.backend.retries_conflicts else whole(self._limits.statement)
+        """See `SharedDatabase`. The attempt is also repeated if another transaction changed the same rows."""
+        if not self.backend.retries_conflicts:
+            return super().writing(ctx, attempt)
+        once = partial(self.backend.repeated, attempt, ctx, reads=False)
+        return retried(lambda timeout: once(timeout=timeout), ctx, self._statement)
 
-    def _once(self, ctx: ToolContext, attempt: Callable[[float], T], timeout: float) -> T:
-        return self.backend.repeated(attempt, ctx, reads=False, timeout=timeout)
-
-    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> SqlTransaction:
-        return self._once(ctx, lambda _: self.begin(ctx, read_only=read_only), self._limits.statement)
-
-    def begin(self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None) -> SqlTransaction:
-        """Begin a transaction on a connection of the pool; the caller closes it. `ctx` may end the wait for one. A statement
-        may take `timeout` seconds; None: as the settings say.
+    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float | None = None) -> SqlTransaction:
+        """See `SharedDatabase`. `ctx` may end the wait for a connection of the pool.
 
         Idle connections that broke, as when the server was restarted, are replaced: nothing was sent on them yet. Raises
         `ToolError` (`pool_exhausted`) and what connecting raises.
@@ -105,10 +72,10 @@ class SqlDatabase:
                     continue
                 raise
             give_back = partial(pool.give_back, connection)
-            limit = self._limits.statement if timeout is None else timeout
+            limit = self._statement if timeout is None else timeout
             return SqlTransaction(self.backend, connection, give_back, self._watch, limit, read_only=read_only)
 
-    def _lent(self, pool: Pool, ctx: ToolContext | None) -> tuple[Any, bool]:
+    def _lent(self, pool: Pool, ctx: ToolContext) -> tuple[Any, bool]:
         try:
             return pool.take(ctx)
         except PoolExhausted:
@@ -138,24 +105,15 @@ class SqlDatabase:
         """How many connections calls and sessions have now."""
         return sum(pool.in_use for pool in {self._readers, self._writers})
 
-    # schema
+    def read_schema(self, ctx: ToolContext) -> Schema:
+        return self.reading(ctx, partial(self._schema_within, ctx))
 
-    def schema(self, ctx: ToolContext, *, refresh: bool = False) -> Schema:
-        """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
-        found = self._schema
-        if found is None or refresh:
-            found = self._schema = self.reading(ctx, partial(self._read_schema, ctx))
-        return found
-
-    def _read_schema(self, ctx: ToolContext, timeout: float) -> Schema:
+    def _schema_within(self, ctx: ToolContext, timeout: float) -> Schema:
         with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
-            found = self.backend.read_schema(transaction.connection)
-        return msgspec.structs.replace(found, database=self.shown(found.database))
+            return self.backend.read_schema(transaction.connection)
 
     def close(self) -> None:
-        """Roll back every session and close every connection. Calls that still run fail, or end theirs themselves."""
         self.sessions.close()
-        self._watch.close()
         for pool in {self._readers, self._writers}:
             pool.close()
-        self.backend.close()
+        super().close()

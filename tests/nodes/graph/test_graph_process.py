@@ -14,7 +14,7 @@ from graph_world import GraphWorld
 
 from rrext.errors import RrextError
 from rrext.nodes.graph.calls import CypherCall
-from rrext.nodes.graph.database import Graph, GraphLimits
+from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.ladybug import calls as embedded_calls
 from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.ladybug.process import ProcessBackend
@@ -70,7 +70,7 @@ def test_a_process_that_was_killed_fails_what_it_did_and_is_replaced(tmp_path: P
 def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_calls.GraphBegin, "patience", 0.1)
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
-    graph = Graph(backend, GraphLimits(2.0, 60.0))
+    graph = Graph(backend, statement=2.0, session_idle=60.0)
     try:
         assert CypherCall(graph, ToolContext(), row_mode="array").query("RETURN 1 AS x", {}, 10)["rows"] == [[1]]
         os.kill(process_of(backend), signal.SIGSTOP)  # it listens to nothing now

@@ -173,7 +173,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.write("CREATE TABLE t (n INTEGER PRIMARY KEY)")
 
     def write(self, sql: str) -> None:
-        with self.database.transaction(read_only=False) as transaction:
+        with self.database.transaction(ToolContext(), read_only=False) as transaction:
             with transaction.statement(sql, (), asker()):
                 pass
             transaction.commit()
@@ -236,7 +236,7 @@ class SessionMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_committed_is_seen(self) -> None:
         with (
-            self.database.transaction(read_only=True) as transaction,
+            self.database.transaction(ToolContext(), read_only=True) as transaction,
             transaction.statement("SELECT n FROM t", (), asker()) as result,
         ):
             rows = collected(result, 1000)

@@ -98,7 +98,7 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
 
         def run(sql: str) -> list[Any]:
             with (
-                desk.database.transaction(read_only=True) as transaction,
+                desk.database.transaction(ToolContext(), read_only=True) as transaction,
                 transaction.statement(sql, (), ToolContext()) as result,
             ):
                 return collected(result, 10_000)
@@ -165,7 +165,7 @@ async def postgres_board(folder: Path, database: Database, **role: str) -> Async
 
             def read() -> Mapping[str, Any]:
                 # The only connection first: what an attack left in its session is undone when that gives it back.
-                with desk.database.transaction(read_only=True) as transaction:
+                with desk.database.transaction(ToolContext(), read_only=True) as transaction:
                     names = POSTGRES_SETTINGS.split()
                     settings = [transaction.connection.execute(f"SHOW {name}").fetchone() for name in names]
                 seen = {name: eye.execute(sql.encode()).fetchall() for name, sql in POSTGRES_LOOK.items()}
