@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.words import words, words_of
 
 WRITING: Final = words("""
     CREATE INSERT MERGE SET DELETE DETACH NODETACH REMOVE DROP FOREACH LOAD COPY TRANSACTIONS
@@ -56,20 +56,5 @@ PATH_MODES: Final = words("""
 """)
 """Words before a pattern or a quantifier that select the matching paths."""
 
-FUNCTIONS: Final = words("""
-    abs acos all allreduce allshortestpaths any asin atan atan2 avg btrim cbrt ceil ceiling char_length character_length
-    coalesce collect cos cosh cot coth count date date.realtime date.statement date.transaction date.truncate datetime
-    datetime.fromepoch datetime.fromepochmillis datetime.realtime datetime.statement datetime.transaction
-    datetime.truncate degrees duration duration.between duration.indays duration.inmonths duration.inseconds e elementid
-    endnode exists exp extract filter floor haversin head id isempty isnan keys labels last left length localdatetime
-    localdatetime.realtime localdatetime.statement localdatetime.transaction localdatetime.truncate localtime
-    localtime.realtime localtime.statement localtime.transaction localtime.truncate log log10 lower ltrim max min nodes
-    none normalize nullif percentilecont percentiledisc pi point point.distance point.withinbbox pow properties radians
-    rand randomuuid range reduce relationships replace reverse right round rtrim shortestpath sign sin single sinh size
-    split sqrt startnode stdev stdevp substring sum tail tan tanh time time.realtime time.statement time.transaction
-    time.truncate timestamp toboolean tobooleanlist tobooleanornull tofloat tofloatlist tofloatornull tointeger
-    tointegerlist tointegerornull tolower tostring tostringlist tostringornull toupper trim type upper valuetype
-    vector.similarity.cosine vector.similarity.euclidean vector vector_distance vector_norm vector_dimension_count
-    datetime.fromepochseconds format haslabels
-""")
+FUNCTIONS: Final = words_of(__file__, "functions.txt")
 """Functions of every dialect that only compute. None reads a file, reaches a network or advances a sequence."""
