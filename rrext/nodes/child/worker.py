@@ -18,7 +18,7 @@ from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-LEFT_TO_SERVER: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+LEFT_TO_SERVER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals for a whole process group. The server decides their meaning, and the child process ends after the server."""
 
 
@@ -42,9 +42,8 @@ def begin(settings: type[S]) -> tuple[BinaryIO, AnswerStream, S]:
 
     Ends the process if the server is gone.
     """
-    for name in LEFT_TO_SERVER:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for number in LEFT_TO_SERVER:
+        signal.signal(number, signal.SIG_IGN)
     requests, answers = private_streams()
     received = receive(requests)
     given = sys.exit() if received is None else msgspec.msgpack.decode(received[1], type=settings)

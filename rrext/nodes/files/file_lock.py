@@ -8,8 +8,8 @@ The holder sees from `PATH.next` that a process waits, and releases the lock as 
 
 from __future__ import annotations
 
+import fcntl
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Final
@@ -78,14 +78,14 @@ class FileLock:
     def release(self) -> None:
         """Release the lock; once. Unlocks explicitly, because a forked process may have the file open too."""
         try:
-            _unlock(self._file)
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         finally:
             os.close(self._file)
 
 
 def is_gone(owner: str) -> bool:
     """Whether the owner of a lock has ended as a process; false if that cannot be known."""
-    if sys.platform == "win32" or not owner.isdecimal():  # on Windows, signal 0 is Ctrl-C
+    if not owner.isdecimal():
         return False
     try:
         os.kill(int(owner), 0)
@@ -97,7 +97,7 @@ def is_gone(owner: str) -> bool:
 
 
 def _opened(path: str) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _holder(file: int) -> str:
@@ -105,31 +105,9 @@ def _holder(file: int) -> str:
     return os.read(file, 32).decode("ascii", "replace").strip()
 
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _locked(file: int, *, shared: bool) -> bool:
-        # A byte far behind the content: what is locked cannot be read, and others want to read who holds it. Windows
-        # has no shared kind here: who would share waits.
-        os.lseek(file, 1024, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(file: int) -> None:
-        os.lseek(file, 1024, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-else:
-    import fcntl
-
-    def _locked(file: int, *, shared: bool) -> bool:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
+def _locked(file: int, *, shared: bool) -> bool:
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -79,3 +79,37 @@ class Schema(msgspec.Struct, frozen=True):
             hint=hint,
             data={"near": near},
         )
+
+
+def schema_of(
+    database: str,
+    columns: Iterable[tuple[str, bool, str | None, str]],
+    keys: Iterable[tuple[str, bool, Sequence[str], str, Sequence[str]]],
+) -> Schema:
+    """The schema of columns and keys, as catalogs list them.
+
+    A column is its table, whether that is a view, its name (None: the table has no column) and its type. A key is its table,
+    whether it is the primary key, its columns, and of a foreign key the other table and its columns.
+    """
+    found: dict[str, list[Column]] = {}
+    views: set[str] = set()
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign: dict[str, list[ForeignKey]] = {}
+    for table, is_view, column, kind in columns:
+        known = found.setdefault(table, [])
+        if column is not None:
+            known.append(Column(column, kind))
+        if is_view:
+            views.add(table)
+    for table, is_primary, own, other, references in keys:
+        if is_primary:
+            primary[table] = tuple(own)
+        else:
+            foreign.setdefault(table, []).append(ForeignKey(tuple(own), other, tuple(references)))
+    return Schema(
+        database,
+        {
+            name: SqlTable(name, tuple(known), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
+            for name, known in found.items()
+        },
+    )

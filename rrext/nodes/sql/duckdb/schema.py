@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from rrext.nodes.sql.backend import Cursor
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
+from rrext.nodes.sql.schema import Schema, schema_of
 
 _COLUMNS: Final = """
 SELECT schema_name, table_name, column_name, data_type, table_oid IN (SELECT view_oid FROM duckdb_views())
@@ -25,27 +25,13 @@ ORDER BY constraint_index
 
 def read_schema(run: Callable[[str], Cursor]) -> Schema:
     """Tables and views of the database, from statements that `run` runs."""
-    columns: dict[str, list[Column]] = {}
-    views: set[str] = set()
-    for schema, table, column, kind, is_view in _rows(run(_COLUMNS)):
-        name = _name(schema, table)
-        columns.setdefault(name, []).append(Column(column, kind))
-        if is_view:
-            views.add(name)
-    primary: dict[str, tuple[str, ...]] = {}
-    foreign: dict[str, list[ForeignKey]] = {}
-    for schema, table, kind, names, other, references in _rows(run(_KEYS)):
-        name = _name(schema, table)
-        if kind == "PRIMARY KEY":
-            primary[name] = tuple(names)
-        else:
-            foreign.setdefault(name, []).append(ForeignKey(tuple(names), _name(schema, other), tuple(references)))
-    tables = {
-        name: SqlTable(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
-        for name, found in columns.items()
-    }
+    columns = [(_name(schema, table), is_view, column, kind) for schema, table, column, kind, is_view in _rows(run(_COLUMNS))]
+    keys = [
+        (_name(schema, table), kind == "PRIMARY KEY", names, _name(schema, other), references)
+        for schema, table, kind, names, other, references in _rows(run(_KEYS))
+    ]
     ((database,),) = _rows(run("SELECT current_database()"))
-    return Schema(database, tables)
+    return schema_of(database, columns, keys)
 
 
 def _name(schema: str, table: str) -> str:

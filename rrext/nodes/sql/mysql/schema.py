@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
+from rrext.nodes.sql.schema import Schema, schema_of
 
 if TYPE_CHECKING:
     from pymysql import Connection
@@ -27,30 +29,10 @@ ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"""
 
 def read_schema(raw: Connection[Any], database: str | None) -> Schema:
     """The tables and views of the database that the connection uses."""
-    columns: dict[str, list[Column]] = {}
-    views: set[str] = set()
-    primary: dict[str, list[str]] = {}
-    foreign: dict[str, dict[str, tuple[str, list[str], list[str]]]] = {}
     with raw.cursor() as cursor:
         cursor.execute(COLUMNS)
-        for table, is_view, column, kind in cursor.fetchall():
-            columns.setdefault(table, []).append(Column(column, kind))
-            if is_view:
-                views.add(table)
+        columns = cursor.fetchall()
         cursor.execute(KEYS)
-        for table, constraint, column, other, reference in cursor.fetchall():
-            if other is None:
-                primary.setdefault(table, []).append(column)
-            else:
-                _, own, references = foreign.setdefault(table, {}).setdefault(constraint, (other, [], []))
-                own.append(column)
-                references.append(reference)
-    keys = {
-        table: tuple(ForeignKey(tuple(own), other, tuple(references)) for other, own, references in found.values())
-        for table, found in foreign.items()
-    }
-    tables = {
-        name: SqlTable(name, tuple(found), tuple(primary.get(name, ())), keys.get(name, ()), name in views)
-        for name, found in columns.items()
-    }
-    return Schema(database or "", tables)
+        parts = [list(group) for _, group in groupby(sorted(cursor.fetchall(), key=itemgetter(0, 1)), key=itemgetter(0, 1))]
+    keys = [(rows[0][0], rows[0][3] is None, [row[2] for row in rows], rows[0][3], [row[4] for row in rows]) for rows in parts]
+    return schema_of(database or "", columns, keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
+from rrext.nodes.sql.schema import Schema, schema_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,24 +35,7 @@ WHERE k.contype IN ('p', 'f') ORDER BY k.conname"""
 
 def read_schema(connection: Connection[Any], database: str) -> Schema:
     """Read the tables that the user may see. Names outside of the default schemas have their schema as a prefix."""
-    columns: dict[str, list[Column]] = {}
-    views: set[str] = set()
     with connection.cursor() as cursor:
-        for table, is_view, column, kind in cursor.execute(COLUMNS.encode()):
-            known = columns.setdefault(table, [])
-            if column is not None:  # a table may have none
-                known.append(Column(column, kind))
-            if is_view:
-                views.add(table)
-        primary: dict[str, tuple[str, ...]] = {}
-        foreign: dict[str, list[ForeignKey]] = {}
-        for table, is_primary, own, other, references in cursor.execute(KEYS.encode()):
-            if is_primary:
-                primary[table] = tuple(own)
-            else:
-                foreign.setdefault(table, []).append(ForeignKey(tuple(own), other, tuple(references)))
-    tables = {
-        name: SqlTable(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
-        for name, found in columns.items()
-    }
-    return Schema(database, tables)
+        columns = cursor.execute(COLUMNS.encode()).fetchall()
+        keys = cursor.execute(KEYS.encode()).fetchall()
+    return schema_of(database, columns, keys)

@@ -187,7 +187,7 @@ class StoreFolder:
                     status = os.stat(os.path.join(folder, name))
                 except OSError:
                     continue
-                total += getattr(status, "st_blocks", 0) * 512 or status.st_size
+                total += status.st_blocks * 512
         return total
 
     def require_room(self, least: int, more: int = 0) -> None:
@@ -250,10 +250,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Sync the folder: a rename survives a power cut only then. POSIX only."""
-    if os.name == "posix":
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    """Sync the folder: a rename survives a power cut only then."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
