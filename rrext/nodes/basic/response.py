@@ -155,68 +155,28 @@ class ResponseNode(Responder):
         return lane
 
 
-class ResponseTextNode(Responder):
-    """Puts text into the result of `close`: one string per object, with a blank line after each piece."""
-
-    provider = "response_text"
-    title = "Response (text)"
-    lanes = {"text": ()}
+def _response_node(lane: str, text: str) -> type[Responder]:
+    """The class of the node `response_LANE`, which puts one lane into the result."""
+    members = {"provider": f"response_{lane}", "title": f"Response ({lane})", "lanes": {lane: ()}}
+    return type(f"Response{lane.title()}Node", (Responder,), {"__doc__": text, "__module__": __name__, **members})
 
 
-class ResponseTableNode(Responder):
-    """Puts tables into the result of `close`: a string for each."""
-
-    provider = "response_table"
-    title = "Response (table)"
-    lanes = {"table": ()}
-
-
-class ResponseDocumentsNode(Responder):
-    """Puts documents into the result of `close`: an object for each."""
-
-    provider = "response_documents"
-    title = "Response (documents)"
-    lanes = {"documents": ()}
-
-
-class ResponseQuestionsNode(Responder):
-    """Puts questions into the result of `close`: an object for each."""
-
-    provider = "response_questions"
-    title = "Response (questions)"
-    lanes = {"questions": ()}
-
-
-class ResponseAnswersNode(Responder):
+ResponseTextNode = _response_node(
+    "text", "Puts text into the result of `close`: one string per object, with a blank line after each piece."
+)
+ResponseTableNode = _response_node("table", "Puts tables into the result of `close`: a string for each.")
+ResponseDocumentsNode = _response_node("documents", "Puts documents into the result of `close`: an object for each.")
+ResponseQuestionsNode = _response_node("questions", "Puts questions into the result of `close`: an object for each.")
+ResponseAnswersNode = _response_node(
+    "answers",
     """Puts answers into the result of `close`: a text for each, or the value of its JSON if the question asks for JSON.
 
     An answer that should be JSON and is none fails the object; its text still stands in the result.
-    """
-
-    provider = "response_answers"
-    title = "Response (answers)"
-    lanes = {"answers": ()}
-
-
-class ResponseImageNode(Responder):
-    """Puts images into the result of `close`: `{mime_type, image}`, the image as it came, in base64."""
-
-    provider = "response_image"
-    title = "Response (image)"
-    lanes = {"image": ()}
-
-
-class ResponseAudioNode(Responder):
-    """Puts a description of each piece of audio into the result of `close`: `{url, aviAction, mimeType, size}`."""
-
-    provider = "response_audio"
-    title = "Response (audio)"
-    lanes = {"audio": ()}
-
-
-class ResponseVideoNode(Responder):
-    """Puts a description of each piece of video into the result of `close`: `{url, aviAction, mimeType, size}`."""
-
-    provider = "response_video"
-    title = "Response (video)"
-    lanes = {"video": ()}
+    """,
+)
+ResponseImageNode = _response_node(
+    "image", "Puts images into the result of `close`: `{mime_type, image}`, the image as it came, in base64."
+)
+_PIECES = "into the result of `close`: `{url, aviAction, mimeType, size}`."
+ResponseAudioNode = _response_node("audio", f"Puts a description of each piece of audio {_PIECES}")
+ResponseVideoNode = _response_node("video", f"Puts a description of each piece of video {_PIECES}")
