@@ -227,6 +227,8 @@ MIN_SWEEP_ENTRIES: Final = 256
 """Entries of cancelled deadlines below which a sweep costs more than it frees."""
 LAST_CALLS_TIMEOUT: Final = 0.1
 """Seconds for cancelled calls to return at the end of the engine, before their shared state is closed."""
+MAX_LATE_EVENT_BYTES: Final = 256 * KIB
+"""Bytes of a call's own events that wait for a slow reader; more are dropped and counted, because nothing waits for them."""
 PROVIDER_CLOSE_TIMEOUT: Final = 3.0
 """Seconds in which the connections to outside tools close at the end of the engine; those that do not are left behind."""
 BLOCKED_LOOP_TIME: Final = 0.1

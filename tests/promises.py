@@ -115,6 +115,10 @@ PROMISES: dict[str, str] = {
     "events:pipe:in-order": "A pipe's events come in order, from its opening to its closing, whatever ends it",
     "events:sink:harms-nobody": "A subscriber that raises gets no more events, and no call and no other subscriber notices",
     "events:secrets:redacted": "No value of a variable is in an event, not in arguments, results, messages or lanes",
+    "events:caller:own-call": (
+        "A caller who asks for the events of its call gets those of that call and of the calls within it, in order and before "
+        "the answer; one that reads slowly delays nobody, and is told how many events it missed"
+    ),
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
     "variables:values:never-leave": (

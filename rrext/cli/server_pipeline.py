@@ -42,9 +42,11 @@ class ServerPipeline(Pipeline):
 
 
 def feed_event(feed: Feed, name: str, body: dict[str, Any]) -> None:
-    """Pass a progress or chunk event of a call to its feed."""
+    """Pass an event of a call to its feed."""
     if name == "rrext_progress":
         feed.progress(body["progress"], body.get("total"), body.get("message"))
+    elif name == "rrext_call":
+        feed.call_event({key: value for key, value in body.items() if key != "request"})
     elif "data" in body:
         feed.chunk(body["index"], b"", body["data"])
     else:

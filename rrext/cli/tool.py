@@ -61,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     parser.add_argument(
         "--stream", action="store_true", help='each chunk at once, as a line {"chunk": …}; then a line {"result": …}'
     )
+    parser.add_argument(
+        "--events", action="store_true", help="the calls within this one, each event as a line of JSON on stderr"
+    )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
     for name, text in (
@@ -111,7 +114,15 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE
-    operation = Tool(tool=args.tool, node_id=args.node, input=given, timeout=args.timeout, progress=True, stream=args.stream)
+    operation = Tool(
+        tool=args.tool,
+        node_id=args.node,
+        input=given,
+        timeout=args.timeout,
+        progress=True,
+        stream=args.stream,
+        events=args.events or None,
+    )
     feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:
         body, data = await feed.run(pipeline, operation)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -60,6 +61,13 @@ class ToolFeed:
                 self._failure = error
                 if self._cancel is not None:
                     self._cancel()
+
+    def call_event(self, body: dict[str, Any]) -> None:
+        """Show an event, as a line of JSON."""
+        with self._lock:
+            if self._results.is_terminal:
+                self._progress.clear()
+            sys.stderr.write(msgspec.json.encode(body).decode() + "\n")
 
     def wait_for_room(self) -> None:
         """Return at once: a chunk is passed on before its tool continues."""

@@ -24,7 +24,7 @@ from rrext.client.question import QUESTION_TYPE, question_content
 from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
-from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
+from rrext.client.updates import CallEventCallback, ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
@@ -299,6 +299,7 @@ class Client:
         timeout: float | None = None,
         progress: ProgressCallback | None = None,
         on_chunk: ChunkCallback | None = None,
+        on_event: CallEventCallback | None = None,
         pipe_id: int | None = None,
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
@@ -308,12 +309,14 @@ class Client:
         """Call a tool and return its result: a JSON value, or bytes.
 
         Without `node_id` the first node that has the tool answers. `progress` is called with value, total and message;
-        `on_chunk` with each chunk of a generator tool; both may be `async`, and all calls of them come before the return.
+        `on_chunk` with each chunk of a generator tool; `on_event` with each `rrext_call` event: the start and the end of this
+        call and of the calls within it, and the steps of agents. Each may be `async`, and all calls of them come before the
+        return.
         `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress instead, and
         `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
         """
         arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta)
-        call = tool_call(self._connected(), arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
+        call = tool_call(self._connected(), arguments, timeout, progress, on_chunk, on_event, reset_on_progress, max_total)
         return result_of(await call)
 
     @overload

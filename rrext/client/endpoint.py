@@ -18,7 +18,7 @@ from rrext.client.event_loop import EventLoop, Waiter
 from rrext.client.frame_queue import FrameQueue
 from rrext.client.pending_call import Body, Deadline, PendingCall
 from rrext.client.request_slots import Slots
-from rrext.client.updates import ChunkCallback, ProgressCallback, Updates
+from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback, Updates
 from rrext.errors import ClientError, LimitExceeded, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import Bytes
@@ -157,9 +157,11 @@ class Endpoint:
         """Where the caller may wait for another one."""
         return self._loop.waiter()
 
-    def updates(self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None) -> Updates:
-        """A place for the progress and chunks of a call."""
-        return Updates(on_progress, on_chunk, self.resume)
+    def updates(
+        self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None, on_event: CallEventCallback | None
+    ) -> Updates:
+        """A place for the progress, chunks and events of a call."""
+        return Updates(on_progress, on_chunk, self.resume, on_event)
 
     # Receiving
 
@@ -209,7 +211,7 @@ class Endpoint:
         if isinstance(message, Response):
             self._answered(message)
         elif isinstance(message, Event):
-            if message.name in ("rrext_progress", "rrext_chunk"):
+            if message.name in ("rrext_progress", "rrext_chunk", "rrext_call"):
                 self._update(message, cost)
             else:
                 self._on_event(message.name, message.body)
@@ -235,18 +237,24 @@ class Endpoint:
         if event.name == "rrext_progress":
             call.updates.add_progress(event.body)
         else:
-            call.updates.add_chunk(event.body, cost)
+            add = call.updates.add_chunk if event.name == "rrext_chunk" else call.updates.add_event
+            add(event.body, cost)
             self._restrain(call, call.updates)
         if call.deadline is not None:
             call.refresh(self._loop.now())
         call.wake()
 
     def _restrain(self, call: PendingCall, updates: Updates) -> None:
-        """Keep chunks from filling memory: read no more while no other call waits, else end the call in the end."""
+        """Keep chunks and events from filling memory: read no more while no other call waits, else end the call in the end."""
         if updates.hopeless:
             self._abandon(call)
             limit = CLIENT_DEFAULTS.max_chunk_backlog
-            call.answer = Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it"))
+            call.answer = Response(
+                call.id,
+                None,
+                None,
+                LimitExceeded(f"a callback is too slow: over {limit} bytes of chunks and events wait for it"),
+            )
             call.due = inf
             call.wake()
         elif updates.behind and self._all_are_behind():

@@ -11,7 +11,7 @@ from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body
 from rrext.client.request_slots import Slots
 from rrext.client.tool_call import deadline_of, result_of, tool_arguments, tool_call
-from rrext.client.updates import ChunkCallback, ProgressCallback
+from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -76,6 +76,7 @@ class Pipe:
         timeout: float | None = None,
         progress: ProgressCallback | None = None,
         on_chunk: ChunkCallback | None = None,
+        on_event: CallEventCallback | None = None,
         meta: Any = None,
         reset_on_progress: bool = False,
         max_total: float | None = None,
@@ -83,7 +84,7 @@ class Pipe:
         """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
         session, pipe_id = self._opened()
         arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta)
-        call = tool_call(session, arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
+        call = tool_call(session, arguments, timeout, progress, on_chunk, on_event, reset_on_progress, max_total)
         return result_of(await call)
 
     async def close(self, *, timeout: float | None = None) -> Body:

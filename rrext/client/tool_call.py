@@ -8,7 +8,7 @@ from typing import Any
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body, Deadline
-from rrext.client.updates import ChunkCallback, ProgressCallback
+from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -41,6 +41,7 @@ def tool_call(
     timeout: float | None,
     progress: ProgressCallback | None,
     on_chunk: ChunkCallback | None,
+    on_event: CallEventCallback | None,
     reset_on_progress: bool,
     max_total: float | None,
 ) -> Coroutine[Any, Any, Body]:
@@ -48,10 +49,12 @@ def tool_call(
     deadline = updates = None
     if timeout is not None or reset_on_progress or max_total is not None:
         deadline = _limit(arguments, timeout, reset_on_progress, max_total)
-    if progress is not None or on_chunk is not None or reset_on_progress:
-        updates = session.endpoint.updates(progress, on_chunk)
+    if progress is not None or on_chunk is not None or on_event is not None or reset_on_progress:
+        updates = session.endpoint.updates(progress, on_chunk, on_event)
         arguments["progress"] = progress is not None or reset_on_progress
         arguments["stream"] = on_chunk is not None
+        if on_event is not None:
+            arguments["events"] = True
     slots = session.pipe_slots if "pipe_id" in arguments else session.slots
     return session.endpoint.call("rrext_process", arguments, None, slots, deadline, updates)
 

@@ -1,4 +1,4 @@
-"""Progress and chunks of a running call, which its callbacks get in the caller's own task."""
+"""Progress, chunks and events of a running call, which its callbacks get in the caller's own task."""
 
 from __future__ import annotations
 
@@ -17,36 +17,55 @@ ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], Awaita
 ChunkCallback: TypeAlias = Callable[[Any], Awaitable[object] | object]
 """Called with each chunk, in order; may be `async`."""
 
+CallEventCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[object] | object]
+"""Called with each event of a call and of the calls within it, in order; may be `async`."""
+
 EventCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[object] | object]
 """Called with the name and the body of each event of a request; may be `async`."""
 
 
 class Updates:
-    """Progress and chunks of one call that its callbacks have not seen. Of progress only the latest is kept.
+    """Progress, chunks and events of one call that its callbacks have not seen. Of progress only the latest is kept.
 
     Callbacks run in the task or thread of the caller, so their exceptions end that call and no other. One thread adds, and
     one delivers.
     """
 
-    __slots__ = ("_added", "_chunks", "_delivered", "_on_chunk", "_on_drained", "_on_progress", "_progress", "_scope")
+    __slots__ = (
+        "_added",
+        "_delivered",
+        "_on_chunk",
+        "_on_drained",
+        "_on_event",
+        "_on_progress",
+        "_ordered",
+        "_progress",
+        "_scope",
+    )
 
     def __init__(
-        self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None, on_drained: Callable[[], None]
+        self,
+        on_progress: ProgressCallback | None,
+        on_chunk: ChunkCallback | None,
+        on_drained: Callable[[], None],
+        on_event: CallEventCallback | None = None,
     ) -> None:
         self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
         self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
+        self._on_event: Callable[..., Awaitable[object] | object] | None = on_event
         self._on_drained = on_drained
         self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
-        self._chunks: deque[tuple[Any, int]] = deque()
+        self._ordered: deque[tuple[Callable[..., Awaitable[object] | object], tuple[Any, ...], int]] = deque()
+        """Chunks and events in their order: the callback, its arguments, the bytes."""
         self._added = self._delivered = 0
-        """Bytes of chunks received and delivered; the difference is the backlog."""
+        """Bytes of chunks and events received and delivered; the difference is the backlog."""
         self._scope: anyio.CancelScope | None = None
         """Around the `async` callback that runs."""
 
     @property
     def pending(self) -> bool:
         """Whether something waits for a callback."""
-        return bool(self._progress or self._chunks)
+        return bool(self._progress or self._ordered)
 
     @property
     def behind(self) -> bool:
@@ -65,26 +84,33 @@ class Updates:
 
     def add_chunk(self, body: dict[str, Any], cost: int) -> None:
         """Take in the body of an `rrext_chunk` event that took `cost` bytes."""
-        if self._on_chunk is not None:
-            self._chunks.append((body["chunk"] if "chunk" in body else body.get("data"), cost))
+        self._keep(self._on_chunk, body["chunk"] if "chunk" in body else body.get("data"), cost)
+
+    def add_event(self, body: dict[str, Any], cost: int) -> None:
+        """Take in the body of an `rrext_call` event that took `cost` bytes."""
+        self._keep(self._on_event, body, cost)
+
+    def _keep(self, callback: Callable[..., Awaitable[object] | object] | None, value: Any, cost: int) -> None:
+        if callback is not None:
+            self._ordered.append((callback, (value,), cost))
             self._added += cost
 
     def discard(self) -> None:
         """Drop all of them: the caller waits no longer."""
         self._progress.clear()
-        self._chunks.clear()
+        self._ordered.clear()
         self._delivered = self._added
         self._on_drained()
 
     async def deliver(self) -> None:
         """Call back with all that waits."""
         while True:
-            if self._chunks:
-                chunk, cost = self._chunks.popleft()
+            if self._ordered:
+                callback, values, cost = self._ordered.popleft()
                 self._delivered += cost
                 if cost and not self.behind:
                     self._on_drained()
-                await self._call(self._on_chunk, chunk)
+                await self._call(callback, *values)
             elif self._progress:
                 await self._call(self._on_progress, *self._progress.popleft())
             else:
@@ -115,10 +141,10 @@ class EventUpdates(Updates):
         super().__init__(None, None, on_drained)
         self._on_progress = partial(on_event, "rrext_progress")
         self._on_chunk = partial(on_event, "rrext_chunk")
+        self._on_event = partial(on_event, "rrext_call")
 
     def add_progress(self, body: dict[str, Any]) -> None:
         self._progress.append((body,))
 
     def add_chunk(self, body: dict[str, Any], cost: int) -> None:
-        self._chunks.append((body, cost))
-        self._added += cost
+        self._keep(self._on_chunk, body, cost)

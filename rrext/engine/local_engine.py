@@ -111,7 +111,7 @@ class LocalEngine(Engine):
         call.redact = self._redact
         is_late = call.received is not None and self._host.is_late(call)
         try:
-            if self._host.events.watches_calls:
+            if self._host.events.watches_calls or call.feed is not None:
                 self._watch(call)
             if type(operation) is operations.Tool and not is_late:
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
@@ -139,7 +139,7 @@ class LocalEngine(Engine):
         operation = call.operation
         call.redact = self._redact
         try:
-            if self._host.events.watches_calls:
+            if self._host.events.watches_calls or call.feed is not None:
                 self._watch(call)
             if call.received is not None and self._host.is_late(call):
                 return False

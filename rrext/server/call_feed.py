@@ -1,11 +1,13 @@
-"""Progress and chunks of one call, as events that name its request."""
+"""Progress, chunks and inner calls of one call, as events that name its request."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+from rrext.limits import MAX_LATE_EVENT_BYTES
 
 if TYPE_CHECKING:
     from rrext.server.session import Session
@@ -20,16 +22,19 @@ class LateEvent(Protocol):
 
 
 class SessionFeed:
-    """Sends the progress and chunks of a call as events. Progress for a slow reader waits; it is sent before the answer or
-    dropped.
+    """Sends the progress, the chunks and the calls within a call as events. For a slow reader, the latest progress and some
+    events of calls wait, and leave before the answer; further events of calls are dropped and counted.
     """
 
-    __slots__ = ("_ended", "_id", "_latest", "_lock", "_session")
+    __slots__ = ("_dropped", "_ended", "_id", "_late_bytes", "_late_events", "_latest", "_lock", "_session")
 
     def __init__(self, session: Session, request_id: int | str | None) -> None:
         self._session = session
         self._id = request_id
         self._latest: list[bytes] | None = None
+        self._late_events: list[list[bytes]] = []
+        self._late_bytes = 0
+        self._dropped = 0
         self._ended = False
         self._lock = threading.Lock()  # what was begun before the end is in the outbox before the answer
 
@@ -55,21 +60,47 @@ class SessionFeed:
                 self._latest = None
                 session.send(pieces)
 
-    def catch_up(self) -> None:
-        """Send the latest progress, now that the outbox has room."""
+    def call_event(self, body: dict[str, Any]) -> None:
+        """Send an event of this call or of one within it; `dropped` counts the events that a slow reader missed before it."""
+        session = self._session
         with self._lock:
-            latest, self._latest = self._latest, None
-            if latest is not None:
-                self._session.send(latest)
+            if self._ended:
+                return
+            late = session.outbox.is_full
+            if (
+                late and self._late_bytes > MAX_LATE_EVENT_BYTES and "caller" in body
+            ):  # the end of the call itself has the count
+                self._dropped += 1
+                return
+            if self._dropped:
+                body["dropped"], self._dropped = self._dropped, 0
+            pieces = session.connection.event("rrext_call", msgspec.json.encode({"request": self._id, **body}))
+            if not late and not self._late_events:
+                session.send(pieces)
+                return
+            self._late_events.append(pieces)
+            self._late_bytes += sum(map(len, pieces))
+            session.late_progress(self)
+
+    def catch_up(self) -> None:
+        """Send what waits, now that the outbox has room."""
+        with self._lock:
+            for pieces in self._take_late():
+                self._session.send(pieces)
+
+    def _take_late(self) -> list[list[bytes]]:
+        latest, self._latest = self._latest, None
+        late, self._late_events, self._late_bytes = self._late_events, [], 0
+        return late if latest is None else [*late, latest]
 
     def end(self) -> list[bytes]:
         """End the feed; return the last events to send before the answer."""
         with self._lock:
             self._ended = True
-            latest, self._latest = self._latest, None
+            late = self._take_late()
         if self._session.outbox.is_full:
             self._session.outbox.wake_waiters()  # the producer of this call's chunks may be one
-        return latest or []
+        return [piece for pieces in late for piece in pieces]
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
         """Send a chunk; never dropped, so its producer waits for room."""

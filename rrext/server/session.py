@@ -210,7 +210,11 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if request.id is not None and isinstance(operation, Tool) and (operation.progress or operation.stream):
+        if (
+            request.id is not None
+            and isinstance(operation, Tool)
+            and (operation.progress or operation.stream or operation.events)
+        ):
             call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         return call

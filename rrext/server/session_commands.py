@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROTOCOL_VERSION = 1
 
-CAPABILITIES: Final = {"rawTail": True, "progress": True, "stream": True, "cancel": True, "tools": True}
+CAPABILITIES: Final = {"rawTail": True, "progress": True, "stream": True, "events": True, "cancel": True, "tools": True}
 
 log: Final = logging.getLogger("rrext.session")
 

@@ -228,7 +228,7 @@ async def test_a_consumer_that_never_catches_up_loses_its_call_and_no_other() ->
             await gate.wait()
 
         async def call() -> None:
-            with pytest.raises(LimitExceeded, match="on_chunk is too slow"):
+            with pytest.raises(LimitExceeded, match="a callback is too slow"):
                 await client.tool(tool="t", on_chunk=too_slow)
 
         async def other() -> None:

@@ -38,6 +38,9 @@ class Feed(FeedProtocol):
         given = {"chunk": msgspec.json.decode(chunk)} if tail is None else {"data": tail}
         self._tell("rrext_chunk", {"request": self._id, "index": index, **given})
 
+    def call_event(self, body: Body) -> None:
+        self._tell("rrext_call", {"request": self._id, **body})
+
     def _tell(self, name: str, body: Body) -> None:
         if not self._ended:
             self._line.bring(Event(name, body))

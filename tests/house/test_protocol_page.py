@@ -13,7 +13,7 @@ from rrext.server.commands import COMMANDS, SUBCOMMANDS
 
 PAGE = Path(__file__).resolve().parents[2] / "protocol.md"
 
-EVENTS = ("rrext_progress", "rrext_chunk")
+EVENTS = ("rrext_progress", "rrext_chunk", "rrext_call")
 
 
 def places() -> set[str]:

@@ -797,6 +797,36 @@ async def test_a_stalled_peer_costs_no_memory_and_reads_the_latest_progress() ->
         assert len(values) < 100
 
 
+@pytest.mark.promise("events:caller:own-call")
+async def test_a_stalled_peer_is_told_how_many_events_of_its_call_it_missed() -> None:
+    class Inner(Node):
+        provider = "inner"
+
+        @tool_function
+        def pad(self) -> str:
+            return "x" * 5000
+
+        @tool_function
+        def many(self, ctx: ToolContext) -> None:
+            for _ in range(200):
+                ctx.call_blocking("", "pad")
+
+    async with session_world(Inner, outbox_bytes=1000, room=0) as w:
+        (number,) = await w.feed(w.tool("many", events=True))
+        await until(lambda: number not in w.session._inflight.calls)
+        assert w.session.outbox.size < 400_000
+        w.sink.drain()
+        await w.answer(number)
+        events = [event.body for event in w.events]
+        dropped = sum(event.get("dropped", 0) for event in events)
+        assert dropped > 0
+        assert len(events) + dropped == 2 * 201
+        numbers = [event["call"] for event in events if event["event"] == "call_started"]
+        assert numbers == sorted(numbers)
+        assert events[-1]["event"] == "call_ended"
+        assert events[-1]["call"] == numbers[0]
+
+
 async def test_late_progress_leaves_when_there_is_room_though_the_call_goes_on() -> None:
     go = threading.Event()
 

@@ -23,6 +23,8 @@ class Run:
 
     may_hold_the_loop = False
     """Whether the code is meant to run on the loop's thread without awaiting."""
+    nested_class: type[ToolRun] | None = None
+    """The class of nested runs, if they are watched for the caller alone; None: that of all runs."""
     loan: Loan | None = None
     _token: CancelToken | None = None
     _reason: CancelReason | None = None
@@ -66,6 +68,5 @@ class Run:
         if own is not None:
             until = self.host.clock.now() + own
             deadline = until if deadline is None else min(deadline, until)
-        return self.host.tool_run(
-            self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail
-        )
+        run_class = self.nested_class or self.host.tool_run
+        return run_class(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)

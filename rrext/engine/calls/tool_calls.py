@@ -155,11 +155,22 @@ class ToolCalls:
         deadline = None
         if own_timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, own_timeout)
-        run: ToolRun = self._host.tool_run(self._host, call, lease, route, deadline=deadline)
+        run_class = self._host.tool_run if call.feed is None else self._run_class(call)
+        run: ToolRun = run_class(self._host, call, lease, route, deadline=deadline)
         run.place = place
         task.active.add(call)
         call.work = run
         return run
+
+    def _run_class(self, call: Call) -> type[ToolRun]:
+        """The class of a run for a caller who may have asked for its events."""
+        operation = call.operation
+        if isinstance(operation, Tool) and operation.events:
+            from rrext.engine.calls.watched_run import WatchedRun
+
+            return WatchedRun
+        run_class: type[ToolRun] = self._host.tool_run
+        return run_class
 
     def _routes(self, call: Call, task: Task, operation: Tool) -> Sequence[Route]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rrext.engine.events.call_publisher import CallWatch
+from rrext.engine.events.caller_events import CallerEvents
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import snake_case
 from rrext.engine.interface.call import AnswerSink, Call
@@ -45,6 +46,10 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
     if type(call.answer) is WatchedAnswer:
         return
     operation, caller = call.operation, call.caller
+    if call.feed is not None and isinstance(operation, Tool) and operation.events:
+        hub = CallerEvents(hub, call.feed)
+    elif not hub.watches_calls:
+        return
     asked: int | None = getattr(operation, "pipe_id", None)
     pipe = None if asked is None else pipes.get(asked, caller.connection_id)
     task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task

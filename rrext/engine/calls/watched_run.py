@@ -34,10 +34,11 @@ class WatchedRun(ToolRun):
         return watch_of(self.call) if self.is_outermost else self._watch
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
-        hub, call, lease = self.host.events, self.call, self.lease
+        call, lease = self.call, self.lease
+        outer = caller.watch if isinstance(caller, WatchedRun) else watch_of(caller.call)
+        hub = self.host.events if outer is None else outer.hub
         if not hub.watches_calls:
             return None
-        outer = caller.watch if isinstance(caller, WatchedRun) else watch_of(caller.call)
         head = {
             "token": lease.task.token,
             "connection_id": call.caller.connection_id,
@@ -116,6 +117,9 @@ class WatchedRun(ToolRun):
         )
         self._reported = ReportedCall(self.host.callbacks, info)
         return self._reported
+
+
+WatchedRun.nested_class = WatchedRun
 
 
 class NestedWatch:

@@ -25,11 +25,11 @@ CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_do
 class CallWatch:
     """Publishes the events of one call in order: none before `start`, none after `succeed` or `fail`."""
 
-    __slots__ = ("_began", "_head", "_hub", "_is_told", "lock", "number")
+    __slots__ = ("_began", "_head", "_is_told", "hub", "lock", "number")
 
     def __init__(self, hub: EventHub, head: dict[str, Any], began: float | None = None) -> None:
         self.number = next(hub.numbers)
-        self._hub = hub
+        self.hub = hub
         self._head = {**head, "call": self.number}
         self._began = hub.clock.now() if began is None else began
         self._is_told = False
@@ -38,7 +38,7 @@ class CallWatch:
 
     def start(self, arguments: Any, meta: Any) -> None:
         """Publish `CallStarted`."""
-        hub = self._hub
+        hub = self.hub
         with self.lock:
             self._is_told = True
             if hub.wants(CallStarted):
@@ -52,7 +52,7 @@ class CallWatch:
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Publish `CallProgress`."""
-        hub = self._hub
+        hub = self.hub
         with self.lock:
             if self._is_told and hub.wants(CallProgress):
                 text = None if message is None else hub.redactor.text(message)
@@ -60,7 +60,7 @@ class CallWatch:
 
     def chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
         """Publish `CallChunk`. `encoded` is the JSON of the chunk, None for bytes."""
-        hub = self._hub
+        hub = self.hub
         with self.lock:
             if self._is_told and hub.wants(CallChunk):
                 size = len(chunk) if encoded is None else len(encoded)
@@ -71,7 +71,7 @@ class CallWatch:
         self, step: Any, agent: str, tool: str | None = None, data: Any = msgspec.UNSET, error: BaseException | None = None
     ) -> None:
         """Publish `AgentStep`: an agent inside the call made a step."""
-        hub, text = self._hub, self._hub.redactor.text
+        hub, text = self.hub, self.hub.redactor.text
         with self.lock:
             if self._is_told and hub.wants(AgentStep):
                 code, message = self._failure(error)
@@ -81,7 +81,7 @@ class CallWatch:
 
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
         """Publish `CallEnded` with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
-        hub = self._hub
+        hub = self.hub
         with self.lock:
             if self._ends():
                 shown: Any = msgspec.UNSET
@@ -105,16 +105,16 @@ class CallWatch:
 
     def _ends(self) -> bool:
         told, self._is_told = self._is_told, False
-        return told and self._hub.wants(CallEnded)
+        return told and self.hub.wants(CallEnded)
 
     def _tell_end(self, **outcome: Any) -> None:
-        self._hub.tell(CallEnded(time=time(), **self._head, seconds=self._hub.clock.now() - self._began, **outcome))
+        self.hub.tell(CallEnded(time=time(), **self._head, seconds=self.hub.clock.now() - self._began, **outcome))
 
     def _failure(self, error: BaseException | None, reason: CancelReason | None = None) -> tuple[str | None, str | None]:
         if error is None:
             return None, None
         if isinstance(error, RrextError):
-            return error.code, self._hub.redactor.text(error.message)
+            return error.code, self.hub.redactor.text(error.message)
         return code_of(error, reason), type(error).__name__
 
 

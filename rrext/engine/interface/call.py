@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -61,6 +61,10 @@ class Feed(Protocol):
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
         """Send one encoded chunk; chunks are never dropped."""
+        ...
+
+    def call_event(self, body: dict[str, Any]) -> None:
+        """Send an event of this call, or of a call within it. From any thread; it never blocks."""
         ...
 
     def wait_for_room(self) -> None:

@@ -28,6 +28,7 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
     pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
     progress: bool | None = None
     stream: bool | None = None
+    events: bool | None = None
 
 
 ANY_TOOL: Final = "*"
