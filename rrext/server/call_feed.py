@@ -67,9 +67,8 @@ class SessionFeed:
             if self._ended:
                 return
             late = session.outbox.is_full
-            if (
-                late and self._late_bytes > MAX_LATE_EVENT_BYTES and "caller" in body
-            ):  # the end of the call itself has the count
+            # the end of the call itself is kept: it tells the number
+            if late and self._late_bytes > MAX_LATE_EVENT_BYTES and "caller" in body:
                 self._dropped += 1
                 return
             if self._dropped:

@@ -284,3 +284,11 @@ async def test_a_killed_server_is_noticed(client: Client) -> None:
 
         pid = client._session._process.pid  # type: ignore[union-attr]
         tasks.start_soon(call)
+
+
+async def test_a_caller_gets_the_events_of_its_call_in_order_before_the_result(client: Client) -> None:
+    seen: list[dict[str, Any]] = []
+    await client.tool(tool="count", input={"to": 2}, on_event=seen.append)
+    assert [event["event"] for event in seen] == ["call_started", "call_ended"]
+    assert seen[0]["arguments"] == {"to": 2}
+    assert seen[1]["result"] == [0, 1]

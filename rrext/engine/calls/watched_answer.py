@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rrext.engine.calls.caller_events import CallerEvents
 from rrext.engine.events.call_publisher import CallWatch
-from rrext.engine.events.caller_events import CallerEvents
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import snake_case
 from rrext.engine.interface.call import AnswerSink, Call
