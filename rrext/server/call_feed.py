@@ -79,7 +79,7 @@ class SessionFeed:
                 return
             self._late_events.append(pieces)
             self._late_bytes += sum(map(len, pieces))
-            session.late_progress(self)
+            session.late_event(self)
 
     def catch_up(self) -> None:
         """Send what waits, now that the outbox has room."""

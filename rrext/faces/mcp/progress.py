@@ -54,6 +54,9 @@ class ProgressFeed:
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
         """Drop a chunk: no call of this protocol asks for them."""
 
+    def call_event(self, body: dict[str, Any]) -> None:
+        """Drop an event: no call of this protocol asks for them."""
+
     def wait_for_room(self) -> None:
         """Return at once."""
 
