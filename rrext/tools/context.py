@@ -146,6 +146,11 @@ class ToolContext:
         """Whether the call is cancelled."""
         return self.token.cancelled
 
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody reads the progress of the call."""
+        return self._report is not None
+
     def remaining(self) -> float | None:
         """Seconds until the deadline, 0.0 after it; None without one."""
         if self.deadline is None:

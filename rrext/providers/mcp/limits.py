@@ -1,0 +1,61 @@
+"""Limits of the provider `mcp`; times in seconds, sizes in bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rrext.limits import KIB, MIB
+
+# owner.py
+FIRST_PAUSE: Final = 0.25
+"""Seconds before the second attempt to connect; each further failure doubles the pause."""
+LONGEST_PAUSE: Final = 8.0
+"""Seconds between two attempts at most: a call that waits for the next attempt still has a use for its answer."""
+STABLE_LIFE: Final = 10.0
+"""Seconds after which a connection that broke is made again at once: it broke for a reason of its own."""
+
+# link.py
+PROBE_SHARE: Final = 0.4
+"""The part of the time for connecting that a server of the handshake era may leave the question for its era unanswered."""
+MAX_PAGES: Final = 100
+"""Pages of one list of tools: a list that never ends must not hang its reader."""
+REFRESH_PAUSE: Final = 0.2
+"""Seconds between two readings of the list of tools: a server may announce a change of each tool by itself."""
+LISTEN_PAUSE: Final = 5.0
+"""Seconds until the server is asked anew for announcements after it ended their stream."""
+
+# listing.py
+MAX_TOOLS: Final = 5000
+"""Tools of one server; more are of no use to any caller."""
+MAX_TOOL_NAME: Final = 256
+"""Characters of the name of a tool."""
+
+# stdio.py
+MESSAGE_FACTOR: Final = 2
+"""A message may be this many times as large as `max_result`: escapes in JSON, and base64 of bytes, make it larger."""
+MAX_SKIPPED: Final = 1024 * MIB
+"""Bytes of one line that are read and thrown away; of a longer line the end is not awaited."""
+LINE_ENDS: Final = 256
+"""Bytes kept of both ends of a line that is too long, in which its id is looked for."""
+INBOX_LENGTH: Final = 64
+"""Messages that wait for the session before the server is not read any more."""
+MESSAGES_PER_TURN: Final = 16
+"""Messages of one server that are handled in one iteration of the loop."""
+MAX_BACKLOG: Final = 32 * MIB
+"""Bytes that wait for a server that does not read its stdin, before further calls fail."""
+STDERR_TAIL: Final = 4 * KIB
+"""Bytes of a server's stderr, kept for the error when the server ends."""
+LOGGED_LINES: Final = 100
+"""Lines of a server's stderr and of other text on its stdout that are logged in `LOGGED_TIME`; the rest is counted."""
+LOGGED_TIME: Final = 10.0
+"""Seconds to which `LOGGED_LINES` applies."""
+LOGGED_LINE: Final = 2000
+"""Characters of one logged line."""
+CLOSE_PATIENCE: Final = 0.5
+"""Seconds that a server gets to end after the end of its stdin, and again after SIGTERM, before it is killed."""
+EXIT_WAIT: Final = 0.5
+"""Seconds for the exit code and the last words of a server that closed its stdout."""
+
+# results.py, failures.py
+MAX_QUOTED: Final = 2000
+"""Characters of a text of the server in the message of an error."""

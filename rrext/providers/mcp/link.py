@@ -1,0 +1,226 @@
+"""`Link`: one established session with an MCP server, through the official SDK.
+
+The SDK negotiates, matches answers with requests, and carries HTTP. Lists and calls are sent as plain data, past its typed
+results: one malformed tool would make a whole list invalid for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    encode_header_value,
+    mcp_param_headers,
+)
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    Implementation,
+    LoggingMessageNotification,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, of_answer, of_lost
+from rrext.providers.mcp.http import client
+from rrext.providers.mcp.limits import LISTEN_PAUSE, MAX_PAGES, PROBE_SHARE, REFRESH_PAUSE
+from rrext.providers.mcp.listing import Listing, read_listing
+from rrext.providers.mcp.server_log import ServerLog
+from rrext.providers.mcp.stdio import StdioTransport, start
+from rrext.providers.mcp.target import Target
+from rrext.providers.mcp.transport import Transport
+from rrext.tools.context import ToolContext
+from rrext.version import __version__
+
+NO_HEADERS: Final[Mapping[str, str]] = {}
+US: Final = Implementation(name="rrext", version=__version__)
+
+log = logging.getLogger(__name__)
+
+
+class Link:
+    """A session that is entered and left by its owner; any task may call. `listing` has the tools, `adopt` gets each one."""
+
+    def __init__(
+        self,
+        target: Target,
+        transport: Transport,
+        dispatcher: JSONRPCDispatcher[Any],
+        earlier: Listing | None,
+        adopt: Callable[[Listing], object],
+    ) -> None:
+        self.transport = transport
+        self.listing = earlier or Listing()
+        self._adopt = adopt
+        self._target = target
+        self._dispatcher = dispatcher
+        self._log = ServerLog(target.name, target.redact)
+        self._stale = anyio.Event()
+        self.session = ClientSession(dispatcher=dispatcher, client_info=US, message_handler=self._receive)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server cannot be called any more."""
+        return self.transport.is_ending
+
+    async def establish(self) -> None:
+        """Find the version that both speak, and read the list of tools."""
+        await self._negotiate()
+        await self._refresh()
+
+    async def _negotiate(self) -> None:
+        session = self.session
+        try:
+            with anyio.move_on_after(self._target.timeout * PROBE_SHARE):
+                await session.discover()
+        except MCPError as error:
+            if error.code in (CONNECTION_CLOSED, UNREACHABLE):
+                raise
+            log.debug("connection %s: no server/discover: %s", self._target.name, error)
+        except (RuntimeError, ValidationError) as error:
+            log.debug("connection %s: no usable server/discover: %s", self._target.name, error)
+        if session.protocol_version is not None:
+            return
+        try:
+            await session.initialize()
+        except MCPError as error:
+            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            await session.discover()  # a slow server, which has adopted the version of the first question meanwhile
+
+    async def follow(self) -> None:
+        """Read the list of tools again after each announcement of the server. Runs as long as the link."""
+        capabilities = self.session.server_capabilities
+        announces = capabilities is not None and capabilities.tools is not None and capabilities.tools.list_changed
+        async with anyio.create_task_group() as tasks:
+            if announces and self.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                tasks.start_soon(self._listen)
+            while True:
+                await self._stale.wait()
+                self._stale = anyio.Event()
+                try:
+                    await self._refresh()
+                except (MCPError, ValueError) as error:
+                    log.warning("connection %s: the changed tools cannot be listed: %s", self._target.name, error)
+                await anyio.sleep(REFRESH_PAUSE)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with listen(self.session, tools_list_changed=True) as events:
+                    self._stale.set()  # for changes since the list was read
+                    async for _ in events:
+                        self._stale.set()
+            except (MCPError, SubscriptionLost, ValidationError) as error:
+                log.debug("connection %s: no announcements: %s", self._target.name, error)
+            await anyio.sleep(LISTEN_PAUSE)
+
+    async def _receive(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._stale.set()
+        elif isinstance(message, LoggingMessageNotification):
+            self._log.line(f"log ({message.params.level})", str(message.params.data))
+
+    async def _refresh(self) -> None:
+        entries: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+            tools, cursor = page.get("tools"), page.get("nextCursor")
+            if not isinstance(tools, list):
+                raise ValueError("its answer to tools/list has no list of tools")
+            entries += tools
+            if not isinstance(cursor, str):
+                break
+        else:
+            log.warning("connection %s: its list of tools has more than %d pages", self._target.name, MAX_PAGES)
+        self.listing = await self._target.in_thread(read_listing, self._target.name, entries, self.listing)
+        self._adopt(self.listing)
+
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        """The raw result of `tools/call`. A cancel of the calling task cancels the call at the server, too.
+
+        Raises the error that the server answered, and `ToolError` if the server was lost.
+        """
+        name = self._target.name
+        headers = mcp_param_headers(self.listing.headers.get(tool, {}), arguments)
+        progress = _progress_of(ctx) if ctx.wants_progress else None
+        try:
+            return await self._request("tools/call", {"name": tool, "arguments": arguments}, progress, headers)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED and self.transport.is_ending:
+                raise of_lost(name, *await self.transport.ending()) from None
+            if error.code in (CONNECTION_CLOSED, BROKEN):
+                raise of_lost(name, error.message, {}) from None
+            if error.code == HEADER_MISMATCH:
+                self._stale.set()
+            raise of_answer(name, error.code, error.message, error.data) from None
+
+    async def _request(
+        self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None, headers: Mapping[str, str] = NO_HEADERS
+    ) -> dict[str, Any]:
+        version = self.session.protocol_version or ""
+        sent = {MCP_PROTOCOL_VERSION_HEADER: version, **headers}
+        if version in MODERN_PROTOCOL_VERSIONS:
+            params["_meta"] = {PROTOCOL_VERSION_META_KEY: version, **_ABOUT_US}
+            sent[MCP_METHOD_HEADER] = method
+            if "name" in params:
+                sent[MCP_NAME_HEADER] = encode_header_value(params["name"])
+        options: CallOptions = {"headers": sent}
+        if progress is not None:
+            options["on_progress"] = progress
+        return await self._dispatcher.send_raw_request(method, params, options)
+
+
+def _progress_of(ctx: ToolContext) -> ProgressFnT:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        try:
+            ctx.progress(progress, total, message)
+        except ValueError as error:  # a number below 0: progress of no meaning fails no call
+            log.debug("%s", error)
+
+    return report
+
+
+_ABOUT_US: Final = {
+    CLIENT_INFO_META_KEY: US.model_dump(by_alias=True, mode="json", exclude_none=True),
+    CLIENT_CAPABILITIES_META_KEY: {},
+}
+
+
+@asynccontextmanager
+async def open_link(target: Target, earlier: Listing | None, adopt: Callable[[Listing], object]) -> AsyncIterator[Link]:
+    """A link that is not established yet. Enter and leave it in one task. Raises `Unavailable` if a command cannot start."""
+    async with AsyncExitStack() as stack:
+        secrets = await target.in_thread(target.reveal)
+        transport: Transport
+        if target.command:
+            transport = server = StdioTransport(target, *await target.in_thread(start, target, secrets))
+            await stack.enter_async_context(server.served())
+            dispatcher = JSONRPCDispatcher(server.inbox, server.outbox)
+        else:
+            transport = Transport()
+            http = await stack.enter_async_context(await target.in_thread(client, secrets, transport, target.max_message))
+            streams = streamable_http_client(target.url, http_client=http, max_sse_event_size=target.max_message)
+            dispatcher = JSONRPCDispatcher(*await stack.enter_async_context(streams))
+        link = Link(target, transport, dispatcher, earlier, adopt)
+        await stack.enter_async_context(link.session)
+        yield link

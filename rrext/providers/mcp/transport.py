@@ -1,0 +1,36 @@
+"""`Transport`: what carries the messages of a link, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+
+class Transport:
+    """`lost` is set when no message can come any more."""
+
+    def __init__(self) -> None:
+        self.lost = anyio.Event()
+        self._how = "the connection was closed"
+        self._data: dict[str, Any] = {}
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the server answers no more; how it ended is known soon."""
+        return self.lost.is_set()
+
+    def end(self, how: str, data: dict[str, Any] | None = None) -> None:
+        """Note how the server ended; the first note counts."""
+        if not self.lost.is_set():
+            self._how, self._data = how, data or {}
+            self.lost.set()
+
+    async def ending(self) -> tuple[str, dict[str, Any]]:
+        """How the server ended, as the end of a sentence, and JSON values for programs. Waits until that is known."""
+        await self.lost.wait()
+        return self._how, self._data
+
+    async def said(self) -> tuple[str, dict[str, Any]]:
+        """The same of a server that has ended; of another one the end of its stderr, if there is any."""
+        return await self.ending() if self.is_ending else ("", {})

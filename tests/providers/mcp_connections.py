@@ -1,0 +1,90 @@
+"""Connections to MCP servers, and the processes that serve them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from rrext.connections.connections import Connections
+from rrext.limits import DEFAULTS, Limits
+from rrext.providers.mcp.provider import McpProvider
+from rrext.providers.provider import ProviderServices
+from rrext.redaction import Redactor
+from rrext.threads import Workers, in_thread
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 30.0
+"""Seconds until something that does not happen is a failure."""
+
+
+class Connect:
+    """Makes a provider of a connection named `outside`: `connect(command=…)` or `connect(url=…)`."""
+
+    def __init__(self) -> None:
+        self.redactor = Redactor()
+        self._workers = Workers()
+        self._made: list[McpProvider] = []
+
+    def __call__(self, *, limits: Limits = DEFAULTS, variables: dict[str, str] | None = None, **table: Any) -> McpProvider:
+        connections = Connections.of({"outside": {"provider": "mcp", **table}}, variables)
+        connections.known_to(self.redactor)
+        services = ProviderServices(
+            limits=limits, redactor=self.redactor, in_thread=lambda function, *args: in_thread(self._workers, function, *args)
+        )
+        self._made.append(McpProvider(connections.find("outside", "mcp"), services))
+        return self._made[-1]
+
+    async def aclose(self) -> None:
+        for provider in self._made:
+            await provider.aclose()
+        self._workers.stop()
+
+
+def hand_written(code: str, folder: Path) -> list[str]:
+    """The command of a server with this code below `from line_server import *`."""
+    file = folder / "server.py"
+    head = f"import os, signal, sys, time\nsys.path.insert(0, {str(HERE)!r})\nfrom line_server import *\n"
+    file.write_text(head + textwrap.dedent(code))
+    return [sys.executable, str(file)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class HttpServer:
+    """A process that serves Streamable HTTP; it may be killed and started again."""
+
+    def __init__(self, *command: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self._command = [*(command or (sys.executable, str(HERE / "mcp_servers.py"), "http")), str(self.port)]
+        self.process: subprocess.Popen[bytes]
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError("the server does not listen")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
