@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rrext.providers.provider import ToolProvider
 
-PROVIDERS: Final[dict[str, str]] = {}
+PROVIDERS: Final[dict[str, str]] = {
+    "mcp": "rrext.providers.mcp.provider:McpProvider",
+}
 """`provider` of a connection → its class, as `module:Class`."""
 
 

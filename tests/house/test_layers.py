@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "tools": GROUND,
     "connections": GROUND,
     "http": GROUND,
-    "providers": GROUND | {"tools", "connections", "http"},
+    "providers": GROUND | {"tools", "connections", "http", "transports"},
     "nodes": GROUND | {"tools", "connections", "http", "providers"},
     "references": GROUND | {"tools"},
     "pipefile": GROUND | {"tools", "nodes", "references"},

@@ -51,7 +51,7 @@ LOGGED_TIME: Final = 10.0
 """Seconds to which `LOGGED_LINES` applies."""
 LOGGED_LINE: Final = 2000
 """Characters of one logged line."""
-CLOSE_PATIENCE: Final = 0.5
+CLOSE_PATIENCE: Final = 1.0
 """Seconds that a server gets to end after the end of its stdin, and again after SIGTERM, before it is killed."""
 EXIT_WAIT: Final = 0.5
 """Seconds for the exit code and the last words of a server that closed its stdout."""

@@ -152,7 +152,7 @@ class Link:
                 break
         else:
             log.warning("connection %s: its list of tools has more than %d pages", self._target.name, MAX_PAGES)
-        self.listing = await self._target.in_thread(read_listing, self._target.name, entries, self.listing)
+        self.listing = await self._target.services.in_thread(read_listing, self._target.name, entries, self.listing)
         self._adopt(self.listing)
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
@@ -210,15 +210,17 @@ _ABOUT_US: Final = {
 async def open_link(target: Target, earlier: Listing | None, adopt: Callable[[Listing], object]) -> AsyncIterator[Link]:
     """A link that is not established yet. Enter and leave it in one task. Raises `Unavailable` if a command cannot start."""
     async with AsyncExitStack() as stack:
-        secrets = await target.in_thread(target.reveal)
+        secrets = await target.services.in_thread(target.reveal)
         transport: Transport
         if target.command:
-            transport = server = StdioTransport(target, *await target.in_thread(start, target, secrets))
+            transport = server = StdioTransport(target, *await target.services.in_thread(start, target, secrets))
             await stack.enter_async_context(server.served())
             dispatcher = JSONRPCDispatcher(server.inbox, server.outbox)
         else:
             transport = Transport()
-            http = await stack.enter_async_context(await target.in_thread(client, secrets, transport, target.max_message))
+            http = await stack.enter_async_context(
+                await target.services.in_thread(client, secrets, transport, target.max_message)
+            )
             streams = streamable_http_client(target.url, http_client=http, max_sse_event_size=target.max_message)
             dispatcher = JSONRPCDispatcher(*await stack.enter_async_context(streams))
         link = Link(target, transport, dispatcher, earlier, adopt)

@@ -67,12 +67,13 @@ def _tool(entry: Any) -> ProvidedTool:
         raise _Malformed(f"its inputSchema has an invalid x-mcp-header: {reason}")
     annotations = entry.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
-    hints = {hint: annotations[hint] for hint in HINTS if isinstance(annotations.get(hint), bool)}
+    hints: dict[str, Any] = {hint: annotations[hint] for hint in HINTS if isinstance(annotations.get(hint), bool)}
     title = entry.get("title") or annotations.get("title")
+    if isinstance(title, str):
+        hints["title"] = title
     description = entry.get("description")
     return ProvidedTool(
         name=name,
-        title=title if isinstance(title, str) else None,
         description=description if isinstance(description, str) else "",
         input_schema=schema,
         output_schema=_schema(entry, "outputSchema"),

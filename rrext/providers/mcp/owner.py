@@ -51,7 +51,7 @@ class LinkOwner:
         if self._ready is None or self._ready.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.add_done_callback(_seen)
-            self._task = asyncio.create_task(self._own(self._ready, self._task), name=f"rrext-mcp-{self._target.name}")
+            self._task = self._target.services.spawn(self._own(self._ready, self._task), f"link of {self._target.name}")
         return await asyncio.shield(self._ready)
 
     async def aclose(self) -> None:
@@ -92,7 +92,7 @@ class LinkOwner:
     async def _live(self, ready: asyncio.Future[Link]) -> None:
         self._failures += 1
         try:
-            module: Any = await self._target.in_thread(import_module, "rrext.providers.mcp.link")
+            module: Any = await self._target.services.in_thread(import_module, "rrext.providers.mcp.link")
         except ImportError as error:
             hint = 'install with: pip install "rrext[mcp]"'
             raise Unavailable(f"MCP servers need the package mcp ({error}); {hint}", hint=hint) from None

@@ -7,7 +7,6 @@ from typing import Any
 
 from rrext.connections.connection import Connection, McpSettings
 from rrext.errors import ConnectionInvalid, ToolNotFound
-from rrext.providers.mcp.limits import MESSAGE_FACTOR
 from rrext.providers.mcp.owner import LinkOwner
 from rrext.providers.mcp.results import value_of
 from rrext.providers.mcp.target import Target
@@ -57,8 +56,6 @@ def _target(connection: Connection, settings: McpSettings, services: ProviderSer
         command=settings.command,
         url=settings.url or "",
         timeout=connection.timeout,
-        max_message=services.limits.max_result * MESSAGE_FACTOR,
         reveal=lambda: {name: secret.reveal() for name, secret in secrets.items()},
-        redact=services.redactor.text,
-        in_thread=services.in_thread,
+        services=services,
     )

@@ -63,7 +63,7 @@ class StdioTransport(Transport):
         finally:
             self._process.close()
             with anyio.CancelScope(shield=True):
-                await self._target.in_thread(self._guard.release)
+                await self._target.services.in_thread(self._guard.release)
 
     async def _read(self) -> None:
         """Read the server's stdout to its end, and note how the server ended."""

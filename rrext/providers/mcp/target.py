@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Callable
 
 import msgspec
 
-
-class InThread(Protocol):
-    """Runs a function that blocks in a thread."""
-
-    def __call__(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]: ...
+from rrext.providers.mcp.limits import MESSAGE_FACTOR
+from rrext.providers.provider import ProviderServices
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +21,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     url: str
     timeout: float
-    max_message: int
     reveal: Callable[[], dict[str, str]]
-    redact: Callable[[str], str]
-    in_thread: InThread
+    services: ProviderServices
+
+    @property
+    def max_message(self) -> int:
+        """The largest message of the server, in bytes."""
+        return self.services.limits.max_result * MESSAGE_FACTOR
+
+    def redact(self, text: str) -> str:
+        """A text of the server without secrets."""
+        return self.services.redactor.text(text)

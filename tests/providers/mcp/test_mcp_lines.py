@@ -7,6 +7,7 @@ import json
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -32,7 +33,7 @@ def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: list[i
     data = b"".join(line + b"\n" for line in lines)
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     reader = LineReader(LIMIT)
-    found = [line for start, end in zip(places, places[1:], strict=False) for line in reader.feed(data[start:end])]
+    found = [line for start, end in pairwise(places) for line in reader.feed(data[start:end])]
     assert [line if isinstance(line, bytes) else line.size for line in found] == [
         line if len(line) <= LIMIT else len(line) for line in lines
     ]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self
 
+from rrext.clock import Clock, LoopClock
 from rrext.connections.connections import Connections
 from rrext.limits import DEFAULTS, Limits
 from rrext.providers.mcp.provider import McpProvider
-from rrext.providers.provider import ProviderServices
 from rrext.redaction import Redactor
 from rrext.threads import Workers, in_thread
 
@@ -22,20 +24,38 @@ PATIENCE = 30.0
 """Seconds until something that does not happen is a failure."""
 
 
+class Services:
+    """What an engine does for providers."""
+
+    def __init__(self, limits: Limits, redactor: Redactor, workers: Workers, clock: Clock) -> None:
+        self.limits = limits
+        self.redactor = redactor
+        self.clock = clock
+        self._workers = workers
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        return await in_thread(self._workers, function, *args)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        return task
+
+
 class Connect:
     """Makes a provider of a connection named `outside`: `connect(command=…)` or `connect(url=…)`."""
 
     def __init__(self) -> None:
         self.redactor = Redactor()
         self._workers = Workers()
+        self._clock = LoopClock(asyncio.get_running_loop())
         self._made: list[McpProvider] = []
 
     def __call__(self, *, limits: Limits = DEFAULTS, variables: dict[str, str] | None = None, **table: Any) -> McpProvider:
         connections = Connections.of({"outside": {"provider": "mcp", **table}}, variables)
         connections.known_to(self.redactor)
-        services = ProviderServices(
-            limits=limits, redactor=self.redactor, in_thread=lambda function, *args: in_thread(self._workers, function, *args)
-        )
+        services = Services(limits, self.redactor, self._workers, self._clock)
         self._made.append(McpProvider(connections.find("outside", "mcp"), services))
         return self._made[-1]
 

@@ -50,7 +50,7 @@ async def test_what_else_is_malformed_of_a_tool_is_left_out_of_it(by_hand: ByHan
     tool = {**ACT, "description": 5, "title": [], "annotations": {"readOnlyHint": True, "destructiveHint": "no", "x": 1}}
     provider = by_hand(f"serve(lambda request: answer(request, {{}}), tools=[{tool!r}])")
     (found,) = await provider.tools()
-    assert (found.description, found.title, found.annotations) == ("", None, {"readOnlyHint": True})
+    assert (found.description, found.annotations) == ("", {"readOnlyHint": True})
 
 
 async def test_all_pages_are_read_and_a_list_without_end_is_cut(by_hand: ByHand) -> None:
