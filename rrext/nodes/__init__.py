@@ -22,6 +22,7 @@ BUILTIN: dict[str, str] = {
     "question": "rrext.nodes.basic.prompt:QuestionNode",
     "memory_internal": "rrext.nodes.basic.memory:MemoryNode",
     "tool_filesystem": "rrext.nodes.files.filesystem:FilesystemNode",
+    "tool_mcp_client": "rrext.nodes.provided.mcp_client:McpClientNode",
     "tool_python": "rrext.nodes.sandbox.node:PythonNode",
     "graph_ladybug": "rrext.nodes.graph.ladybug.node:LadybugNode",
     "graph_neo4j": "rrext.nodes.graph.neo4j.node:Neo4jNode",
@@ -45,6 +46,7 @@ BUILTIN: dict[str, str] = {
 
 ALIASES: dict[str, str] = {
     "db_mariadb": "db_mysql",
+    "mcp_client": "tool_mcp_client",
     "db_neo4j": "graph_neo4j",
     "preprocessor_langchain": "split",
     "preprocessor_code": "split",

@@ -17,6 +17,7 @@ class ProvidedTools:
     """The tools of a provider by name, kept up to date: a `ToolSource`."""
 
     def __init__(self, provider: ToolProvider) -> None:
+        self.prefix = f"{provider.connection.name}."
         self._provider = provider
         self._tools: dict[str, tuple[ProvidedTool, ToolSpec]] = {}
         self._specs: Mapping[str, ToolSpec] = {}

@@ -26,6 +26,8 @@ def named(name: str, answer: str = "") -> ToolSpec:
 class Tools:
     """A source of tools that a test changes."""
 
+    prefix = ""
+
     def __init__(self, *names: str) -> None:
         self.current: dict[str, ToolSpec] = {name: named(name) for name in names}
         self.watchers: list[Callable[[], None]] = []

@@ -39,13 +39,14 @@ class Component:
     needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` is the last error.
     `blocked` is the reason why this machine cannot run the node, None before the check. `missing` is the reason why a node of
     a pipeline that was loaded in part (`partial`) never runs; there, a node whose `setup` fails is unavailable.
-    `dynamic_tools` are the tools that came with the shared state, `tools_changed` is called after each change of them.
+    `dynamic_tools` are the tools that came with the shared state, `tools_changed` is called after each change of them; callers
+    may write `tool_prefix` before their names.
     """
 
     __slots__ = (
         "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
         "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "missing", "node_class",
-        "partial", "ready", "shared", "thread_places", "tool_description", "tools_changed",
+        "partial", "ready", "shared", "thread_places", "tool_description", "tool_prefix", "tools_changed",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +72,7 @@ class Component:
         self.config = config
         self.shared: Any = None
         self.dynamic_tools: Mapping[str, ToolSpec] = NO_TOOLS
+        self.tool_prefix = ""
         self.tools_changed: Callable[[Component], None] | None = None
         self.missing = missing
         self.partial = partial
@@ -230,7 +232,7 @@ class Component:
         self._checked = True
 
     def _take_tools(self, source: ToolSource) -> None:
-        self.dynamic_tools = source.tools()
+        self.dynamic_tools, self.tool_prefix = source.tools(), source.prefix
         if self.tools_changed is not None and not self._is_closed:
             self.tools_changed(self)
 

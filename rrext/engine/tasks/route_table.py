@@ -20,7 +20,7 @@ class RouteTable:
     A table never changes: `updated` makes another one. Any thread may read it.
     """
 
-    __slots__ = ("_by_name", "_by_node")
+    __slots__ = ("_by_name", "_by_node", "_prefixes")
 
     def __init__(self, components: Iterable[Component], earlier: RouteTable | None = None) -> None:
         components = tuple(components)
@@ -34,6 +34,7 @@ class RouteTable:
                 if (component.id, name) not in self._by_node:
                     route = kept.get((component.id, name))
                     self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
+        self._prefixes = {component.id: component.tool_prefix for component in components if component.tool_prefix}
         self._by_name: dict[str, list[Route]] = {}
         for (_, name), route in self._by_node.items():
             self._by_name.setdefault(name, []).append(route)
@@ -54,12 +55,15 @@ class RouteTable:
         return self._by_name.get(name, NONE)
 
     def of_node(self, node_id: str, name: str) -> Route | None:
-        """The tool of a node, by its own or its exported name."""
+        """The tool of a node, by its own name, also with the prefix of the node, or by its exported name."""
         found = self._by_node.get((node_id, name))
         if found is None:
             owners = self._by_name.get(name, NONE)
             if owners and owners[0].exported_name == name and owners[0].component.id == node_id:
                 return owners[0]
+            prefix = self._prefixes.get(node_id)
+            if prefix is not None and name.startswith(prefix):
+                return self._by_node.get((node_id, name.removeprefix(prefix)))
         return found
 
     def __iter__(self) -> Iterator[Route]:

@@ -42,10 +42,10 @@ from pydantic import ValidationError
 from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, of_answer, of_lost
 from rrext.providers.mcp.http import client
 from rrext.providers.mcp.limits import LISTEN_PAUSE, MAX_PAGES, PROBE_SHARE, REFRESH_PAUSE
-from rrext.providers.mcp.listing import Listing, read_listing
+from rrext.providers.mcp.listing import ToolListing, read_listing
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdio import StdioTransport, start
-from rrext.providers.mcp.target import Target
+from rrext.providers.mcp.target import McpTarget
 from rrext.providers.mcp.transport import Transport
 from rrext.tools.context import ToolContext
 from rrext.version import __version__
@@ -61,14 +61,14 @@ class Link:
 
     def __init__(
         self,
-        target: Target,
+        target: McpTarget,
         transport: Transport,
         dispatcher: JSONRPCDispatcher[Any],
-        earlier: Listing | None,
-        adopt: Callable[[Listing], object],
+        earlier: ToolListing | None,
+        adopt: Callable[[ToolListing], object],
     ) -> None:
         self.transport = transport
-        self.listing = earlier or Listing()
+        self.listing = earlier or ToolListing()
         self._adopt = adopt
         self._target = target
         self._dispatcher = dispatcher
@@ -207,7 +207,9 @@ _ABOUT_US: Final = {
 
 
 @asynccontextmanager
-async def open_link(target: Target, earlier: Listing | None, adopt: Callable[[Listing], object]) -> AsyncIterator[Link]:
+async def open_link(
+    target: McpTarget, earlier: ToolListing | None, adopt: Callable[[ToolListing], object]
+) -> AsyncIterator[Link]:
     """A link that is not established yet. Enter and leave it in one task. Raises `Unavailable` if a command cannot start."""
     async with AsyncExitStack() as stack:
         secrets = await target.services.in_thread(target.reveal)

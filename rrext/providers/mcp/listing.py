@@ -19,14 +19,14 @@ HeaderMap = Mapping[tuple[str, ...], str]
 log = logging.getLogger(__name__)
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ToolListing(msgspec.Struct, frozen=True):
     """The tools of a server by name, and the HTTP headers that repeat arguments of calls."""
 
     tools: dict[str, ProvidedTool] = {}
     headers: dict[str, HeaderMap] = {}
 
 
-def read_listing(connection: str, entries: Sequence[Any], earlier: Listing) -> Listing:
+def read_listing(connection: str, entries: Sequence[Any], earlier: ToolListing) -> ToolListing:
     """The tools of the entries of `tools/list`, in a thread. A tool that did not change keeps its record."""
     tools: dict[str, ProvidedTool] = {}
     headers: dict[str, HeaderMap] = {}
@@ -47,7 +47,7 @@ def read_listing(connection: str, entries: Sequence[Any], earlier: Listing) -> L
         repeated = x_mcp_header_map(tool.input_schema)
         if repeated:
             headers[tool.name] = repeated
-    return Listing(tools, headers)
+    return ToolListing(tools, headers)
 
 
 class _Malformed(Exception):

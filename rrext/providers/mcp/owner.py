@@ -14,11 +14,11 @@ import anyio
 from rrext.errors import Unavailable
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.limits import FIRST_PAUSE, LONGEST_PAUSE, STABLE_LIFE
-from rrext.providers.mcp.target import Target
+from rrext.providers.mcp.target import McpTarget
 
 if TYPE_CHECKING:
     from rrext.providers.mcp.link import Link
-    from rrext.providers.mcp.listing import Listing
+    from rrext.providers.mcp.listing import ToolListing
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ class LinkOwner:
     `listing` has the tools as last read, also while there is no link; `on_tools_changed` is called after each change of them.
     """
 
-    def __init__(self, target: Target, on_tools_changed: Callable[[], object]) -> None:
-        self.listing: Listing | None = None
+    def __init__(self, target: McpTarget, on_tools_changed: Callable[[], object]) -> None:
+        self.listing: ToolListing | None = None
         self._target = target
         self._on_tools_changed = on_tools_changed
         self._link: Link | None = None
@@ -114,7 +114,7 @@ class LinkOwner:
                 if anyio.current_time() - began > STABLE_LIFE:
                     self._failures = 0
 
-    def _adopt(self, listing: Listing) -> None:
+    def _adopt(self, listing: ToolListing) -> None:
         earlier, self.listing = self.listing, listing
         if earlier is not None and earlier.tools != listing.tools:
             self._on_tools_changed()

@@ -9,7 +9,7 @@ from rrext.connections.connection import Connection, McpSettings
 from rrext.errors import ConnectionInvalid, ToolNotFound
 from rrext.providers.mcp.owner import LinkOwner
 from rrext.providers.mcp.results import value_of
-from rrext.providers.mcp.target import Target
+from rrext.providers.mcp.target import McpTarget
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
 from rrext.tools.context import ToolContext
 
@@ -31,10 +31,10 @@ class McpProvider(ToolProvider):
         return tuple(listing.tools.values())
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        """Call a tool by its name, or by `CONNECTION.NAME`."""
+        """Call a tool once; a link that was lost is made again before."""
         link = await self._owner.link()
         known = link.listing.tools
-        found = known.get(tool) or known.get(tool.removeprefix(f"{self.connection.name}."))
+        found = known.get(tool)
         if found is None:
             raise ToolNotFound.near(f'The MCP server of connection "{self.connection.name}" has no tool "{tool}".', tool, known)
         return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx))
@@ -44,14 +44,14 @@ class McpProvider(ToolProvider):
         await self._owner.aclose()
 
 
-def _target(connection: Connection, settings: McpSettings, services: ProviderServices) -> Target:
+def _target(connection: Connection, settings: McpSettings, services: ProviderServices) -> McpTarget:
     if bool(settings.command) is bool(settings.url):
         raise ConnectionInvalid(
             f'the connection "{connection.name}" needs either a command or a url',
             data={"connection": connection.name},
         )
     secrets = settings.env if settings.command else settings.headers
-    return Target(
+    return McpTarget(
         name=connection.name,
         command=settings.command,
         url=settings.url or "",

@@ -15,13 +15,13 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_a
 from rrext.errors import Unavailable
 from rrext.limits import READ_BUFFER
 from rrext.providers.mcp.failures import RESULT_TOO_LARGE
-from rrext.providers.mcp.inbox import Inbox
 from rrext.providers.mcp.limits import CLOSE_PATIENCE, EXIT_WAIT, MAX_SKIPPED, STDERR_TAIL
 from rrext.providers.mcp.lines import LineReader, LongLine, answered_id
 from rrext.providers.mcp.orphan_guard import OrphanGuard
-from rrext.providers.mcp.outbox import Outbox
 from rrext.providers.mcp.server_log import ServerLog
-from rrext.providers.mcp.target import Target
+from rrext.providers.mcp.stdin_outbox import StdinOutbox
+from rrext.providers.mcp.stdout_inbox import StdoutInbox
+from rrext.providers.mcp.target import McpTarget
 from rrext.providers.mcp.transport import Transport
 from rrext.transports.process import ChildProcess
 
@@ -32,10 +32,10 @@ KEPT: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL",
 class StdioTransport(Transport):
     """A running server with its messages both ways."""
 
-    def __init__(self, target: Target, process: ChildProcess, guard: OrphanGuard) -> None:
+    def __init__(self, target: McpTarget, process: ChildProcess, guard: OrphanGuard) -> None:
         super().__init__()
-        self.inbox = Inbox()
-        self.outbox = Outbox(process)
+        self.inbox = StdoutInbox()
+        self.outbox = StdinOutbox(process)
         self._target = target
         self._process = process
         self._guard = guard
@@ -162,7 +162,7 @@ def _how(code: int | None) -> str:
     return f"it ended with exit code {code}"
 
 
-def start(target: Target, variables: Mapping[str, str]) -> tuple[ChildProcess, OrphanGuard]:
+def start(target: McpTarget, variables: Mapping[str, str]) -> tuple[ChildProcess, OrphanGuard]:
     """Start a server, in a thread. Its environment has no variables of ours beside `KEPT`. Raises `Unavailable`."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ} | dict(variables)
     says = ServerLog(target.name, target.redact).piece

@@ -1,4 +1,4 @@
-"""`Target`: where an MCP server is, and what a link to it may use."""
+"""`McpTarget`: where an MCP server is, and what a link to it may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rrext.providers.mcp.limits import MESSAGE_FACTOR
 from rrext.providers.provider import ProviderServices
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class McpTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The server of one connection: a `command`, or the `url` of Streamable HTTP.
 
     `reveal` reads the secrets, in a thread: the environment of the command, or the headers of requests. `timeout` is that

@@ -108,3 +108,13 @@ class HttpServer:
 
     def __exit__(self, *exc_info: object) -> None:
         self.kill()
+
+
+async def wait_for_text(path: Path, text: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while text_of(path) != text:
+            await asyncio.sleep(0.01)
+
+
+def text_of(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_connections import PATIENCE
+from mcp_connections import wait_for_text
 
 from rrext.errors import ToolError, ToolNotFound
 from rrext.providers.mcp.provider import McpProvider
@@ -24,16 +24,6 @@ BLOB = {"type": "resource", "resource": {"uri": "file:///a", "blob": b64encode(b
 PAGE = {"type": "resource", "resource": {"uri": "file:///b", "text": "page"}}
 LINK = {"type": "resource_link", "uri": "file:///c", "name": "c"}
 TEXT = {"type": "text", "text": "words"}
-
-
-async def wait_for_text(path: Path, text: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while text_of(path) != text:
-            await asyncio.sleep(0.01)
-
-
-def text_of(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
 
 
 async def test_tools_have_descriptions_and_schemas(sdk: McpProvider) -> None:

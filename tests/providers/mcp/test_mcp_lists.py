@@ -134,9 +134,3 @@ async def test_a_list_that_changed_while_the_server_was_away_is_told(by_hand: By
         await provider.call("tool1", {}, ToolContext())
     assert changes == [1]
     assert await names(provider) == ["tool2"]
-
-
-async def test_tools_are_called_by_the_name_of_their_connection_too(by_hand: ByHand) -> None:
-    code = "serve(lambda request: answer(request, {'content': [{'type': 'text', 'text': request['params']['name']}]}))"
-    provider = by_hand(code)
-    assert await provider.call("outside.act", {}, ToolContext()) == "act"

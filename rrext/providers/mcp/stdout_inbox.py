@@ -1,4 +1,4 @@
-"""`Inbox`: messages of a server on their way to the session of the SDK."""
+"""`StdoutInbox`: messages of a server on their way to the session of the SDK."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from rrext.providers.mcp.limits import INBOX_LENGTH, MESSAGES_PER_TURN
 
 
-class Inbox:
+class StdoutInbox:
     """A stream as the SDK reads it, filled by plain calls: an answer reaches the session without a task in between."""
 
     __slots__ = ("_is_closed", "_is_ended", "_messages", "_room", "_turn", "_waiter")
@@ -68,7 +68,7 @@ class Inbox:
     async def aclose(self) -> None:
         self.close()
 
-    def __aiter__(self) -> Inbox:
+    def __aiter__(self) -> StdoutInbox:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -77,7 +77,7 @@ class Inbox:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Inbox:
+    async def __aenter__(self) -> StdoutInbox:
         return self
 
     async def __aexit__(

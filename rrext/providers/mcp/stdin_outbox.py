@@ -1,4 +1,4 @@
-"""`Outbox`: messages of the SDK's session on their way to the stdin of a server."""
+"""`StdinOutbox`: messages of the SDK's session on their way to the stdin of a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rrext.providers.mcp.limits import MAX_BACKLOG
 from rrext.transports.descriptor_channel import Buffer, FdChannel
 
 
-class Outbox:
+class StdinOutbox:
     """A stream as the SDK writes it. A message is written at once if the pipe has room; else `run` writes it later.
 
     `send` never waits, so that a cancelled call cannot leave half a line in the pipe.
@@ -70,7 +70,7 @@ class Outbox:
     async def aclose(self) -> None:
         """The pipe belongs to the process, which closes it."""
 
-    async def __aenter__(self) -> Outbox:
+    async def __aenter__(self) -> StdinOutbox:
         return self
 
     async def __aexit__(

@@ -1,0 +1,28 @@
+"""`tool_mcp_client`: the tools of an external MCP server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from rrext.nodes.provided.node import ProvidedToolsNode
+
+
+class McpClientNode(ProvidedToolsNode):
+    """Has the tools of an external server of the Model Context Protocol, a child process or one that is served by HTTP.
+
+    The operator's connections file says where the server is. Its tools keep their names; `SERVER.TOOL` means the same. The
+    server is started or connected when its tools are first needed, and again after it was lost; a call is never repeated.
+    """
+
+    provider = "tool_mcp_client"
+    title = "MCP client"
+    kind = "mcp"
+
+    class Config:
+        server: Annotated[str, "The name of a connection whose provider is mcp, in the operator's connections file."]
+
+    @classmethod
+    def connection_of(cls, config: Any) -> str:
+        """The name of the connection in the settings."""
+        name: str = config.server
+        return name
