@@ -199,4 +199,5 @@ PROMISES: dict[str, str] = {
     "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",
     "mcp:http:access": "A request over HTTP without a known host, origin or token is not answered, and no token is repeated",
     "mcp:http:ends": "At a signal the calls over HTTP finish or fail, and all are answered",
+    "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -31,6 +31,8 @@ COMMANDS = {
     "serve": "answer framed requests on stdin until it ends",
     "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
+    "completion": "print the script that completes commands in a shell",
+    "help": "show the help of a command",
 }
 
 AT_SERVERS = frozenset(("tools", "tool", "send"))
@@ -42,10 +44,9 @@ EXAMPLES = """examples:
   rrext tool pipeline.pipe read_file path=notes.txt
   rrext sql pipeline.pipe 'select * from visit'
   rrext serve pipeline.pipe
-  rrext help tool
 """
 
-PRINTERS = frozenset(("check", "nodes", "schema", "help"))
+PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -75,10 +76,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if sys.stdout is None and words[:1] and words[0] in PRINTERS:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
     wrong = _unknown_command(words)
     if wrong is not None:
         print(f"rrext: {wrong}", file=sys.stderr)
@@ -88,6 +85,8 @@ def _run(words: list[str]) -> int:
         args = parser.parse_args(words)
     except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else EXIT_USAGE
+    if sys.stdout is None and args.command in PRINTERS:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
         return args.run(args)
     except RrextError as error:

@@ -16,7 +16,7 @@ from commands import EXAMPLES, call, command, environment, spawned
 from rrext import __version__
 from rrext.cli.main import COMMANDS
 
-OF_NO_NODES = ("init",)
+OF_NO_NODES = ("init", "help", "completion")
 """Commands that load no nodes."""
 
 
@@ -128,7 +128,7 @@ def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: P
         assert terminal.ended() == 0
 
 
-PRINTING = ("check --json FILE", "check --diff FILE", "check FILE", "nodes", "schema", "help check")
+PRINTING = ("check --json FILE", "check --diff FILE", "check FILE", "nodes", "schema", "completion fish", "help check")
 
 
 @pytest.fixture
