@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from forked import process
 
 from rrext.cli.main import main
 from rrext.nodes.vectors.edge import node as edge_node
@@ -69,8 +70,10 @@ class Done:
 
 def call(*args: str, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> Done:
     """Run a command in a process of its own to its end."""
-    done = subprocess.run(command(*args), input=stdin, cwd=cwd, env=environment(**env), capture_output=True)
-    return Done(done.returncode, done.stdout, done.stderr)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with process(command(*args), cwd=cwd, env=environment(**env), **pipes) as started:
+        out, err = started.communicate(stdin)
+    return Done(started.returncode, out, err)
 
 
 def here(capfd: Any, *args: str) -> Done:
@@ -105,14 +108,14 @@ def _store_in_process(place: Callable[[], tuple[str, str]], **settings: Any) -> 
 def spawned(*args: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A command that runs; killed at the end of the block should it still."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    process = subprocess.Popen(command(*args), env=environment(), start_new_session=True, **pipes)
+    started = process(command(*args), env=environment(), start_new_session=True, **pipes)
     try:
-        yield process
+        yield started
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdout, process.stderr):
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        for stream in (started.stdout, started.stderr):
             if stream is not None:
                 stream.close()
 

@@ -7,10 +7,11 @@ import io
 import json
 import os
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
-from commands import EXAMPLES, Done, call, component, here, pipeline, spawned, until
+from commands import EXAMPLES, Done, call, command, component, environment, here, pipeline, spawned, until
 
 from rrext.cli.grid import grid
 from rrext.cli.sql.completion import SchemaNames, completions
@@ -173,7 +174,8 @@ def test_a_limit_cuts_what_is_streamed_and_says_so(sql, form: str) -> None:
 def test_a_large_result_is_written_as_it_comes(visits: str, form: str) -> None:
     peaks = []
     for count in (2_000, 200_000):
-        with spawned("sql", visits, form, MANY.format(count)) as process:
+        words = command("sql", visits, form, MANY.format(count))
+        with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             size = sum(map(len, process.stdout))
             _, status, used = os.wait4(process.pid, 0)

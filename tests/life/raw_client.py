@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forked import process
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NODES = HERE / "life_nodes.py"
@@ -143,7 +145,7 @@ class Server:
         before: Callable[[], None] | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> None:
-        self.process = subprocess.Popen(
+        self.process = (process if limits is None else subprocess.Popen)(
             command_line(*options, files=files, nodes=nodes, limits=limits),
             preexec_fn=before,
             stdin=stdin,

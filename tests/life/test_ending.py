@@ -474,8 +474,10 @@ def test_a_killed_parent_is_followed_though_a_sibling_holds_every_pipe() -> None
 def test_a_client_that_is_killed_half_way_leaves_nothing_behind(spawn: Callable[..., Server]) -> None:
     client = """
 import subprocess, sys, os, signal
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
+import raw_client
 from raw_client import Server, frame
+raw_client.process = subprocess.Popen  # whose parent is this process
 server = Server()
 pipe = server.open_pipe()
 server.send("rrext_process", {"subcommand": "write", "pipe_id": pipe}, b"half of it")
@@ -486,7 +488,7 @@ print(server.pid, flush=True)
 signal.pause()
 """
     with subprocess.Popen(
-        [sys.executable, "-c", client, str(Path(__file__).parent)], stdout=subprocess.PIPE, env=environment()
+        [sys.executable, "-c", client, *map(str, Path(__file__).parents[:2])], stdout=subprocess.PIPE, env=environment()
     ) as killed:
         assert killed.stdout is not None
         process = os.pidfd_open(int(killed.stdout.readline()))

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forked import process
 from life.raw_client import PATIENCE, Ended, FrameReader, environment, frame
 
 __all__ = ["PATIENCE", "LspProcess", "frame"]
@@ -34,7 +35,7 @@ class LspProcess:
         stuck: bool = False,
     ) -> None:
         program = [str(STUCK)] if stuck else ["-m", "rrext", "lsp"]
-        self.process = subprocess.Popen(
+        self.process = process(
             [sys.executable, *program, *options],
             stdin=stdin,
             stdout=subprocess.PIPE,

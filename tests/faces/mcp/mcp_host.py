@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from forked import process
 
 FACES = Path(__file__).resolve().parents[1]
 PIPELINE = FACES / "face.pipe"
@@ -32,7 +33,7 @@ class Host:
 
     def __init__(self, *options: str, files: Sequence[Path] = (PIPELINE,), shakes_hands: bool = False) -> None:
         command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *NODES, *options]
-        self.process = subprocess.Popen(
+        self.process = process(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         self.notes: list[dict[str, Any]] = []
