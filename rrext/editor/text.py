@@ -30,11 +30,6 @@ class Text:
         self._starts = [0, *(match.end() for match in _LINE_END.finditer(content))] if starts is None else starts
         self._marks: dict[int, list[int]] = {}
 
-    @property
-    def line_count(self) -> int:
-        """The number of lines; an empty text has one."""
-        return len(self._starts)
-
     def offset(self, line: int, character: int) -> int:
         """The offset of a position; the nearest one if the position is outside the line or the text.
 
@@ -68,11 +63,6 @@ class Text:
             return line, _units(content[start:offset], self.unit)
         rest = (offset - start) % MARK_STEP
         return line, self._marks_of(line)[(offset - start) // MARK_STEP] + _units(content[offset - rest : offset], self.unit)
-
-    def line(self, line: int) -> str:
-        """The content of a line, without its end."""
-        start, end = self._bounds(line)
-        return self.content[start:end]
 
     def edited(self, start: Position, end: Position, new: str) -> Text:
         """The text with `new` between two positions, as in the editor.

@@ -80,13 +80,8 @@ class WrittenPipeline:
             yield from component.edges
 
     def node_of(self, component: WrittenComponent) -> type[Node] | None:
-        """The class of a component, if it is known and the provider is literal.
-
-        A provider with a variable has no class here, because facts about the class would reveal the variable's value.
-        """
-        if "${" in component.provider or component.index >= len(self._drafts):
-            return None
-        return self._drafts[component.index].node
+        """The class of a component, if it is known."""
+        return self._drafts[component.index].node if component.index < len(self._drafts) else None
 
     def is_first(self, component: WrittenComponent) -> bool:
         """Whether edges with this component's id mean it, rather than an earlier one with the same id."""

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypedDict
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.completions.completion import Completer, Completion
 from rrext.editor.completions.offer import CompletionItem, Offer
-from rrext.editor.edits import applied
+from rrext.editor.completions.template import as_plain
+from rrext.editor.edits import Edit, applied
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import builtin_nodes
@@ -145,7 +146,8 @@ class Typing:
     def accept(self, label: str | CompletionItem, kind: str | None = None) -> str:
         """The text after an item was accepted, with stops as they are at first."""
         item = self.item(label, kind) if isinstance(label, str) else label
-        return applied(self.text, item.plain(self.completion.indent))
+        written = as_plain(item.template, self.completion.indent)
+        return applied(self.text, (*item.before, Edit(item.start, item.end, written)))
 
     def ranks(self) -> dict[str, int]:
         return {item.offer.label: item.offer.rank for item in self.completion.items}

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from rrext.editor.completions.gap import Gap
-from rrext.editor.completions.template import Indent, Template, as_plain
+from rrext.editor.completions.template import Template
 from rrext.editor.completions.walk import is_closed
 from rrext.editor.edits import Edit
 from rrext.editor.style import Style
@@ -49,10 +49,6 @@ class CompletionItem(msgspec.Struct, frozen=True):
     template: Template
     finds: str
     before: tuple[Edit, ...] = ()
-
-    def plain(self, indent: Indent) -> tuple[Edit, ...]:
-        """The edits without stops."""
-        return (*self.before, Edit(self.start, self.end, as_plain(self.template, indent)))
 
 
 def completion_item(offer: Offer, gap: Gap, text: str, style: Style) -> CompletionItem:

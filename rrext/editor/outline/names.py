@@ -103,14 +103,14 @@ class Names:
 
     def check_renameable(self, name: Name) -> None:
         """Raise `NotRenamed` if the id cannot be renamed at all."""
-        self._refuse_text(name, self.meaning(name))
+        self._refuse_text(self.meaning(name))
 
     def _refuse(self, name: Name, new: str, places: list[Name]) -> None:
-        self._refuse_text(name, places)
+        self._refuse_text(places)
         if not new.strip():
             raise NotRenamed("An id may not be empty.")
         if "${" in new:
-            raise NotRenamed("An id is written out: a variable in it would be replaced.")
+            raise NotRenamed("An id must be literal: variables are replaced in config alone.")
         if new.encode("utf-8", "replace").decode("utf-8") != new:
             raise NotRenamed("This id is no Unicode: it holds half of a character.")
         if new == name.value:
@@ -120,15 +120,10 @@ class Names:
         if any(other.value == new for other in self._names):
             raise NotRenamed(f"{shown(new)} is used already, as the id of no component: renaming would connect what is not.")
 
-    def _refuse_text(self, name: Name, places: list[Name]) -> None:
-        if "${" in name.value:
-            raise NotRenamed("This id is written with a variable: it changes with the value of that.")
+    def _refuse_text(self, places: list[Name]) -> None:
         broken = next((place for place in places if not place.sound), None)
         if broken is not None:
             raise NotRenamed(f"The id {self._where(broken)} has no proper quotes: mend that first.")
-        hidden = next((other for other in self._names if "${" in other.value), None)
-        if hidden is not None:  # a check would reveal the value
-            raise NotRenamed(f"The id {self._where(hidden)} is written with a variable, and may mean the same component.")
 
     def _where(self, name: Name) -> str:
         line, column = self._analysis.map.position(name.span[0])

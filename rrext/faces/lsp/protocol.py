@@ -48,8 +48,6 @@ class PipeProtocol(LanguageServerProtocol):
         self.on_exit: Callable[[int], object] = _nowhere
         self.raw: dict[str, Command] = {}
         self.notes: dict[str, Note] = {types.CANCEL_REQUEST: self._cancel, types.EXIT: self._exit}
-        self.unknown: Command | None = None
-        """The handler of requests that no feature has; it receives the method and the parameters."""
         self.most_calls = DEFAULTS.max_inflight
         self.is_initialized = False
         self._calls: dict[int | str, Any] = {}
@@ -145,9 +143,7 @@ class PipeProtocol(LanguageServerProtocol):
         handler = self._feature(method)
         if handler is not None and _is_request(method):
             return handler, self._structured(method, params)
-        if self.unknown is None or method.startswith("$/") or method in types.METHOD_TO_TYPES:
-            raise JsonRpcMethodNotFound.of(method)
-        return _coroutine(partial(self.unknown, method)), params
+        raise JsonRpcMethodNotFound.of(method)
 
     def _take_note(self, method: str, params: Any) -> None:
         if method != types.EXIT and (self._shutdown or not self.is_initialized):

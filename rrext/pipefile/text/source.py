@@ -129,11 +129,6 @@ class SourceMap:
         end = starts[line] if line < len(starts) else len(self.text)
         return self.text[starts[line - 1] : end].rstrip("\r\n")
 
-    @property
-    def line_count(self) -> int:
-        """The number of lines; an empty text has one."""
-        return len(self._starts())
-
     def _child(self, located: Located, part: str) -> Located | None:
         children = located.children
         if located.kind == "array":

@@ -189,16 +189,6 @@ async def test_a_request_for_what_answers_none_is_told_so(editor: Editor, method
     await assert_works(editor)
 
 
-async def test_methods_of_our_own_are_asked_for_what_the_protocol_does_not_have(editor: Editor) -> None:
-    async def echo(method: str, params: Any) -> Any:
-        return [method, params]
-
-    editor.server.protocol.unknown = echo
-    assert await editor.request("rrext_tools", {"a": [1]}) == ["rrext_tools", {"a": [1]}]
-    assert (await editor.failure("$/rrext"))["code"] == METHOD
-    assert (await editor.failure("textDocument/moniker", {}))["code"] == METHOD
-
-
 @pytest.mark.parametrize("method", ["$/nothing", "$/progress", "nothing", "textDocument/didSave", "shutdown", "initialize"])
 @pytest.mark.parametrize("params", [None, {}, [], 5])
 async def test_a_notification_that_means_nothing_is_ignored(editor: Editor, method: str, params: Any) -> None:
