@@ -17,7 +17,7 @@ from rrext.cli.main import COMMANDS, add_arguments
 from rrext.columns import printable
 
 if TYPE_CHECKING:
-    from rrext.pipefile.shape import ComponentDraft
+    from rrext.pipefile.spec import ComponentSpec
     from rrext.tools.spec import ToolSpec
 
 _PLAIN: Final = re.compile(r"[\w.@%+:,/=-]+")
@@ -129,7 +129,7 @@ def _fitting(current: str, words: Iterable[tuple[str, str]]) -> Following:
     return Following("words", tuple((word, printable(" ".join(text.split()))) for word, text in offered))
 
 
-def _components(arguments: Sequence[str]) -> Sequence[ComponentDraft]:
+def _components(arguments: Sequence[str]) -> Sequence[ComponentSpec]:
     """The components of the pipeline that is named first, as far as it can be read."""
     from rrext.limits import DEFAULTS
     from rrext.pipefile.catalog.catalog import Catalog

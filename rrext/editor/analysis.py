@@ -15,7 +15,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.pipeline_loader import load_pipeline
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
@@ -85,7 +85,7 @@ class Analysis:
         """All problems: those of the pipeline, then those of the call lines."""
         return (*self.loaded.problems, *self.calls.problems)
 
-    def component_at(self, offset: int) -> ComponentDraft | None:
+    def component_at(self, offset: int) -> ComponentSpec | None:
         """The component around an offset."""
         index = bisect_right(self._starts, offset) - 1
         if index < 0:

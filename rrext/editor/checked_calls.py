@@ -14,7 +14,7 @@ from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
@@ -44,7 +44,7 @@ def calls_in(analysis: Analysis) -> Calls:
     return Calls(tuple(lines), problems.listing())
 
 
-def tool_owners(analysis: Analysis) -> list[ComponentDraft]:
+def tool_owners(analysis: Analysis) -> list[ComponentSpec]:
     """The components that have tools, in search order: those of the chain first."""
     chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
     owners = [draft for draft in analysis.drafts if draft.node is not None and draft.node.tools]
@@ -58,7 +58,7 @@ def source_takes(analysis: Analysis) -> frozenset[str] | None:
     return frozenset[str]().union(*known) if known and len(known) == len(sources) else None
 
 
-def source_of(analysis: Analysis, kind: str) -> ComponentDraft | None:
+def source_of(analysis: Analysis, kind: str) -> ComponentSpec | None:
     """The source that accepts a kind of input; None if no source does, or several do."""
     sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
     found = [source for source in sources if source.node is not None and kind in _takes(source.node)]
@@ -78,7 +78,7 @@ class _Check:
     def __init__(self, analysis: Analysis, problems: Problems) -> None:
         self._analysis = analysis
         self._problems = problems
-        self._owners: list[ComponentDraft] | None = None
+        self._owners: list[ComponentSpec] | None = None
         self._takes = source_takes(analysis)
         self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
 
@@ -120,7 +120,7 @@ class _Check:
         what = f"no tool {shown(call.tool)}" if known else "no tools"
         return self._refuse("unknown_tool", f"{where} {what}.", call.tool_span, near)
 
-    def _all_owners(self) -> list[ComponentDraft]:
+    def _all_owners(self) -> list[ComponentSpec]:
         if self._owners is None:
             self._owners = tool_owners(self._analysis)
         return self._owners

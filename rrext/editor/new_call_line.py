@@ -12,7 +12,7 @@ from rrext.editor.edits import Edit
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import schemas_at
 from rrext.editor.style import line_start
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.tree import Located
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -29,7 +29,7 @@ def tool_words(tool: str, schema: Mapping[str, Any]) -> str:
     return f"rrext tool {tool} {json.dumps(example_input(schema), ensure_ascii=False)}"
 
 
-def written_line(analysis: Analysis, draft: ComponentDraft | None, words: str) -> Edit:
+def written_line(analysis: Analysis, draft: ComponentSpec | None, words: str) -> Edit:
     """The edit that inserts a call line into a component, before its first key; at the top of the text without one."""
     words = words.encode("utf-8", "replace").decode()
     text = analysis.text

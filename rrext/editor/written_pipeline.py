@@ -13,7 +13,8 @@ import msgspec
 
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
-from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
+from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
@@ -57,7 +58,7 @@ class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
 class WrittenPipeline:
     """The components of one state of a document, in file order. `base` is the pointer to the pipeline."""
 
-    def __init__(self, where: SourceMap, base: str, drafts: Sequence[ComponentDraft]) -> None:
+    def __init__(self, where: SourceMap, base: str, drafts: Sequence[ComponentSpec]) -> None:
         self._drafts = drafts
         listed = where.find(below(base, "components"))
         children = listed.children if listed is not None and listed.kind == "array" else []

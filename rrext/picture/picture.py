@@ -11,8 +11,8 @@ from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.reachability import is_response
-from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
-from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.problems import Problem, Severity
 
 Kind = Literal["data", "control"]
@@ -133,21 +133,21 @@ def _remark(problem: Problem, loaded: LoadedPipeline) -> Remark:
     return Remark(problem.severity, problem.code, problem.message, place)
 
 
-def _node(draft: ComponentDraft, index: dict[str, int], sources: Sequence[str], remarks: _Remarks) -> PictureNode:
+def _node(draft: ComponentSpec, index: dict[str, int], sources: Sequence[str], remarks: _Remarks) -> PictureNode:
     role: Role = "response" if is_response(draft) else "step"
     if draft.id in sources and index[draft.id] == draft.index:
         role = "source"
     return PictureNode(draft.id, draft.provider, draft.name, role, remarks.of_node(draft.index))
 
 
-def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraft, EdgeKind, str, DataEdge | ControlEdge]]:
+def _all_edges(drafts: Sequence[ComponentSpec]) -> Iterator[tuple[ComponentSpec, EdgeKind, str, DataEdge | ControlEdge]]:
     for draft in drafts:
         for kind in EDGE_KEYS:
             for name, edge in draft.edges(kind):
                 yield draft, kind, name, edge
 
 
-def _edges(drafts: Sequence[ComponentDraft], index: dict[str, int], remarks: _Remarks) -> tuple[PictureEdge, ...]:
+def _edges(drafts: Sequence[ComponentSpec], index: dict[str, int], remarks: _Remarks) -> tuple[PictureEdge, ...]:
     """All edges; parallel ones of a kind are merged."""
     merged: dict[tuple[int, int, EdgeKind], list[tuple[str, int]]] = {}
     for draft, kind, name, edge in _all_edges(drafts):

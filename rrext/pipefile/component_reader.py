@@ -13,7 +13,8 @@ from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
 from rrext.pipefile.literal_secrets import literal_secrets, variable_for
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.partial import is_excusable, missing_of
-from rrext.pipefile.shape import ComponentDraft, ShapeReader
+from rrext.pipefile.shape import ShapeReader
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Severity, shown
 
@@ -54,7 +55,7 @@ class ComponentReader:
         self._settings: dict[type[Node], Settings | PluginError | None] = {}
         self._providers: tuple[str, ...] = ()
 
-    def read(self, value: Any, index: int) -> ComponentDraft:
+    def read(self, value: Any, index: int) -> ComponentSpec:
         """Read the component at an index of the pipeline."""
         before = len(self._problems)
         draft = self._shape.component(value, index)
@@ -74,7 +75,7 @@ class ComponentReader:
             draft.missing = self._environment.redactor.text(missing_of(told))
         return draft
 
-    def _report_secrets(self, draft: ComponentDraft) -> None:
+    def _report_secrets(self, draft: ComponentSpec) -> None:
         for found in literal_secrets(draft.config, below(draft.path, "config")):
             name = variable_for(draft.provider, found.setting)
             message = f"This is {found.what}, for every reader of this file. Keep it in a variable, such as ${{{name}}}."
@@ -92,7 +93,7 @@ class ComponentReader:
             like = (PREFIX + name,) if PREFIX + name in known else like
         self._problems.add(code, message, path, severity=self._unresolved, near=like, part=f"${{{name}}}")
 
-    def _find_node(self, draft: ComponentDraft) -> None:
+    def _find_node(self, draft: ComponentSpec) -> None:
         provider = draft.provider
         if not provider:
             return
@@ -121,7 +122,7 @@ class ComponentReader:
         except (Unavailable, PluginError) as error:
             return error
 
-    def _configure(self, draft: ComponentDraft) -> None:
+    def _configure(self, draft: ComponentSpec) -> None:
         node = draft.node
         if node is None:
             draft.settings = draft.config

@@ -13,8 +13,7 @@ from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.catalog.rocketride import LANES_OUT
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import ComponentDraft, EdgeKind
-from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
@@ -35,7 +34,7 @@ class EdgeCheck:
     Edges with a missing end are left out, so that later checks can follow the rest; their components are marked `broken`.
     """
 
-    def __init__(self, drafts: Sequence[ComponentDraft], problems: Problems, near: NearNames) -> None:
+    def __init__(self, drafts: Sequence[ComponentSpec], problems: Problems, near: NearNames) -> None:
         self._drafts = drafts
         self._problems = problems
         self._near = near
@@ -59,7 +58,7 @@ class EdgeCheck:
 
     # ends
 
-    def _producer(self, draft: ComponentDraft, source_id: str, kind: str, index: int) -> ComponentDraft | None:
+    def _producer(self, draft: ComponentSpec, source_id: str, kind: str, index: int) -> ComponentSpec | None:
         found = self.by_id.get(source_id)
         if found is None:
             draft.broken = True
@@ -72,7 +71,7 @@ class EdgeCheck:
             self._problems.add("from_not_found", message, path, near=near, related=related)
         return found
 
-    def _link(self, edges: dict[str, list[str]], producer: ComponentDraft, draft: ComponentDraft) -> None:
+    def _link(self, edges: dict[str, list[str]], producer: ComponentSpec, draft: ComponentSpec) -> None:
         if draft.id and self.by_id.get(draft.id) is draft:
             behind = edges.setdefault(producer.id, [])
             if not behind or behind[-1] != draft.id:  # several lanes between two nodes are one step
@@ -80,7 +79,7 @@ class EdgeCheck:
 
     # data
 
-    def _data_edge(self, draft: ComponentDraft, edge: DataEdge) -> None:
+    def _data_edge(self, draft: ComponentSpec, edge: DataEdge) -> None:
         producer = self._producer(draft, edge.source_id, "input", edge.index)
         if producer is None:
             return
@@ -112,7 +111,7 @@ class EdgeCheck:
             found = self._lanes[node] = (offered_lanes(node), accepted_lanes(node))
         return found
 
-    def _report_missing_lane(self, draft: ComponentDraft, producer: ComponentDraft, edge: DataEdge, path: str) -> None:
+    def _report_missing_lane(self, draft: ComponentSpec, producer: ComponentSpec, edge: DataEdge, path: str) -> None:
         message = (
             f"RocketRide's {producer.provider} sends on the lane {shown(edge.lane)}, the one here does not: "
             f"nothing comes to {shown(draft.id)} on this edge."
@@ -122,8 +121,8 @@ class EdgeCheck:
     def _report_lane(
         self,
         code: str,
-        draft: ComponentDraft,
-        producer: ComponentDraft,
+        draft: ComponentSpec,
+        producer: ComponentSpec,
         edge: DataEdge,
         path: str,
         lanes: tuple[str, ...],
@@ -139,7 +138,7 @@ class EdgeCheck:
         near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
         self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
 
-    def _fitting(self, producer: ComponentDraft, draft: ComponentDraft, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
+    def _fitting(self, producer: ComponentSpec, draft: ComponentSpec, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
         """The lanes that both ends have, as far as they are known."""
         if offered is None or accepted is None:
             return offered or accepted or LANES
@@ -147,7 +146,7 @@ class EdgeCheck:
 
     # control
 
-    def _control_edge(self, draft: ComponentDraft, edge: ControlEdge) -> None:
+    def _control_edge(self, draft: ComponentSpec, edge: ControlEdge) -> None:
         invoker = self._producer(draft, edge.source_id, "control", edge.index)
         if invoker is None:
             return
@@ -167,7 +166,7 @@ class EdgeCheck:
             self._report_class_type(draft, invoker, edge, path)
 
     def _report_reversed(
-        self, draft: ComponentDraft, invoker: ComponentDraft, edge: ControlEdge, path: str, *, certain: bool
+        self, draft: ComponentSpec, invoker: ComponentSpec, edge: ControlEdge, path: str, *, certain: bool
     ) -> None:
         draft.broken = draft.broken or certain
         edge_text = f'{{"classType": "{edge.class_type}", "from": "{draft.id}"}}'
@@ -178,7 +177,7 @@ class EdgeCheck:
         related = [invoker.here(f"{shown(invoker.id)} is the one that is invoked."), draft.here(f"{shown(draft.id)} invokes.")]
         self._problems.add("control_on_invoker", message, path, severity=None if certain else "warning", related=related)
 
-    def _report_class_type(self, draft: ComponentDraft, invoker: ComponentDraft, edge: ControlEdge, path: str) -> None:
+    def _report_class_type(self, draft: ComponentSpec, invoker: ComponentSpec, edge: ControlEdge, path: str) -> None:
         assert draft.node is not None
         draft.broken = True
         served = served_types(draft.node)
@@ -206,5 +205,5 @@ class EdgeCheck:
         self._problems.add(code, f"{what}: {text}.", related[-1].path, related=related[:-1][:20])
 
 
-def _both_ends(producer: ComponentDraft, consumer: ComponentDraft) -> list[Related]:
+def _both_ends(producer: ComponentSpec, consumer: ComponentSpec) -> list[Related]:
     return [producer.here(f"{shown(producer.id)} sends."), consumer.here(f"{shown(consumer.id)} receives.")]

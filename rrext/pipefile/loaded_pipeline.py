@@ -8,8 +8,7 @@ from typing import Any
 from rrext.errors import InvalidPipeline
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.partial import ABSENT, is_excusable
-from rrext.pipefile.shape import ComponentDraft
-from rrext.pipefile.spec import PipelineSpec
+from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
@@ -102,7 +101,7 @@ class LoadedPipeline:
         base, parts = parts_of(self.base), parts_of(path)
         return parts[len(base) :] if parts[: len(base)] == base else []
 
-    def component_of(self, path: str) -> ComponentDraft | None:
+    def component_of(self, path: str) -> ComponentSpec | None:
         """The component around a value."""
         parts, drafts = self.parts(path), self.outline.components
         if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal() or len(parts[1]) > 9:

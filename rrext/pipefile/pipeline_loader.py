@@ -13,7 +13,8 @@ from rrext.pipefile.environment import Environment
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import ComponentDraft, ShapeReader
+from rrext.pipefile.shape import ShapeReader
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
@@ -110,7 +111,7 @@ def validate(
     }
 
 
-def _reference_entry(problem: Problem, component: ComponentDraft | None) -> dict[str, Any]:
+def _reference_entry(problem: Problem, component: ComponentSpec | None) -> dict[str, Any]:
     """Convert a problem to the form of RocketRide's validator: `id` is the component, `ccode` the code."""
     entry = {"message": problem.message, "ccode": problem.code, "path": problem.path}
     return {**entry, "id": component.id} if component is not None and component.id else entry
@@ -148,11 +149,11 @@ def _given(pipeline: Any, limits: Limits, positions: bool) -> ParsedText:
 
 def _drafts(
     document: Mapping[str, Any], reader: ComponentReader, limits: Limits, pause: Callable[[], None]
-) -> list[ComponentDraft]:
+) -> list[ComponentSpec]:
     components = document.get("components")
     if not isinstance(components, list) or len(components) > limits.max_components:
         return []
-    found: list[ComponentDraft] = []
+    found: list[ComponentSpec] = []
     for index, component in enumerate(components):
         if index % 64 == 0:
             pause()

@@ -10,19 +10,19 @@ from rrext.nodes.base.ports import offered_lanes
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.graph import chain_order, reached
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 
 def choose_sources(
     named: str,
-    drafts: Sequence[ComponentDraft],
-    by_id: Mapping[str, ComponentDraft],
+    drafts: Sequence[ComponentSpec],
+    by_id: Mapping[str, ComponentSpec],
     base: str,
     problems: Problems,
     near: NearNames,
-) -> list[ComponentDraft]:
+) -> list[ComponentSpec]:
     """The components at which objects may enter: the named one, else all sources."""
     at = below(base, "source")
     if named:
@@ -50,7 +50,7 @@ def choose_sources(
     return found
 
 
-def _sources(drafts: Sequence[ComponentDraft], by_id: Mapping[str, ComponentDraft]) -> list[ComponentDraft]:
+def _sources(drafts: Sequence[ComponentSpec], by_id: Mapping[str, ComponentSpec]) -> list[ComponentSpec]:
     """The possible sources: components with `mode: "Source"`, else those whose class is a source."""
     own = [draft for draft in drafts if by_id.get(draft.id) is draft]
     said = [draft for draft in own if draft.config.get("mode") == "Source"]
@@ -66,7 +66,7 @@ class ReachabilityCheck:
     """
 
     def __init__(
-        self, sources: Sequence[ComponentDraft], drafts: Sequence[ComponentDraft], edges: EdgeCheck, problems: Problems
+        self, sources: Sequence[ComponentSpec], drafts: Sequence[ComponentSpec], edges: EdgeCheck, problems: Problems
     ) -> None:
         self._sources = [source for source in sources if source.id]
         self._drafts = drafts
@@ -77,7 +77,7 @@ class ReachabilityCheck:
         self.chains = {source.id: self._chain_of(source) for source in self._sources}
         self.chain = tuple(dict.fromkeys(node_id for chain in self.chains.values() for node_id in chain))
 
-    def _chain_of(self, start: ComponentDraft) -> tuple[str, ...]:
+    def _chain_of(self, start: ComponentSpec) -> tuple[str, ...]:
         return chain_order(start.id, self._order, self._edges.data, self._edges.control)
 
     def chain_without_source(self) -> tuple[str, ...]:
@@ -124,10 +124,10 @@ class ReachabilityCheck:
                 related = [source.here(f"Objects begin at {shown(source.id)}.") for source in self._sources[:10]]
                 self._problems.add("not_connected", message, below(draft.path, "id"), related=related)
 
-    def _check_invoke(self, draft: ComponentDraft, node: type[Node]) -> None:
+    def _check_invoke(self, draft: ComponentSpec, node: type[Node]) -> None:
         if not node.invoke:
             return
-        bound: dict[str, list[ComponentDraft]] = {}
+        bound: dict[str, list[ComponentSpec]] = {}
         for served_id in self._edges.control.get(draft.id, ()):
             for edge in self._by_id[served_id].controls:
                 if edge.source_id == draft.id:
@@ -149,7 +149,7 @@ class ReachabilityCheck:
 
     # what comes out
 
-    def _check_output(self, source: ComponentDraft, members: list[ComponentDraft]) -> None:
+    def _check_output(self, source: ComponentSpec, members: list[ComponentSpec]) -> None:
         listened = {(edge.source_id, edge.lane) for draft in members for edge in draft.inputs}
         flowing = [draft for draft in members if draft.inputs]
         if not any(edge.source_id == source.id for draft in flowing for edge in draft.inputs):
@@ -166,7 +166,7 @@ class ReachabilityCheck:
             message = f"Nothing reads what {shown(draft.id)} ({draft.provider}) sends ({lanes}): add a response node."
             self._problems.add("output_unread", message, below(draft.path, "id"))
 
-    def _check_silent_source(self, source: ComponentDraft) -> None:
+    def _check_silent_source(self, source: ComponentSpec) -> None:
         """Report a source that no node listens to, unless it only invokes tools."""
         node = source.node
         if node is None or not node.accepts:
@@ -180,7 +180,7 @@ class ReachabilityCheck:
             )
             self._problems.add("source_unread", message, below(source.path, "id"))
 
-    def _is_unread(self, draft: ComponentDraft, listened: set[tuple[str, str]]) -> bool:
+    def _is_unread(self, draft: ComponentSpec, listened: set[tuple[str, str]]) -> bool:
         sends = False
         for lane in _sent(draft):
             if (draft.id, lane) in listened:
@@ -188,7 +188,7 @@ class ReachabilityCheck:
             sends = True
         return sends
 
-    def _check_response_keys(self, draft: ComponentDraft) -> None:
+    def _check_response_keys(self, draft: ComponentSpec) -> None:
         """Report keys of a response node for lanes that do not arrive at it: no result will have them."""
         lanes = draft.config.get("lanes")
         if not is_response(draft) or not isinstance(lanes, list) or not draft.inputs:
@@ -206,17 +206,17 @@ class ReachabilityCheck:
                 self._problems.add("response_key_unread", message, path, related=related)
 
 
-def sent_lanes(draft: ComponentDraft) -> tuple[str, ...]:
+def sent_lanes(draft: ComponentSpec) -> tuple[str, ...]:
     """The lanes on which a node sends, given the lanes that it receives."""
     return tuple(dict.fromkeys(_sent(draft)))
 
 
-def _sent(draft: ComponentDraft) -> Iterator[str]:
+def _sent(draft: ComponentSpec) -> Iterator[str]:
     if draft.node is not None:
         for edge in draft.inputs:
             yield from draft.node.lanes.get(edge.lane, ())
 
 
-def is_response(draft: ComponentDraft) -> bool:
+def is_response(draft: ComponentSpec) -> bool:
     """Whether a component writes into the result of `close`."""
     return draft.provider == "response" or draft.provider.startswith("response_")

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
-
-import msgspec
+from typing import Any, Final
 
 from rrext.limits import Limits
-from rrext.nodes.base.node import Node
 from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
-EdgeKind: TypeAlias = Literal["input", "control"]
 EDGE_KEYS: Final[dict[EdgeKind, tuple[str, str]]] = {"input": ("lane", "from"), "control": ("classType", "from")}
 NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
 """Keys whose values are names of parts of a pipeline."""
@@ -34,41 +30,6 @@ _TYPES: Final = {
     float: "a number",
     type(None): "null",
 }
-
-
-class ComponentDraft(msgspec.Struct, eq=False, gc=False):
-    """The readable parts of a component. An unusable `id` or `provider` is empty.
-
-    `broken` says that an edge or the provider is wrong, so that checks of the node's input are skipped. `missing` says why
-    the component is unavailable, if the rest of the pipeline is loaded without it.
-    """
-
-    index: int = 0
-    path: str = ""
-    id: str = ""
-    provider: str = ""
-    node: type[Node] | None = None
-    config: dict[str, Any] = {}
-    settings: Any = None
-    inputs: tuple[DataEdge, ...] = ()
-    controls: tuple[ControlEdge, ...] = ()
-    name: str = ""
-    description: str = ""
-    broken: bool = False
-    missing: str = ""
-
-    def edges(self, kind: EdgeKind) -> list[tuple[str, DataEdge | ControlEdge]]:
-        """Its edges of a kind, each with its lane or class type."""
-        if kind == "input":
-            return [(edge.lane, edge) for edge in self.inputs]
-        return [(edge.class_type, edge) for edge in self.controls]
-
-    def here(self, message: str) -> Related:
-        """Make the place of this component for a problem that is related to it."""
-        return Related(below(self.path, "id"), message)
-
-    def __repr__(self) -> str:
-        return f"<ComponentDraft {self.id or self.index} {self.provider}>"  # settings may hold secrets
 
 
 class ShapeReader:
@@ -100,9 +61,9 @@ class ShapeReader:
         elif version != VERSION:
             self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
 
-    def component(self, item: Any, index: int) -> ComponentDraft:
+    def component(self, item: Any, index: int) -> ComponentSpec:
         """Read one component of the document."""
-        draft = ComponentDraft(index=index, path=below(self._base, "components", index))
+        draft = ComponentSpec(index=index, path=below(self._base, "components", index))
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
             return draft
@@ -129,7 +90,7 @@ class ShapeReader:
         draft.controls = tuple(ControlEdge(name, source, place) for name, source, place in controls)
         return draft
 
-    def _report_misplaced(self, config: Mapping[str, Any], draft: ComponentDraft) -> None:
+    def _report_misplaced(self, config: Mapping[str, Any], draft: ComponentSpec) -> None:
         """Report edges inside of a config."""
         for kind, keys in EDGE_KEYS.items():
             listed = config.get(kind)
@@ -142,7 +103,7 @@ class ShapeReader:
                 message = f"{shown(kind)} belongs beside config, not inside of it: these edges have no effect here."
                 self._problems.add("misplaced_key", message, below(draft.path, "config", kind), on="key")
 
-    def _edges(self, item: Mapping[str, Any], kind: EdgeKind, draft: ComponentDraft) -> list[tuple[str, str, int]]:
+    def _edges(self, item: Mapping[str, Any], kind: EdgeKind, draft: ComponentSpec) -> list[tuple[str, str, int]]:
         """The usable edges of a component, each with its place in the list."""
         found: list[tuple[str, str, int]] = []
         seen: dict[tuple[str, str], str] = {}
@@ -231,9 +192,9 @@ class ShapeReader:
         return meant
 
 
-def report_same_ids(drafts: Iterable[ComponentDraft], problems: Problems) -> None:
+def report_same_ids(drafts: Iterable[ComponentSpec], problems: Problems) -> None:
     """Report each component with the id of an earlier one."""
-    first: dict[str, ComponentDraft] = {}
+    first: dict[str, ComponentSpec] = {}
     for draft in drafts:
         other = first.setdefault(draft.id, draft)
         if draft.id and other is not draft:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from rrext.nodes.base.node import Node
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Related
+
+EdgeKind: TypeAlias = Literal["input", "control"]
+"""The key of a component under which edges stand."""
 
 
 class DataEdge(msgspec.Struct, frozen=True, gc=False):
@@ -29,28 +34,46 @@ class ControlEdge(msgspec.Struct, frozen=True, gc=False):
     """Where the edge stands in the component's `control`."""
 
 
-class ComponentSpec(msgspec.Struct, frozen=True, gc=False):
-    """One component of a pipeline.
+class ComponentSpec(msgspec.Struct, eq=False, gc=False):
+    """One component of a pipeline, as far as it can be read. An unusable `id` or `provider` is empty.
 
     `config` is the file's config with variables resolved. `settings` becomes `node.config`: an instance of the node's
-    `Config`, or the effective settings as a dict if the node has no `Config`. `missing` says why the component is unavailable,
-    in a pipeline that was loaded in part; its `node_class` is `Node` if the provider is unknown.
+    `Config`, or the effective settings as a dict if the node has no `Config`. `broken` says that an edge or the provider is
+    wrong, so that checks of the node's input are skipped. `missing` says why the component is unavailable, if the rest of the
+    pipeline is loaded without it.
     """
 
-    id: str
-    provider: str
-    node_class: type[Node]
-    config: dict[str, Any]
-    settings: Any
+    index: int = 0
+    path: str = ""
+    id: str = ""
+    provider: str = ""
+    node: type[Node] | None = None
+    config: dict[str, Any] = {}
+    settings: Any = None
     inputs: tuple[DataEdge, ...] = ()
     controls: tuple[ControlEdge, ...] = ()
     name: str = ""
     description: str = ""
-    index: int = 0
+    broken: bool = False
     missing: str = ""
 
+    @property
+    def node_class(self) -> type[Node]:
+        """The class of its node; `Node` itself if that is missing."""
+        return self.node or Node
+
+    def edges(self, kind: EdgeKind) -> list[tuple[str, DataEdge | ControlEdge]]:
+        """Its edges of a kind, each with its lane or class type."""
+        if kind == "input":
+            return [(edge.lane, edge) for edge in self.inputs]
+        return [(edge.class_type, edge) for edge in self.controls]
+
+    def here(self, message: str) -> Related:
+        """Make the place of this component for a problem that is related to it."""
+        return Related(below(self.path, "id"), message)
+
     def __repr__(self) -> str:
-        return f"<ComponentSpec {self.id} {self.provider}>"  # settings may hold secrets
+        return f"<ComponentSpec {self.id or self.index} {self.provider}>"  # settings may hold secrets
 
 
 class PipelineSpec(msgspec.Struct, frozen=True):

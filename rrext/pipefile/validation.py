@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from rrext.nodes.base.node import Node
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_sources
-from rrext.pipefile.shape import ComponentDraft, report_same_ids
+from rrext.pipefile.shape import report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problems
 
@@ -23,7 +22,7 @@ class PipelineOutline(msgspec.Struct, frozen=True):
     `source` is empty if none is chosen among several `sources`.
     """
 
-    components: tuple[ComponentDraft, ...] = ()
+    components: tuple[ComponentSpec, ...] = ()
     source: str = ""
     chain: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -43,7 +42,7 @@ class Validation:
         self.outline = PipelineOutline()
 
     def run(
-        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], source: str | None = None
+        self, document: Mapping[str, Any], drafts: Sequence[ComponentSpec], source: str | None = None
     ) -> PipelineSpec | None:
         """Report every problem; the pipeline if there is no error among them. `source` replaces the document's own."""
         report_same_ids(drafts, self._problems)
@@ -63,11 +62,11 @@ class Validation:
         return self._spec(document, drafts, whole, source)
 
     def _spec(
-        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], whole: ReachabilityCheck, source: str
+        self, document: Mapping[str, Any], drafts: Sequence[ComponentSpec], whole: ReachabilityCheck, source: str
     ) -> PipelineSpec:
         return PipelineSpec(
             source=source,
-            components=tuple(component_of(draft) for draft in drafts),
+            components=tuple(drafts),
             chain=whole.chain if whole.chains else whole.chain_without_source(),
             project_id=document.get("project_id") or str(uuid.uuid4()),
             name=document.get("name") or "",
@@ -75,20 +74,3 @@ class Validation:
             version=document.get("version") or 1,
             chains={} if source else whole.chains,
         )
-
-
-def component_of(draft: ComponentDraft) -> ComponentSpec:
-    """Convert a component without problems, or an unavailable one."""
-    return ComponentSpec(
-        id=draft.id,
-        provider=draft.provider,
-        node_class=draft.node or Node,
-        config=draft.config,
-        settings=draft.settings,
-        inputs=draft.inputs,
-        controls=draft.controls,
-        name=draft.name,
-        description=draft.description,
-        index=draft.index,
-        missing=draft.missing,
-    )

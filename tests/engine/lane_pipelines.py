@@ -24,7 +24,7 @@ EVERY_LANE = ("tags", "text", "table", "documents", "questions", "answers", "ima
 
 def part(node_id: str, node_class: type[Node], *inputs: DataEdge) -> ComponentSpec:
     """A component with data edges and nothing else."""
-    return ComponentSpec(node_id, node_class.provider, node_class, {}, None, inputs)
+    return ComponentSpec(id=node_id, provider=node_class.provider, node=node_class, inputs=inputs)
 
 
 def spec(classes: Mapping[str, type[Node]], *edges: str, source: str = SOURCE) -> PipelineSpec:

@@ -11,7 +11,7 @@ from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.shape import EdgeKind
+from rrext.pipefile.spec import EdgeKind
 
 FITS, PERHAPS, NOT, CIRCLE = range(4)
 

@@ -19,7 +19,8 @@ from rrext.editor.completions.template import Stop, Template, inside_quotes, lit
 from rrext.editor.written_pipeline import text_at
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.shape import EDGE_KEYS, EdgeKind
+from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.spec import EdgeKind
 
 NAME_KEYS: Final = {kind: keys[0] for kind, keys in EDGE_KEYS.items()}
 """The key of an edge's lane or class type, by kind."""

@@ -14,7 +14,8 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.nodes.base.ports import accepted_lanes, served_types
-from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION, EdgeKind
+from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION
+from rrext.pipefile.spec import EdgeKind
 
 TEXT: Final[Template] = ('"', Stop(), '"')
 _IN_ORDER: Final = ("id", "provider", "config", "input", "control")

@@ -16,7 +16,7 @@ from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written_pipeline import text_of
 from rrext.pipefile.near_names import is_typing_mistake
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -128,7 +128,7 @@ def _added(context: FixContext, problem: Problem, root: Schema, field: Field | N
     return fix(problem, title, context.set(pointer(*parts_of(problem.path)[:-1]), field.name, value), preferred=True)
 
 
-def _schema_of(context: FixContext, draft: ComponentDraft | None) -> Schema | None:
+def _schema_of(context: FixContext, draft: ComponentSpec | None) -> Schema | None:
     return context.known_nodes.schema(draft.node) if draft is not None and draft.node is not None else None
 
 

@@ -22,7 +22,8 @@ from rrext.editor.fixes.nodes import (
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
-from rrext.pipefile.shape import EDGE_KEYS, ComponentDraft, EdgeKind
+from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -32,11 +33,11 @@ class Join(msgspec.Struct, frozen=True):
 
     kind: EdgeKind
     name: str
-    source: ComponentDraft
+    source: ComponentSpec
     unread: bool
 
 
-def joins_to(context: FixContext, draft: ComponentDraft, sources: list[ComponentDraft]) -> list[Join]:
+def joins_to(context: FixContext, draft: ComponentSpec, sources: list[ComponentSpec]) -> list[Join]:
     """The edges that could lead to a component from given sources, without a circle."""
     found: list[Join] = []
     if draft.node is None:
@@ -72,20 +73,20 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     yield fix(problem, title, remove_component(context, draft), preferred=not joins)
 
 
-def _members(context: FixContext) -> list[ComponentDraft]:
+def _members(context: FixContext) -> list[ComponentSpec]:
     """The reachable components: the sources and their chains."""
     outline = context.analysis.loaded.outline
     ids = {*outline.sources, *outline.chain}
     return [draft for draft in context.analysis.drafts if draft.id in ids and is_first(context, draft)]
 
 
-def _is_led_to(context: FixContext, draft: ComponentDraft) -> bool:
+def _is_led_to(context: FixContext, draft: ComponentSpec) -> bool:
     """Whether another component leads to this one; then that one needs the connection."""
     edges = (*draft.inputs, *draft.controls)
     return any(edge.source_id in context.analysis.by_id and edge.source_id != draft.id for edge in edges)
 
 
-def _is_used(context: FixContext, draft: ComponentDraft) -> bool:
+def _is_used(context: FixContext, draft: ComponentSpec) -> bool:
     return bool(context.written.edges_from.get(context.name(draft)))
 
 
@@ -111,7 +112,7 @@ def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None
         yield fix(problem, title, add_components(context, component), preferred=len(nodes) == 1 and not unbound)
 
 
-def _missing_type(context: FixContext, draft: ComponentDraft, problem: Problem) -> str | None:
+def _missing_type(context: FixContext, draft: ComponentSpec, problem: Problem) -> str | None:
     """The class type of a problem: several problems of one node come in the order of `invoke`."""
     if draft.node is None:
         return None
@@ -125,7 +126,7 @@ def _missing_type(context: FixContext, draft: ComponentDraft, problem: Problem) 
     return missing[place] if place < len(missing) else None
 
 
-def _bound(context: FixContext, draft: ComponentDraft, class_type: str) -> list[tuple[ComponentDraft, int]]:
+def _bound(context: FixContext, draft: ComponentSpec, class_type: str) -> list[tuple[ComponentSpec, int]]:
     """The helpers of a node, each with the index of the edge that binds it."""
     return [
         (other, edge.index)
@@ -135,7 +136,7 @@ def _bound(context: FixContext, draft: ComponentDraft, class_type: str) -> list[
     ]
 
 
-def _could_help(context: FixContext, other: ComponentDraft, draft: ComponentDraft, class_type: str) -> bool:
+def _could_help(context: FixContext, other: ComponentSpec, draft: ComponentSpec, class_type: str) -> bool:
     if other is draft or other.node is None or other.controls or other.inputs or not is_first(context, other):
         return False
     return (

@@ -10,7 +10,7 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.layout import Edits, TextLayout
 from rrext.editor.style import quoted
 from rrext.editor.written_pipeline import WrittenComponent
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, Span
@@ -65,21 +65,21 @@ class FixContext:
         """The path from the pipeline to a value in it; empty for a value outside."""
         return self.analysis.loaded.parts(path)
 
-    def draft(self, path: str) -> ComponentDraft | None:
+    def draft(self, path: str) -> ComponentSpec | None:
         """The component around a pointer."""
         return self.analysis.loaded.component_of(path)
 
-    def part(self, draft: ComponentDraft) -> WrittenComponent | None:
+    def part(self, draft: ComponentSpec) -> WrittenComponent | None:
         """A component as it is written."""
         parts = self.written.components
         return parts[draft.index] if draft.index < len(parts) else None
 
-    def name(self, draft: ComponentDraft) -> str:
+    def name(self, draft: ComponentSpec) -> str:
         """A component's id as it is written, with variables in place."""
         part = self.part(draft)
         return part.id if part is not None else ""
 
-    def provider(self, draft: ComponentDraft) -> str:
+    def provider(self, draft: ComponentSpec) -> str:
         """A component's provider as it is written; empty if it contains a variable, whose value must stay hidden."""
         part = self.part(draft)
         return part.provider if part is not None and "${" not in part.provider else ""

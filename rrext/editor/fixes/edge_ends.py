@@ -6,10 +6,10 @@ from rrext.editor.completions.candidate_edges import names_between
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
-from rrext.pipefile.shape import ComponentDraft, EdgeKind
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 
 
-def ends_of(context: FixContext, draft: ComponentDraft, source: str) -> tuple[ComponentDraft, ComponentDraft] | None:
+def ends_of(context: FixContext, draft: ComponentSpec, source: str) -> tuple[ComponentSpec, ComponentSpec] | None:
     """The component that an edge comes from, by its written id, and the component that holds it."""
     part = context.written.by_id.get(source)
     drafts = context.analysis.drafts
@@ -18,14 +18,14 @@ def ends_of(context: FixContext, draft: ComponentDraft, source: str) -> tuple[Co
     return drafts[part.index], draft
 
 
-def names_for(kind: EdgeKind, source: ComponentDraft, end: ComponentDraft) -> list[str]:
+def names_for(kind: EdgeKind, source: ComponentSpec, end: ComponentSpec) -> list[str]:
     """The lanes or class types that both ends have; none if one of them is unknown."""
     if source.node is None or end.node is None:
         return []
     return list(names_between(kind, source.node, end.node))[:MAX_FIXES]
 
 
-def sources_for(context: FixContext, draft: ComponentDraft, kind: EdgeKind, name: str) -> list[str]:
+def sources_for(context: FixContext, draft: ComponentSpec, kind: EdgeKind, name: str) -> list[str]:
     """The written ids of the components from which such an edge could come."""
     if draft.node is None:
         return []
@@ -38,12 +38,12 @@ def sources_for(context: FixContext, draft: ComponentDraft, kind: EdgeKind, name
     return [name for name in found if name][:MAX_FIXES]
 
 
-def is_first(context: FixContext, draft: ComponentDraft) -> bool:
+def is_first(context: FixContext, draft: ComponentSpec) -> bool:
     """Whether an edge from its id comes from this component."""
     return bool(draft.id) and context.analysis.by_id.get(draft.id) is draft
 
 
-def may_bind(context: FixContext, invoker: ComponentDraft, class_type: str) -> bool:
+def may_bind(context: FixContext, invoker: ComponentSpec, class_type: str) -> bool:
     """Whether a node has room for another helper of a class type."""
     if invoker.node is None:
         return False

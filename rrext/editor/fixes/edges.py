@@ -10,7 +10,7 @@ from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.written_pipeline import WrittenEdge
 from rrext.nodes.base.ports import offered_lanes, served_types
-from rrext.pipefile.shape import ComponentDraft, EdgeKind
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -58,7 +58,7 @@ def _instead(
 
 
 def _other_response(
-    context: FixContext, problem: Problem, producer: ComponentDraft, draft: ComponentDraft, edge: WrittenEdge
+    context: FixContext, problem: Problem, producer: ComponentSpec, draft: ComponentSpec, edge: WrittenEdge
 ) -> Fix | None:
     """A response node for the producer's output, if this response node reads only this unsuitable edge."""
     if not context.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
@@ -123,7 +123,7 @@ def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 # the edge of a problem
 
 
-def _edge_of(context: FixContext, path: str) -> tuple[ComponentDraft, WrittenEdge] | None:
+def _edge_of(context: FixContext, path: str) -> tuple[ComponentSpec, WrittenEdge] | None:
     """The component and the edge at a pointer."""
     parts, draft = context.parts(path), context.draft(path)
     part = None if draft is None else context.part(draft)
@@ -135,7 +135,7 @@ def _edge_of(context: FixContext, path: str) -> tuple[ComponentDraft, WrittenEdg
     return None if edge is None else (draft, edge)
 
 
-def _others(context: FixContext, draft: ComponentDraft, edge: WrittenEdge, *, name: str = "", source: str = "") -> set[str]:
+def _others(context: FixContext, draft: ComponentSpec, edge: WrittenEdge, *, name: str = "", source: str = "") -> set[str]:
     """The values that would duplicate another edge: the sources of a `name`, or the names from a `source`."""
     part = context.part(draft)
     others = [other for other in (part.edges if part is not None else ()) if other.kind == edge.kind and other is not edge]

@@ -12,7 +12,8 @@ from rrext.editor.schemas.lookup import fields_of, schemas_at
 from rrext.editor.written_pipeline import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes
-from rrext.pipefile.shape import COMPONENT_KEYS, ComponentDraft, EdgeKind
+from rrext.pipefile.shape import COMPONENT_KEYS
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below
 
 
@@ -95,7 +96,7 @@ def add_components(context: FixContext, *components: dict[str, Any], first: bool
     return context.layout.add_elements(listed, components, 0 if first else None, wide=context.layout.style.wide)
 
 
-def add_edges(context: FixContext, draft: ComponentDraft, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
+def add_edges(context: FixContext, draft: ComponentSpec, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
     """Insert edges that end at a component; existing ones are not repeated."""
     holder = context.find(draft.path)
     listed = None if holder is None else member(holder, kind)
@@ -119,12 +120,12 @@ def _without_edges(context: FixContext, path: str, places: Sequence[int]) -> Edi
     return context.layout.remove(listed, places)
 
 
-def remove_component(context: FixContext, draft: ComponentDraft) -> Edits:
+def remove_component(context: FixContext, draft: ComponentSpec) -> Edits:
     """Remove a component and every edge from it."""
     return joined(context.remove(draft.path), *_without_edges_from(context, draft))
 
 
-def _without_edges_from(context: FixContext, draft: ComponentDraft) -> Iterator[Edits]:
+def _without_edges_from(context: FixContext, draft: ComponentSpec) -> Iterator[Edits]:
     part = context.part(draft)
     if part is None or not context.written.is_first(part):
         return

@@ -15,7 +15,7 @@ from rrext.editor.written_pipeline import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import offered_lanes
 from rrext.pipefile.reachability import sent_lanes
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -40,7 +40,7 @@ def output_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]
         yield from _after(context, problem, draft, preferred=True)
 
 
-def _after(context: FixContext, problem: Problem, leaf: ComponentDraft, *, preferred: bool) -> Iterator[Fix | None]:
+def _after(context: FixContext, problem: Problem, leaf: ComponentSpec, *, preferred: bool) -> Iterator[Fix | None]:
     lanes = sent_lanes(leaf)
     yield _response(context, problem, [(leaf, lane) for lane in lanes], preferred=preferred)
     if len(lanes) > 1:
@@ -49,7 +49,7 @@ def _after(context: FixContext, problem: Problem, leaf: ComponentDraft, *, prefe
 
 
 def _response(
-    context: FixContext, problem: Problem, reads: Sequence[tuple[ComponentDraft, str]], *, preferred: bool = False
+    context: FixContext, problem: Problem, reads: Sequence[tuple[ComponentSpec, str]], *, preferred: bool = False
 ) -> Fix | None:
     """A response node that reads lanes of components."""
     lanes = list(dict.fromkeys(lane for _, lane in reads))
@@ -95,7 +95,7 @@ def _answering(context: FixContext) -> list[tuple[str, type[Node]]]:
 
 
 def _answer(
-    context: FixContext, problem: Problem, source: ComponentDraft, name: str, node: type[Node], *, preferred: bool
+    context: FixContext, problem: Problem, source: ComponentSpec, name: str, node: type[Node], *, preferred: bool
 ) -> Fix | None:
     found = response_for(context, ["answers"])
     if found is None:
@@ -130,14 +130,14 @@ def response_key_unread(context: FixContext, problem: Problem) -> Iterator[Fix |
     yield fix(problem, f"Remove the key for {shown(lane)}", context.remove(entry), preferred=not arriving)
 
 
-def _arriving(context: FixContext, draft: ComponentDraft) -> list[str]:
+def _arriving(context: FixContext, draft: ComponentSpec) -> list[str]:
     """The written lanes that arrive at a component, except those with variables."""
     part = context.part(draft)
     edges = () if part is None else part.edges
     return list(dict.fromkeys(edge.name for edge in edges if edge.kind == "input" and edge.name and "${" not in edge.name))
 
 
-def _also_offering(context: FixContext, draft: ComponentDraft, lane: str) -> list[dict[str, Any]]:
+def _also_offering(context: FixContext, draft: ComponentSpec, lane: str) -> list[dict[str, Any]]:
     """The edges that would bring a lane from the component's present sources."""
     part = context.part(draft)
     found: list[dict[str, Any]] = []

@@ -13,7 +13,8 @@ from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
 from rrext.editor.layout import Edits
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written_pipeline import member
-from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, ComponentDraft, EdgeKind
+from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION
+from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 from rrext.pipefile.text.tree import Located
@@ -76,7 +77,7 @@ def duplicate_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     yield fix(problem, f"Remove this {shown(old)}", context.remove(draft.path))
 
 
-def _uses_of(context: FixContext, draft: ComponentDraft, old: str) -> list[tuple[int, int]]:
+def _uses_of(context: FixContext, draft: ComponentSpec, old: str) -> list[tuple[int, int]]:
     """The spans that use an id, except the ids themselves and the edges of this component."""
     written = context.written
     edges = written.edges_from.get(old, ())
@@ -117,7 +118,7 @@ def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         yield fix(problem, "Remove this edge", remove_edge(context, path))
 
 
-def _values_for(context: FixContext, draft: ComponentDraft | None, parts: list[str]) -> list[Any]:
+def _values_for(context: FixContext, draft: ComponentSpec | None, parts: list[str]) -> list[Any]:
     """The probable values of a key."""
     key = parts[-1] if parts else ""
     if key in ("components", "input", "control"):
@@ -136,7 +137,7 @@ def _values_for(context: FixContext, draft: ComponentDraft | None, parts: list[s
     return _edge_values(context, draft, parts) if len(parts) == 5 else []
 
 
-def _edge_values(context: FixContext, draft: ComponentDraft, parts: list[str]) -> list[Any]:
+def _edge_values(context: FixContext, draft: ComponentSpec, parts: list[str]) -> list[Any]:
     kind: EdgeKind = "input" if parts[2] == "input" else "control"
     located = context.at(*parts[:-1])
     if located is None or not isinstance(located.value, dict):

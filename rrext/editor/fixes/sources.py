@@ -12,7 +12,8 @@ from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_comp
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes
-from rrext.pipefile.shape import ROOT_KEYS, ComponentDraft
+from rrext.pipefile.shape import ROOT_KEYS
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, shown
 
 
@@ -90,14 +91,14 @@ def other_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         yield fix(problem, f"Remove {shown(context.name(draft))}, with every edge from it", remove_component(context, draft))
 
 
-def _sources(context: FixContext) -> list[ComponentDraft]:
+def _sources(context: FixContext) -> list[ComponentSpec]:
     drafts = context.analysis.drafts
     return [
         draft for draft in drafts if draft.node and draft.node.is_source() and context.analysis.by_id.get(draft.id) is draft
     ]
 
 
-def _named(context: FixContext, problem: Problem, draft: ComponentDraft, title: str, *, preferred: bool) -> Fix | None:
+def _named(context: FixContext, problem: Problem, draft: ComponentSpec, title: str, *, preferred: bool) -> Fix | None:
     name = context.name(draft)
     edits = context.set(context.analysis.base, "source", name, ROOT_KEYS) if name else None
     return fix(problem, title, edits, preferred=preferred)

@@ -11,7 +11,7 @@ from rrext.editor.calls.lines import CallLine
 from rrext.editor.checked_calls import source_of
 from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 
@@ -66,7 +66,7 @@ def _graph(analysis: Analysis) -> Lens:
     return Lens((start, start + 1), "show_graph", "Show graph")
 
 
-def _at(analysis: Analysis, draft: ComponentDraft) -> Span:
+def _at(analysis: Analysis, draft: ComponentSpec) -> Span:
     """The span of a component's id, or of the component."""
     located = analysis.map.find(below(draft.path, "id")) or analysis.map.find(draft.path)
     return (0, 0) if located is None else (located.start, located.end)

@@ -19,7 +19,7 @@ from rrext.limits import MAX_PROBED_TEXT
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import path_below
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.tools.messages import NULL_PUBLISHER
@@ -43,7 +43,7 @@ def probe(loaded: LoadedPipeline, *, directory: str, confined: bool) -> list[Pro
     """The reasons, as errors with paths. `directory` and `confined` as for the node objects of the pipeline."""
     unavailable = cache(_unavailable)
     found: list[Problem] = []
-    usable: dict[str, ComponentDraft] = {}
+    usable: dict[str, ComponentSpec] = {}
     for draft in loaded.outline.components:
         if draft.node is None or draft.missing:
             continue
@@ -68,7 +68,7 @@ def _unavailable(node_class: type[Node]) -> str | None:
         return f"{node_class.__name__} could not say whether it can run here: {_told(error)}"
 
 
-def _missing(draft: ComponentDraft, loaded: LoadedPipeline, directory: str, confined: bool) -> Iterator[Problem]:
+def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confined: bool) -> Iterator[Problem]:
     """The files and folders that the settings of a component name and that are not there."""
     node, unresolved = draft.node, ("unresolved_variable", "variable_not_allowed")
     if node is None or draft.settings is None:
@@ -90,14 +90,14 @@ def _missing(draft: ComponentDraft, loaded: LoadedPipeline, directory: str, conf
         yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
 
 
-def _section(draft: ComponentDraft, loaded: LoadedPipeline) -> str:
+def _section(draft: ComponentSpec, loaded: LoadedPipeline) -> str:
     """The pointer of the object with the settings: the config, or the section of its profile."""
     config = below(draft.path, "config")
     profile = draft.config.get("profile")
     return below(config, profile) if isinstance(profile, str) and isinstance(draft.config.get(profile), dict) else config
 
 
-def _tools(component: Component, draft: ComponentDraft) -> Iterator[Problem]:
+def _tools(component: Component, draft: ComponentSpec) -> Iterator[Problem]:
     """The tools of a component that cannot be described. Descriptions that need `setup` are not computed."""
     component.shared = _UNMADE
     make: Callable[[], Node] = cache(lambda: component.new_object(NULL_PUBLISHER))

@@ -14,7 +14,7 @@ from rrext.editor.outline.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range
 from rrext.faces.lsp.runs.questions import WRITE, workspace_edit
-from rrext.pipefile.shape import ComponentDraft
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Offers:
                 yield self._writing(uri, text, analysis, draft, name, schema)
 
     def _writing(
-        self, uri: str, text: Text, analysis: Analysis, draft: ComponentDraft, tool: str, schema: Mapping[str, Any]
+        self, uri: str, text: Text, analysis: Analysis, draft: ComponentSpec, tool: str, schema: Mapping[str, Any]
     ) -> types.CodeAction:
         edit = written_line(analysis, draft, tool_words(tool, schema))
         document = self._server.documents.find(uri)
