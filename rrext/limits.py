@@ -264,6 +264,12 @@ MIN_SECRET_PART: Final = 8
 """The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
 MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+MIN_SECRET_OF_URL: Final = 16
+"""Characters from which a word with digits in the URL of a connection may be a key."""
+MAX_PRIVATE_FILE: Final = 1_048_576
+"""Bytes of a file of connections, or of a file with a secret: larger files were not written by hand."""
+MAX_AUTHORIZATION: Final = 16_384
+"""Characters of a caller's authorization: servers of HTTP refuse longer headers."""
 CONNECTION_TIMEOUT: Final = 60.0
 """Seconds for a call to a server outside, if its connection does not say."""
 MAX_CONNECTION_TIMEOUT: Final = 86_400.0

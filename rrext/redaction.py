@@ -12,6 +12,9 @@ from rrext.limits import MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_S
 
 _BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,]+")
 _ELLIPSIS: Final = re.compile(r"…|\.\.\.")
+_SCHEME: Final = re.compile(r"(?i)(?:basic|bearer|bot|digest|key|negotiate|token)\s+(?=\S{8})")
+"""The beginning of an authorization: its rest is a secret by itself."""
+_NOT_YET: Final[frozenset[str]] = frozenset()
 
 Span = tuple[int, int, str]
 """Start and end in a text, and the name of the variable whose value stands there."""
@@ -25,21 +28,24 @@ class Redactor:
     """
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, str], None] = {}
-        self._forms: tuple[tuple[str, str], ...] | None = ()
+        self._values: dict[tuple[str, str], frozenset[str]] = {}
+        self._always: dict[tuple[str, str], frozenset[str]] = {}
+        self._change = object()  # a new one whenever a value is learned
+        self._known_forms: tuple[object, tuple[tuple[str, str], ...]] = (self._change, ())
 
-    def learn(self, name: str, value: str) -> None:
-        """Remember the value of a variable that was substituted."""
-        if len(value) >= MIN_SECRET and (name, value) not in self._values:
-            self._values[name, value] = None
+    def learn(self, name: str, value: str, *, always: bool = False) -> None:
+        """Remember a value, for as long as the redactor lives if `always`; else clients that send many others replace it."""
+        values = self._always if always else self._values
+        if len(value) >= MIN_SECRET and (name, value) not in values:
+            values[name, value] = _NOT_YET
             if len(self._values) > MAX_KEPT_SECRETS:
                 self._values.pop(next(iter(self._values)), None)
-            self._forms = None
+            self._change = object()
 
     @property
     def knows_any(self) -> bool:
         """Whether any value is known."""
-        return bool(self._values)
+        return bool(self._values or self._always)
 
     def text(self, text: str) -> str:
         """Replace each known value in a text by the name of its variable."""
@@ -92,11 +98,23 @@ class Redactor:
 
     def _known(self) -> tuple[tuple[str, str], ...]:
         """Every form of every value, with the name of the variable; the longest first."""
-        forms = self._forms
-        if forms is None:
-            found = {form.lower(): name for name, value in list(self._values) for form in _forms(value)}
-            forms = self._forms = tuple(sorted(found.items(), key=lambda item: -len(item[0])))
+        change, forms = self._known_forms
+        if change is not self._change:
+            change = self._change  # read before the values: a value that comes meanwhile is a further change
+            found = dict(self._all_forms())
+            forms = tuple(sorted(found.items(), key=lambda item: -len(item[0])))
+            self._known_forms = (change, forms)
         return forms
+
+    def _all_forms(self) -> Iterator[tuple[str, str]]:
+        for values in (self._values, self._always):
+            for (name, value), forms in list(values.items()):
+                if forms is _NOT_YET:
+                    forms = frozenset(form.lower() for form in _forms(value))
+                    if (name, value) in values:
+                        values[name, value] = forms
+                for form in forms:
+                    yield form, name
 
     def _spans(self, text: str, forms: tuple[tuple[str, str], ...]) -> Iterator[Span]:
         for form, name in forms:
@@ -114,7 +132,7 @@ class Redactor:
                 yield from _cut_behind(text, form, name, [end for _, end in cuts])
 
     def __repr__(self) -> str:
-        return f"<Redactor of {len(self._values)} values>"
+        return f"<Redactor of {len(self._values) + len(self._always)} values>"
 
 
 def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
@@ -147,6 +165,8 @@ def _forms(value: str) -> set[str]:
     from urllib.parse import quote, quote_plus
 
     plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= MIN_SECRET_PART)}
+    if scheme := _SCHEME.match(value):
+        plain.add(value[scheme.end() :])
     if os.sep in value:
         normal = os.path.normpath(value)
         plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so

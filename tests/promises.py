@@ -193,6 +193,12 @@ PROMISES: dict[str, str] = {
     "check:fix:as-in-editors": (
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
     ),
+    "connections:file-0600": "A file of connections, or of one secret, that others may use or another user owns is refused",
+    "connections:problems": "A problem of a file of connections is told with its line, and makes only its connection invalid",
+    "connections:not-from-strangers": "A pipeline of a caller who is not trusted may name connections only if they are shared",
+    "connections:authorization": (
+        "The authorization of a caller reaches only servers whose connection forwards it, and is in no failure, event or log"
+    ),
     "mcp:both-eras": "A host of each version of the Model Context Protocol lists and calls tools, gets progress, and cancels",
     "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",

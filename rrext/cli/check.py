@@ -15,16 +15,18 @@ from rrext.cli.options import (
     add_partial_option,
     add_pipeline_options,
     catalog_from,
-    environment_from,
+    connections_from,
     let_words_follow_options,
     root_from,
 )
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line, printable
+from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.loaded_pipeline import LoadedPipeline
@@ -37,6 +39,7 @@ EXAMPLE = """example:
   rrext check --diff pipeline.pipe
   rrext check --fix *.pipe
   rrext check --json *.pipe | jq -r '.problems[].message'
+  rrext check --connections servers.toml
 
 --fix changes what has one obvious answer, as "fix all" of an editor: broken punctuation, names with one near match. Comments
 stay. The rest is listed. With - the text after the fixes goes to stdout, and the list to stderr.
@@ -55,7 +58,7 @@ SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline; - reads standard input")
+    parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline; - reads standard input")
     parser.add_argument("--no-probe", action="store_true", help="check the text alone, not what this machine lacks")
     parser.add_argument("--json", action="store_true", help="one line of JSON per file: {file, valid, problems}")
     changes = parser.add_mutually_exclusive_group()
@@ -68,8 +71,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the files; 2 if one of them cannot be run."""
-    environment, catalog = environment_from(args), catalog_from(args)
+    from rrext.pipefile.environment import Environment
+
     total = _Total()
+    connections = None
+    if args.connections is not None:
+        connections = _check_connections(args, total)
+    elif not args.files:
+        raise UsageError("name a pipeline to check, or a file of connections: --connections FILE.toml")
+    variables = () if connections is None else connections.variables
+    environment, catalog = Environment.taken_from_process(args.env, also=variables), catalog_from(args)
     for path in args.files:
         text = read_file(path)
         if text is not None and (args.fix or args.diff):
@@ -93,6 +104,33 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_INVALID if total.invalid else 0
 
 
+def _check_connections(args: argparse.Namespace, total: _Total) -> Connections | None:
+    """Write the problems of the file of connections; None if it cannot be read."""
+    path, connections = args.connections, None
+    try:
+        connections = connections_from(args)
+        found = [(problem.line, problem.message, problem.path) for problem in connections.problems]
+    except RrextError as error:
+        found = [(None, error.message.removeprefix(f"{path}: "), "")]
+    total.add_connections(len(found))
+    if args.json:
+        problems = [
+            {"code": "connection_invalid", "severity": "error", "message": message, "path": pointer}
+            | ({} if line is None else {"line": line})
+            for line, message, pointer in found
+        ]
+        print(msgspec.json.encode({"file": path, "valid": not found, "problems": problems}).decode())
+        return connections
+    for line, message, pointer in found:
+        place = printable(path if line is None else f"{path}:{line}")
+        text = one_line(f"{pointer}: {message}" if pointer else message)
+        severity = painted("error", SEVERITIES["error"] if is_coloured(sys.stdout) else None)
+        print(f"{place}: {severity}: {text} [connection_invalid]")
+    said = "" if connections is None else f", {_count(len(connections), 'connection')}"
+    print(f"{printable(path)}: {_count(len(found), 'error') if found else 'ok'}{said}", file=sys.stderr)
+    return connections
+
+
 class _Total:
     """The files so far, in numbers."""
 
@@ -106,6 +144,12 @@ class _Total:
         if loaded is not None:
             self._errors += len(loaded.errors)
             self._warnings += len(loaded.warnings)
+
+    def add_connections(self, errors: int) -> None:
+        """Count a file of connections."""
+        self.files += 1
+        self.invalid += errors > 0
+        self._errors += errors
 
     def __str__(self) -> str:
         able = "all can be run" if not self.invalid else f"{self.invalid} cannot be run"

@@ -25,6 +25,7 @@ from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
     from rrext.engine.local_engine import LocalEngine
     from rrext.engine.tasks.task import Task
     from rrext.pipefile.catalog.catalog import Catalog
@@ -120,7 +121,7 @@ def run_locally(
     with ExitStack() as stack:
         try:
             results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
-            environment = environment_from(args)
+            environment, connections = environment_from(args)
             told = RedactedStream(sys.stderr, environment.redactor.text)
             stack.enter_context(redirect_stderr(told))
             stack.enter_context(redirect_stdout(told))
@@ -135,7 +136,7 @@ def run_locally(
             return EXIT_USAGE
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
-            return loop.run_until_complete(_run(args, text, catalog, environment, limits, work, results, absorbs))
+            return loop.run_until_complete(_run(args, text, catalog, environment, connections, limits, work, results, absorbs))
 
 
 async def _run(
@@ -143,6 +144,7 @@ async def _run(
     text: bytes,
     catalog: Catalog,
     environment: Environment,
+    connections: Connections,
     limits: Limits,
     work: LocalWork,
     results: Results,
@@ -151,7 +153,9 @@ async def _run(
     from rrext.engine.local_engine import LocalEngine
 
     wait: float | None = getattr(args, "wait", None)
-    engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait)
+    engine = LocalEngine(
+        catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait, connections=connections
+    )
     task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
     if task is None:
         return EXIT_USAGE

@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     loop = asyncio.new_event_loop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 
+    connections = None if args.connections is None else os.path.abspath(args.connections)
+
     async def serve() -> int:
         from rrext.faces.lsp.deferred_types import load_protocol_types
 
@@ -67,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
         from rrext.faces.lsp.options import Options
         from rrext.faces.lsp.stdio import LspServing
 
-        given = Options(nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args))
+        given = Options(
+            nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args), connections=connections
+        )
         serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))
         gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()

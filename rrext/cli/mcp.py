@@ -29,7 +29,7 @@ EXAMPLE = """examples:
 The host starts the command, and ends it by closing its stdin. --print-config prints the lines for the settings of a host.
 """
 HOSTS: Final = ("vscode", "claude", "cursor", "zed", "codex")
-PATHS: Final = frozenset(("--root", "--nodes", "--log-file", "--tokens"))
+PATHS: Final = frozenset(("--root", "--nodes", "--connections", "--log-file", "--tokens"))
 """Options whose values are paths, or may be: a host starts the command in a folder of its own."""
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
+from rrext.columns import printable
+
 if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--nodes`, `--env` and `--root`."""
+    """Add `--nodes`, `--env`, `--connections` and `--root`."""
     add_nodes_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
+    )
+    parser.add_argument(
+        "--connections", metavar="FILE.toml", help="servers that pipelines name, and their keys: a file of yours alone (0600)"
     )
     parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
 
@@ -92,14 +99,31 @@ def catalog_from(args: argparse.Namespace) -> Catalog:
     return catalog
 
 
-def environment_from(args: argparse.Namespace) -> Environment:
-    """The values of `${NAME}`: the permitted variables of this process, removed from the environment of its children.
+def environment_from(args: argparse.Namespace) -> tuple[Environment, Connections]:
+    """The values of `${NAME}`, and the connections of `--connections`: their problems are printed, and the others work.
 
-    Call it before any import of node code, which may start processes.
+    The variables of both are removed from the environment of child processes, so call it before any import of node code,
+    which may start some. Raises `RrextError` for a file of connections that cannot be read.
     """
     from rrext.pipefile.environment import Environment
 
-    return Environment.taken_from_process(args.env)
+    connections = connections_from(args)
+    for problem in connections.problems:
+        place = args.connections if problem.line is None else f"{args.connections}:{problem.line}"
+        print(printable(f"rrext: {place}: warning: {problem}"), file=sys.stderr)
+    return Environment.taken_from_process(args.env, also=connections.variables), connections
+
+
+def connections_from(args: argparse.Namespace) -> Connections:
+    """The connections of `--connections`. Raises `RrextError` if the file cannot be read."""
+    from rrext.connections.connections import NO_CONNECTIONS
+
+    path: str | None = getattr(args, "connections", None)
+    if path is None:
+        return NO_CONNECTIONS
+    from rrext.connections.file import load_connections
+
+    return load_connections(path)
 
 
 def root_from(args: argparse.Namespace) -> str | None:

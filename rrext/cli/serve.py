@@ -38,6 +38,7 @@ from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
     from rrext.engine.interface.engine import Engine
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
@@ -132,9 +133,9 @@ def run(args: argparse.Namespace) -> int:
     writers = [stdio.stderr]
     code = EXIT_INVALID
     try:
-        environment = environment_from(args)  # before the fork, whose memory would keep the variables
+        environment, connections = environment_from(args)  # before the fork, whose memory would keep the variables
         watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
-        code = _serve_claimed(args, environment, stdio, parent, watchdog, writers)
+        code = _serve_claimed(args, environment, connections, stdio, parent, watchdog, writers)
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
@@ -170,6 +171,7 @@ def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = Non
 def _serve_claimed(
     args: argparse.Namespace,
     environment: Environment,
+    connections: Connections,
     stdio: ClaimedStdio,
     parent: ParentWatch,
     watchdog: Watchdog,
@@ -201,7 +203,14 @@ def _serve_claimed(
         limits = msgspec.structs.replace(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
         )
-        engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=args.wait)
+        engine = LocalEngine(
+            catalog=catalog,
+            environment=environment,
+            limits=limits,
+            root=root_from(args),
+            wait=args.wait,
+            connections=connections,
+        )
         if _is_audited(args.audit):
             from rrext.server.audit import begin_audit
 

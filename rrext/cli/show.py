@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from rrext.picture.picture import picture_of
     from rrext.pipefile.pipeline_loader import load_pipeline
 
-    environment, catalog = environment_from(args), catalog_from(args)
+    (environment, _), catalog = environment_from(args), catalog_from(args)
     text = read_file(args.file)
     if text is None:
         return EXIT_INVALID

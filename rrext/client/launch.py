@@ -38,6 +38,7 @@ class ServeOptions(TypedDict, total=False):
     nodes: Sequence[str | os.PathLike[str]]
     root: str | os.PathLike[str] | None
     env_names: Sequence[str]
+    connections: str | os.PathLike[str] | None
     threads: int | None
     pipe_idle: float | None
     max_frame: int | None
@@ -70,6 +71,7 @@ def serve_command(
     nodes: Sequence[str | os.PathLike[str]] = (),
     root: str | os.PathLike[str] | None = None,
     env_names: Sequence[str] = (),
+    connections: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     pipe_idle: float | None = None,
     max_frame: int | None = None,
@@ -78,7 +80,14 @@ def serve_command(
     args: Sequence[str] = (),
 ) -> list[str]:
     """A command line of `rrext serve`, run by the Python that runs us if `command` does not say otherwise."""
-    flags = {"--root": root, "--threads": threads, "--pipe-idle": pipe_idle, "--max-frame": max_frame, "--drain": drain}
+    flags = {
+        "--root": root,
+        "--connections": connections,
+        "--threads": threads,
+        "--pipe-idle": pipe_idle,
+        "--max-frame": max_frame,
+        "--drain": drain,
+    }
     line = list(command or (sys.executable, "-m", "rrext", "serve"))
     for name in nodes:
         line += ["--nodes", os.fspath(name)]

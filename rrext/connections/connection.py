@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from rrext.connections.secret import Secret
 from rrext.limits import CONNECTION_TIMEOUT
+
+Problems: TypeAlias = Iterator[tuple[str, str]]
+"""Keys with what is wrong with their values."""
 
 
 class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +22,19 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     headers: dict[str, Secret] = {}
 
+    def problems(self, *, forward_authorization: bool = False, **_: Any) -> Problems:
+        """The keys that do not fit together."""
+        if bool(self.command) == bool(self.url):
+            yield "url" if self.url else "command", "expected either a command or a url"
+        elif self.command:
+            if self.headers:
+                yield "headers", "a command gets no headers: use env"
+            if forward_authorization:
+                yield "forward_authorization", "only a server with a url can be given the caller's authorization"
+        elif self.env:
+            yield "env", "only a command has an environment: use headers"
+        yield from _bad_url("url", self.url)
+
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """An HTTP API: an OpenAPI document (`openapi`, a path or a URL), or the template of one URL."""
@@ -25,6 +42,12 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     openapi: str | None = None
     url: str | None = None
     headers: dict[str, Secret] = {}
+
+    def problems(self, **_: Any) -> Problems:
+        """The keys that do not fit together."""
+        if not (self.openapi or self.url):
+            yield "url", "expected a url, or openapi"
+        yield from _bad_url("url", self.url)
 
 
 class ComposioSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +57,15 @@ class ComposioSettings(msgspec.Struct, frozen=True, kw_only=True):
     key: Secret
     account: str | None = None
     url: str | None = None
+
+    def problems(self, **_: Any) -> Problems:
+        """The keys that do not fit together."""
+        yield from _bad_url("url", self.url)
+
+
+def _bad_url(key: str, url: str | None) -> Problems:
+    if url and not url.startswith(("http://", "https://")):
+        yield key, "expected a URL that begins with http:// or https://"
 
 
 Settings: TypeAlias = McpSettings | HttpSettings | ComposioSettings
@@ -45,6 +77,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """A server outside that tools may be called on, by the name that its operator gave it.
 
     `timeout` is in seconds, for one call. With `forward_authorization` the server gets the authorization of the caller.
+    `shared`: pipelines and requests of callers that are not trusted may name it.
     """
 
     name: str
@@ -53,3 +86,4 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     active: bool = True
     timeout: float = CONNECTION_TIMEOUT
     forward_authorization: bool = False
+    shared: bool = False

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from rrext.connections.connection import Connection
 from rrext.connections.secret import Secret
-from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, RrextError
+from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, NotFound
+from rrext.limits import MIN_SECRET_OF_URL
 
 if TYPE_CHECKING:
     from rrext.redaction import Redactor
 
 
 class ConnectionProblem(msgspec.Struct, frozen=True):
-    """A fault in the configuration of connections: a JSON pointer, a message, and the line of a file."""
+    """A fault in the configuration of a connection: a JSON pointer, a message, and the line of the file."""
 
     path: str
     message: str
@@ -27,15 +28,19 @@ class ConnectionProblem(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.message}"
 
 
-class Connections:
-    """The connections of one configuration. Those with problems are invalid, and the others work.
+Found: TypeAlias = Connection | tuple[ConnectionProblem, ...]
 
-    `problems` has every problem; `variables` the names of the environment variables that hold secrets.
+
+class Connections:
+    """The connections of one configuration by name. Those with problems are invalid, and the others work.
+
+    `variables` names the environment variables with secrets, also those of connections with problems.
     """
 
-    def __init__(self, found: Mapping[str, Connection | tuple[ConnectionProblem, ...]]) -> None:
+    def __init__(self, found: Mapping[str, Found], variables: Iterable[str] = ()) -> None:
         self._found = dict(found)
-        self.problems = tuple(p for each in found.values() if isinstance(each, tuple) for p in each)
+        self.variables = frozenset(variables)
+        self.problems = tuple(problem for each in found.values() if isinstance(each, tuple) for problem in each)
 
     @classmethod
     def of(cls, tables: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Connections:
@@ -63,12 +68,11 @@ class Connections:
         if found is None or found.provider != provider:
             raise self._unknown(name, provider, found)
         if not found.active:
-            raise ConnectionInactive(
-                f'the connection "{name}" is switched off', hint="set active = true", data={"connection": name}
-            )
+            message = f'the connection "{name}" is switched off (active = false)'
+            raise ConnectionInactive(message, data={"connection": name})
         return found
 
-    def _unknown(self, name: str, provider: str, other: Connection | None) -> RrextError:
+    def _unknown(self, name: str, provider: str, other: Connection | None) -> NotFound:
         what = f'there is no connection "{name}" for {provider}'
         if other is not None:
             return ConnectionUnknown(f"{what}: it is for {other.provider}", data={"connection": name, "near": []})
@@ -78,30 +82,21 @@ class Connections:
 
     def names(self, provider: str | None = None) -> tuple[str, ...]:
         """The names of the connections for a provider, or of all, sorted; also of those that cannot be used."""
-        return tuple(
-            sorted(
-                name
-                for name, found in self._found.items()
-                if provider is None or isinstance(found, tuple) or found.provider == provider
-            )
-        )
+        fit = (name for name, found in self._found.items() if provider in (None, getattr(found, "provider", provider)))
+        return tuple(sorted(fit))
 
-    @property
-    def variables(self) -> frozenset[str]:
-        """The names of the environment variables that hold secrets."""
-        return frozenset(secret.variable for secret in self._secrets() if secret.variable)
+    def shared(self) -> Connections:
+        """The connections for callers that are not trusted. The others do not exist for them."""
+        return Connections({found.name: found for found in self if found.shared})
 
     def known_to(self, redactor: Redactor) -> None:
         """Let a redactor learn every secret, those in files and keyrings when they are read."""
-        for secret in self._secrets():
-            secret.known_to(redactor)
-
-    def _secrets(self) -> Iterator[Secret]:
         for connection in self:
-            for value in msgspec.structs.asdict(connection.settings).values():
-                for secret in value.values() if isinstance(value, dict) else (value,):
-                    if isinstance(secret, Secret):
-                        yield secret
+            for secret in _secrets(connection):
+                secret.known_to(redactor)
+            if connection.settings.url is not None:
+                for part in _private_parts(connection.settings.url):
+                    redactor.learn(f"{connection.name}.url", part, always=True)
 
     def __iter__(self) -> Iterator[Connection]:
         """The connections without problems, also those that are switched off."""
@@ -112,3 +107,28 @@ class Connections:
 
     def __repr__(self) -> str:
         return f"<Connections {', '.join(self.names())}>"
+
+
+NO_CONNECTIONS: Final = Connections({})
+
+
+def _secrets(connection: Connection) -> Iterator[Secret]:
+    for value in msgspec.structs.asdict(connection.settings).values():
+        for secret in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(secret, Secret):
+                yield secret
+
+
+def _private_parts(url: str) -> Iterator[str]:
+    """The password of a URL, and its long words with digits: some services put keys into the path or the query."""
+    from urllib.parse import parse_qsl, urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    if parts.password:
+        yield parts.password
+    for word in (*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query))):
+        if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
+            yield word

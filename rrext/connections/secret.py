@@ -4,69 +4,94 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from rrext.connections.private_file import check_private, read_private
 from rrext.errors import ConnectionInvalid
 
 if TYPE_CHECKING:
     from rrext.redaction import Redactor
 
 KINDS: Final = ("env", "file", "keyring")
+"""What may stand before the colon of a secret that is kept elsewhere."""
 
 
 class Secret:
     """A text of a connection that nobody but its server may see.
 
-    Written in the file as `env:NAME`, `file:PATH`, `keyring:SERVICE/USER`, or as the text itself.
+    Written as `env:NAME`, `file:PATH`, `keyring:SERVICE/USER`, or as the text itself. `name` stands for it in other texts.
     """
 
     __slots__ = ("_kind", "_place", "_redactors", "_value", "name")
 
     def __init__(self, written: str) -> None:
-        kind, colon, place = written.partition(":")
-        self._kind, self._place = (kind, place) if colon and kind in KINDS else ("", "")
-        self._value: str | None = None if self._kind else written
+        kind, _, place = written.partition(":")
+        self._kind, self._place = (kind, place) if kind in KINDS and place else ("", "")
+        self._value = None if self._kind else written
         self._redactors: list[Redactor] = []
         self.name = "secret"
-        """The name that stands for the value in texts: `CONNECTION.KEY`."""
 
-    @property
-    def variable(self) -> str | None:
-        """The environment variable with the text, if it is in one."""
-        return self._place if self._kind == "env" else None
-
-    def check(self, variables: Mapping[str, str]) -> str | None:
-        """Take the value of a variable; return what is wrong with the place of the text."""
-        if self._kind == "env":
-            self._value = variables.get(self._place)
-            if self._value is None:
-                return f"the variable {self._place} is not set"
+    def look(self, variables: Mapping[str, str], folder: str) -> str | None:
+        """Take the text from a variable; return why it cannot be found, if so. Paths begin at `folder`."""
+        try:
+            match self._kind:
+                case "env":
+                    self._value = variables.get(self._place) or None
+                    return None if self._value else f"the variable {self._place} is not set"
+                case "file":
+                    self._place = os.path.join(folder, os.path.expanduser(self._place))
+                    check_private(self._place, os.stat(self._place))
+                case "keyring" if "/" not in self._place:
+                    return "expected keyring:SERVICE/USER"
+                case "keyring" if find_spec("keyring") is None:
+                    return 'keyring cannot be imported; install with: pip install "rrext[keyring]"'
+                case _:
+                    pass
+        except ConnectionInvalid as error:
+            return error.message
+        except (OSError, ValueError) as error:
+            return f"{self._place}: {getattr(error, 'strerror', None) or error}"
         return None
 
     def known_to(self, redactor: Redactor) -> None:
         """Let a redactor learn the text, now or when it is read."""
         self._redactors.append(redactor)
         if self._value is not None:
-            redactor.learn(self.name, self._value)
+            redactor.learn(self.name, self._value, always=True)
 
     def reveal(self) -> str:
         """The text. Reads a file or the keyring at first, so call it in a thread. Raises `ConnectionInvalid`."""
         value = self._value
         if value is None:
-            value = self._read()
+            try:
+                value = self._read()
+            except ConnectionInvalid as error:
+                raise ConnectionInvalid(f"{self.name}: {error.message}") from None
             for redactor in self._redactors:
-                redactor.learn(self.name, value)
+                redactor.learn(self.name, value, always=True)
             self._value = value
         return value
 
     def _read(self) -> str:
+        value: str | None = None
         if self._kind == "file":
-            try:
-                with open(os.path.expanduser(self._place), encoding="utf-8") as file:
-                    return file.read().rstrip("\r\n")
-            except (OSError, ValueError) as error:
-                raise ConnectionInvalid(f"{self.name}: {self._place} cannot be read: {error}") from None
-        raise ConnectionInvalid(f"{self.name}: {self._kind}:{self._place} has no value")
+            value = read_private(self._place).rstrip("\r\n")
+        elif self._kind == "keyring":
+            value = _from_keyring(*self._place.split("/", 1))
+        if not value:
+            raise ConnectionInvalid(f"there is nothing in {self._kind}:{self._place}")
+        return value
 
     def __repr__(self) -> str:
         return f"<Secret {self.name}>"
+
+
+def _from_keyring(service: str, user: str) -> str | None:
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        return keyring.get_password(service, user)
+    except KeyringError as error:
+        raise ConnectionInvalid(f"the keyring does not answer: {error or type(error).__name__}") from None

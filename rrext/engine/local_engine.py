@@ -109,6 +109,8 @@ class LocalEngine(Engine):
             return False
         operation = call.operation
         call.redact = self._redact
+        if call.caller.authorization is not None:
+            self._host.redactor.learn("authorization", call.caller.authorization)
         is_late = call.received is not None and self._host.is_late(call)
         try:
             if self._host.events.watches_calls or call.feed is not None:
@@ -138,6 +140,8 @@ class LocalEngine(Engine):
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
         operation = call.operation
         call.redact = self._redact
+        if call.caller.authorization is not None:
+            self._host.redactor.learn("authorization", call.caller.authorization)
         try:
             if self._host.events.watches_calls or call.feed is not None:
                 self._watch(call)
@@ -186,9 +190,11 @@ class LocalEngine(Engine):
         folder: str | None = None,
         use_existing: bool = False,
         partial: bool = False,
+        remote: bool = False,
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
+        A `remote` pipeline is that of a caller who is not trusted: it may name shared connections only.
         With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
         If a task with that token or, without a token, with that owner, project and source runs already, it is returned
         if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
@@ -198,7 +204,9 @@ class LocalEngine(Engine):
         task = Task(
             token or new_token("tk"),
             loaded,
-            components_of(loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial),
+            components_of(
+                loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial, remote=remote
+            ),
             self.limits,
             clock=self._host.clock,
             threads=threads or self.limits.threads,
@@ -297,6 +305,7 @@ class LocalEngine(Engine):
             folder=None if operation.folder is None else os.path.abspath(operation.folder),
             use_existing=bool(operation.use_existing),
             partial=bool(operation.partial),
+            remote=not call.caller.trusted,
         )
         source = task.spec.source
         body = {

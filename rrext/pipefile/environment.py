@@ -38,10 +38,13 @@ class Environment:
         return cls(os.environ, names)
 
     @classmethod
-    def taken_from_process(cls, names: Iterable[str] = ()) -> Environment:
-        """Like `of_process`, and remove the variables from this process's environment, so that no child inherits them."""
+    def taken_from_process(cls, names: Iterable[str] = (), also: Iterable[str] = ()) -> Environment:
+        """Like `of_process`, and remove the variables from this process's environment, so that no child inherits them.
+
+        Those of `also` are removed too, and no pipeline may read them for that.
+        """
         names = frozenset(names)
-        return cls(take_variables(PREFIX, names), names)
+        return cls(take_variables(PREFIX, names.union(also)), names)
 
     def for_client(self, env: Mapping[str, str] | None) -> Environment:
         """The environment of a network client: its own `env`, and only those variables that the operator named."""

@@ -16,7 +16,7 @@ import msgspec
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Operation
 from rrext.errors import InvalidArguments, UnknownCommand, fold
-from rrext.limits import MAX_SHOWN_NAME, Limits
+from rrext.limits import MAX_AUTHORIZATION, MAX_SHOWN_NAME, Limits
 from rrext.wire.messages import Request
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -121,6 +121,7 @@ def refuse_tail() -> NoReturn:
 class _Context(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     user_id: str | None = None
     space_id: str | None = None
+    authorization: str | None = None
 
 
 def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/context") -> Caller:
@@ -134,4 +135,7 @@ def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/contex
     except InvalidArguments as error:
         problems = [(path + e["path"], e["message"]) for e in error.data["errors"]]
         raise InvalidArguments.of(problems, hint=error.hint) from None
-    return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted)
+    secret = given.authorization
+    if secret is not None and not (secret.isascii() and secret.isprintable() and 0 < len(secret) <= MAX_AUTHORIZATION):
+        raise InvalidArguments.at(f"{path}/authorization", f"expected 1 to {MAX_AUTHORIZATION} printable ASCII characters")
+    return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted, secret)

@@ -11,6 +11,7 @@ import anyio
 
 from rrext.client.client import Client
 from rrext.clock import Clock
+from rrext.connections.connections import Connections
 from rrext.engine.events.hub import EventSink
 from rrext.engine.events.records import Filter
 from rrext.engine.local_engine import LocalEngine
@@ -35,6 +36,7 @@ async def open_pipeline(
     *,
     nodes: Nodes = (),
     env: Mapping[str, str] | None = None,
+    connections: Mapping[str, Any] | None = None,
     root: str | os.PathLike[str] | None = None,
     limits: Limits = DEFAULTS,
     clock: Clock | None = None,
@@ -46,13 +48,20 @@ async def open_pipeline(
 ) -> AsyncIterator[Client]:
     """Load a pipeline in this process and give its `Client`: `async with open_pipeline("a.pipe") as client: …`.
 
-    On asyncio. `env` holds all variables for `${NAME}`. `on_event` receives all events of the engine and their data, see
-    `Engine.subscribe`. The end closes everything. Raises `InvalidPipeline` with all problems.
+    On asyncio. `env` holds all variables for `${NAME}`, and those of `connections`, which are tables as in a file of
+    connections. `on_event` receives all events of the engine and their data, see `Engine.subscribe`. The end closes
+    everything. Raises `InvalidPipeline` with all problems.
     """
     environment = Environment(env, env or ())
     folder = None if root is None else os.fspath(root)
     engine = LocalEngine(
-        catalog=Catalog(_classes(nodes)), environment=environment, limits=limits, clock=clock, callbacks=callbacks, root=folder
+        catalog=Catalog(_classes(nodes)),
+        environment=environment,
+        limits=limits,
+        clock=clock,
+        callbacks=callbacks,
+        root=folder,
+        connections=Connections.of(connections or {}, env or {}),
     )
     try:
         if on_event is not None:

@@ -33,6 +33,15 @@ class NestedCalls(Protocol):
         ...
 
 
+class ServerOutside(Protocol):
+    """A connection to a server outside, as far as it concerns a call."""
+
+    @property
+    def forward_authorization(self) -> bool:
+        """Whether the server gets the authorization of the caller."""
+        ...
+
+
 class CancelToken:
     """A thread-safe flag that a call is cancelled; it is set once."""
 
@@ -104,8 +113,8 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_clock", "_lock", "_nested", "_progress", "_report", "callbacks", "connection_id", "deadline", "meta",
-        "node_id", "pipe_id", "request_id", "space_id", "token", "user_id",
+        "_authorization", "_clock", "_lock", "_nested", "_progress", "_report", "callbacks", "connection_id", "deadline",
+        "meta", "node_id", "pipe_id", "request_id", "space_id", "token", "user_id",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +133,7 @@ class ToolContext:
         report: Callable[[float, float | None, str | None], None] | None = None,
         nested: NestedCalls | None = None,
         callbacks: ToolCallbacks = SILENT,
+        authorization: str | None = None,
     ) -> None:
         self.node_id = node_id
         self.token = token if token is not None else CancelToken()
@@ -135,6 +145,7 @@ class ToolContext:
         self.meta = meta
         self.deadline = deadline
         self.callbacks = callbacks
+        self._authorization = authorization
         self._clock = clock
         self._report = report
         self._nested = nested
@@ -190,6 +201,10 @@ class ToolContext:
             checked_message(type, data, DEFAULTS)
         else:
             self._nested.publish(self.node_id, type, data)
+
+    def authorization_for(self, server: ServerOutside) -> str | None:
+        """The caller's own authorization, as a header says it, for a server whose connection forwards it; else None."""
+        return self._authorization if server.forward_authorization else None
 
     def on_cancel(self, listener: Callable[[], object]) -> None:
         """Call `listener` when the call is cancelled for any reason, in the thread that cancels it."""

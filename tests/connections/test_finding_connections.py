@@ -22,7 +22,7 @@ def test_a_connection_has_its_settings_and_its_secrets() -> None:
     assert (found.name, found.provider, found.active, found.forward_authorization) == ("github", "mcp", True, False)
     assert found.settings.env["TOKEN"].reveal() == "ghp-1234567890"  # pyright: ignore[reportAttributeAccessIssue]
     assert "ghp" not in repr(found)
-    assert CONNECTIONS.variables == {"GITHUB_TOKEN", "NOT_SET"}
+    assert CONNECTIONS.variables == {"GITHUB_TOKEN", "NOT_SET", "MISSING"}
 
 
 def test_a_name_that_is_not_there_has_near_matches_of_the_provider() -> None:

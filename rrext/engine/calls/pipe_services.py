@@ -79,6 +79,7 @@ class PipeServices:
             deadline=self._call.deadline,
             clock=self._host.clock.now,
             nested=Nesting(run),
+            authorization=caller.authorization,
         )
 
 

@@ -327,6 +327,7 @@ class ToolRun(CallRun):
             report=self._report(feed),
             nested=Nesting(self),
             callbacks=self.host.callbacks,
+            authorization=caller.authorization,
         )
 
 

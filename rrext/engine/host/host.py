@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError as FutureCancelled
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
-from rrext.connections.connections import Connections
+from rrext.connections.connections import NO_CONNECTIONS, Connections
 from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.host.eager_runner import EagerRunner
@@ -40,7 +40,7 @@ class Host:
 
     __slots__ = (
         "_providers", "_tasks", "callbacks", "clock", "connections", "deadlines", "events", "limits", "loop", "redactor",
-        "runner", "tool_run", "wait", "workers",
+        "runner", "shared_connections", "tool_run", "wait", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,9 @@ class Host:
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait
-        self.connections = connections or Connections({})
+        self.connections = NO_CONNECTIONS if connections is None else connections
+        self.shared_connections = self.connections.shared()
+        """The connections for pipelines and requests of callers that are not trusted."""
         self._providers: ProviderPool | None = None
         self.connections.known_to(self.redactor)
         self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it."""
+    """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it.
+
+    `authorization` is its own, for servers outside whose connection forwards it.
+    """
 
     connection_id: str = "local"
     user_id: str | None = None
     space_id: str | None = None
     trusted: bool = True
+    authorization: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Caller {self.connection_id}>"
 
 
 ANONYMOUS = Caller()

@@ -46,7 +46,7 @@ class Component:
     __slots__ = (
         "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
         "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "missing", "node_class",
-        "partial", "ready", "shared", "thread_places", "tool_description", "tool_prefix", "tools_changed",
+        "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix", "tools_changed",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class Component:
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         missing: str = "",
         partial: bool = False,
+        remote: bool = False,
     ) -> None:
         self.id = component_id
         self.directory = directory
@@ -76,6 +77,7 @@ class Component:
         self.tools_changed: Callable[[Component], None] | None = None
         self.missing = missing
         self.partial = partial
+        self.remote = remote
         self.blocked: str | None = missing or None
         self.failure: RrextError | None = None
         self._checked = "unavailable" not in _overrides(node_class)
@@ -180,7 +182,7 @@ class Component:
             bindings=self.bindings,
             redact=host.redactor.text,
             wait=host.wait,
-            connections=host.connections,
+            connections=host.shared_connections if self.remote else host.connections,
             provider_of=host.provider_of,
         )
         try:

@@ -9,7 +9,9 @@ from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 
 
-def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool, partial: bool = False) -> dict[str, Component]:
+def components_of(
+    loaded: LoadedPipeline, *, directory: str, confined: bool, partial: bool = False, remote: bool = False
+) -> dict[str, Component]:
     """Make the components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
     spec = loaded.require()
     specs = {component.id: component for component in spec.components}
@@ -26,6 +28,7 @@ def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool, par
             bindings=bindings.get(node_id, {}),
             missing=specs[node_id].missing,
             partial=partial,
+            remote=remote,
         )
         for node_id in spec.chain
     }

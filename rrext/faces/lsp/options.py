@@ -21,13 +21,14 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     line.
 
     `nodes`: files and modules with nodes of the user. `env`: names that `${NAME}` may read besides `ROCKETRIDE_*`. `root`: the
-    folder that paths of nodes may not leave.
+    folder that paths of nodes may not leave. `connections`: the file of connections for runs.
     """
 
     trusted: bool = False
     nodes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     root: str | None = None
+    connections: str | None = None
 
 
 def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
@@ -54,8 +55,9 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
         except msgspec.ValidationError as error:
             complaints.append(f"initializationOptions: {error}")
     folder = _folder(params)
-    if taken.get("root") is not None:
-        taken["root"] = _path(taken["root"], folder)
+    for name in ("root", "connections"):
+        if taken.get(name) is not None:
+            taken[name] = _path(taken[name], folder)
     if "nodes" in taken:
         taken["nodes"] = tuple(_path(name, folder) if _is_file(name) else name for name in taken["nodes"])
     return msgspec.structs.replace(given, **taken), complaints

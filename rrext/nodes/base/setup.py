@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rrext.connections.connections import Connections
+from rrext.connections.connections import NO_CONNECTIONS, Connections
 from rrext.errors import Unavailable
 from rrext.threads import in_thread
 
@@ -39,7 +39,7 @@ class SetupContext:
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         redact: Callable[[str], str] = str,
         wait: float | None = None,
-        connections: Connections | None = None,
+        connections: Connections = NO_CONNECTIONS,
         provider_of: Callable[[Connection], Awaitable[ToolProvider]] | None = None,
     ) -> None:
         self._workers = workers
@@ -50,7 +50,7 @@ class SetupContext:
         self.directory = directory
         self.confined = confined
         self.bindings = bindings
-        self.connections = connections or Connections({})
+        self.connections = connections
         self._provider_of = provider_of
 
     def path(self, name: str) -> str:

@@ -86,7 +86,15 @@ class _Life:
 
         # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
         program = (sys.executable, "-P", "-m", "rrext", "serve")
-        command = serve_command((), program, nodes=options.nodes, env_names=options.env, root=options.root, drain=ENGINE_DRAIN)
+        command = serve_command(
+            (),
+            program,
+            nodes=options.nodes,
+            env_names=options.env,
+            root=options.root,
+            connections=options.connections,
+            drain=ENGINE_DRAIN,
+        )
         self.process = Launch(command=command, env=engine_environment(), on_stderr=on_output).start()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._client.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may be waiting
