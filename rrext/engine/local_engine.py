@@ -23,7 +23,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.task_status import status_of, summary_of
+from rrext.engine.task_status import loaded_of, status_of, summary_of
 from rrext.engine.tasks.component_factory import components_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
@@ -77,13 +77,7 @@ class LocalEngine(Engine):
         redactor = self.environment.redactor
         loop = asyncio.get_running_loop()
         self._host = Host(
-            loop,
-            limits=limits,
-            clock=clock,
-            callbacks=callbacks,
-            redactor=redactor,
-            wait=wait,
-            connections=connections,
+            loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait, connections=connections
         )
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
@@ -307,15 +301,7 @@ class LocalEngine(Engine):
             partial=bool(operation.partial),
             remote=not call.caller.trusted,
         )
-        source = task.spec.source
-        body = {
-            "id": f"{task.token.removeprefix('tk_')[:8]}.{source}",
-            "token": task.token,
-            "publicToken": task.public_token,
-            "projectId": task.spec.project_id,
-            "source": source,
-            "provider": task.spec.component(source).provider if source else "",
-        }
+        body = loaded_of(task)
         return {**body, "unavailable": task.unavailable(self.environment.redactor.text)} if operation.partial else body
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:

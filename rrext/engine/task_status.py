@@ -11,6 +11,19 @@ from rrext.engine.tasks.task import Task
 RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
 
 
+def loaded_of(task: Task) -> dict[str, Any]:
+    """Make the answer of `execute`."""
+    source = task.spec.source
+    return {
+        "id": f"{task.token.removeprefix('tk_')[:8]}.{source}",
+        "token": task.token,
+        "publicToken": task.public_token,
+        "projectId": task.spec.project_id,
+        "source": source,
+        "provider": task.spec.component(source).provider if source else "",
+    }
+
+
 def summary_of(task: Task) -> dict[str, Any]:
     """Make one row of `rrext_get_tasks`; its pipeline is the unresolved one, without secrets."""
     return {
