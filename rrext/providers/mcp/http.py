@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import anyio
 import httpx2
 import msgspec
 from mcp_types import INTERNAL_ERROR
@@ -12,6 +13,7 @@ from mcp_types import INTERNAL_ERROR
 from rrext.http.client import PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.limits import CONNECT_TIMEOUT
 from rrext.providers.mcp.failures import BROKEN, RESULT_TOO_LARGE, UNREACHABLE
+from rrext.providers.mcp.limits import CLOSE_PATIENCE
 from rrext.providers.mcp.transport import Transport
 
 EVENTS: Final = "text/event-stream"
@@ -30,6 +32,13 @@ class HttpTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer of the server, or one that tells why there is none."""
+        if request.method == "DELETE":  # the end of a session, whose answer matters to nobody
+            with anyio.move_on_after(CLOSE_PATIENCE):
+                return await self._answer(request)
+            return _refusal(BROKEN, "the server does not end the session")
+        return await self._answer(request)
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.send(request, stream=True)
             is_open = False

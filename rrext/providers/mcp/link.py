@@ -41,7 +41,7 @@ from pydantic import ValidationError
 
 from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, of_answer, of_lost
 from rrext.providers.mcp.http import client
-from rrext.providers.mcp.limits import LISTEN_PAUSE, MAX_PAGES, PROBE_SHARE, REFRESH_PAUSE
+from rrext.providers.mcp.limits import LISTEN_PAUSE, MAX_PAGES, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
 from rrext.providers.mcp.listing import ToolListing, read_listing
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdio import StdioTransport, start
@@ -148,7 +148,7 @@ class Link:
             if not isinstance(tools, list):
                 raise ValueError("its answer to tools/list has no list of tools")
             entries += tools
-            if not isinstance(cursor, str):
+            if not isinstance(cursor, str) or len(entries) > MAX_TOOLS:
                 break
         else:
             log.warning("connection %s: its list of tools has more than %d pages", self._target.name, MAX_PAGES)

@@ -23,12 +23,14 @@ class ServerLog:
 
     def piece(self, data: bytes) -> None:
         """A piece of the server's stderr, cut anywhere."""
-        *lines, rest = (self._rest + data.decode("utf-8", "replace")).splitlines(keepends=True) or [""]
-        if rest.endswith(("\n", "\r")) or len(rest) > LOGGED_LINE:
-            lines, rest = [*lines, rest], ""
-        self._rest = rest
+        *lines, rest = (self._rest + data.decode("utf-8", "replace")).split("\n")
+        self._rest = rest[: 2 * LOGGED_LINE]  # the rest of a long line is left out, and no secret is cut into two lines
         for line in lines:
             self.line("stderr", line)
+
+    def end(self) -> None:
+        """The end of the server's stderr."""
+        self.line("stderr", self._rest)
 
     def line(self, origin: str, text: str) -> None:
         """A line that the server wrote to `origin`."""

@@ -32,14 +32,14 @@ KEPT: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL",
 class StdioTransport(Transport):
     """A running server with its messages both ways."""
 
-    def __init__(self, target: McpTarget, process: ChildProcess, guard: OrphanGuard) -> None:
+    def __init__(self, target: McpTarget, process: ChildProcess, guard: OrphanGuard, server_log: ServerLog) -> None:
         super().__init__()
         self.inbox = StdoutInbox()
         self.outbox = StdinOutbox(process)
         self._target = target
         self._process = process
         self._guard = guard
-        self._log = ServerLog(target.name, target.redact)
+        self._log = server_log
         self._buffer = memoryview(bytearray(READ_BUFFER))
         self._lines = LineReader(target.max_message)
         self._stderr_ended = anyio.Event()
@@ -78,10 +78,10 @@ class StdioTransport(Transport):
             how = f"its stdout cannot be read: {error.strerror}"
         self._stdout_ended = True
         self.inbox.end()  # which fails the calls
-        with anyio.move_on_after(EXIT_WAIT):
-            if how is None:
+        if how is None:
+            with anyio.move_on_after(EXIT_WAIT):
                 await self._process.wait()
-            await self._stderr_ended.wait()
+                await self._stderr_ended.wait()
         self._note_end(how)
 
     async def _give_up(self) -> None:
@@ -94,6 +94,7 @@ class StdioTransport(Transport):
         """Read the server's stderr to its end."""
         with suppress(OSError, anyio.ClosedResourceError):
             await self._process.drain_stderr()
+        self._log.end()
         self._stderr_ended.set()
 
     def _note_end(self, how: str | None) -> None:
@@ -103,7 +104,10 @@ class StdioTransport(Transport):
         self.end((how or _how(code)) + words, data | said)
 
     def _last_words(self) -> tuple[str, dict[str, Any]]:
-        stderr = self._target.redact(self._process.stderr_tail).strip()
+        tail = self._process.stderr_tail
+        if len(tail) >= STDERR_TAIL:
+            tail = f"…{tail}"  # a secret that is cut there is recognised by this sign
+        stderr = self._target.redact(tail).strip()
         return (f". The end of its stderr:\n{stderr}", {"stderr": stderr}) if stderr else ("", {})
 
     @property
@@ -158,18 +162,18 @@ def _how(code: int | None) -> str:
     if code is None:
         return "it closed its stdout"
     if code < 0:
-        return f"it was killed by {signal.Signals(-code).name}"
+        return f"it was killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
     return f"it ended with exit code {code}"
 
 
-def start(target: McpTarget, variables: Mapping[str, str]) -> tuple[ChildProcess, OrphanGuard]:
+def start(target: McpTarget, variables: Mapping[str, str]) -> tuple[ChildProcess, OrphanGuard, ServerLog]:
     """Start a server, in a thread. Its environment has no variables of ours beside `KEPT`. Raises `Unavailable`."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ} | dict(variables)
-    says = ServerLog(target.name, target.redact).piece
+    server_log = ServerLog(target.name, target.redact)
     try:
-        process = ChildProcess(target.command, env=environment, on_stderr=says, stderr_tail=STDERR_TAIL)
+        process = ChildProcess(target.command, env=environment, on_stderr=server_log.piece, stderr_tail=STDERR_TAIL)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         hint = "Name a program that is installed, with its whole path if it is not in PATH."
         raise Unavailable(f"{target.command[0]} cannot be started: {reason}", hint=hint) from None
-    return process, OrphanGuard(process.pid)
+    return process, OrphanGuard(process.pid), server_log

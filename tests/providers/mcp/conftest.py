@@ -37,6 +37,12 @@ def sdk(request: pytest.FixtureRequest, connect: Connect) -> McpProvider:
 
 
 @pytest.fixture
+def over_http(connect: Connect, http_server: HttpServer) -> McpProvider:
+    """A provider over the server of the SDK, which needs no start."""
+    return connect(url=http_server.url)
+
+
+@pytest.fixture
 def by_hand(connect: Connect, tmp_path: Path) -> Any:
     """Makes providers over servers whose code a test writes."""
 

@@ -64,15 +64,8 @@ async def learn(name: str, ctx: Context[Any, Any]) -> str:
 
 
 @server.tool(structured_output=False)
-def large(size: int) -> str:
-    """A text of a size."""
-    return "x" * size
-
-
-@server.tool(structured_output=False)
 def die(code: int) -> str:
     """End the server."""
-    print("about to die of", os.environ.get("SECRET"), file=sys.stderr, flush=True)
     os._exit(code)
 
 

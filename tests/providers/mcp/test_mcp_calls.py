@@ -26,8 +26,8 @@ LINK = {"type": "resource_link", "uri": "file:///c", "name": "c"}
 TEXT = {"type": "text", "text": "words"}
 
 
-async def test_tools_have_descriptions_and_schemas(sdk: McpProvider) -> None:
-    tools = {tool.name: tool for tool in await sdk.tools()}
+async def test_tools_have_descriptions_and_schemas(over_http: McpProvider) -> None:
+    tools = {tool.name: tool for tool in await over_http.tools()}
     assert tools["greet"].description == "Greet somebody."
     assert tools["greet"].input_schema["properties"]["name"]["description"] == "Whom"
     assert tools["add"].output_schema is not None
@@ -92,9 +92,9 @@ async def test_an_error_of_the_protocol_keeps_its_number_and_data(by_hand: ByHan
     assert caught.value.data["mcpCode"] == -31
 
 
-async def test_an_unknown_tool_is_refused_with_near_names(sdk: McpProvider) -> None:
+async def test_an_unknown_tool_is_refused_with_near_names(over_http: McpProvider) -> None:
     with pytest.raises(ToolNotFound) as caught:
-        await sdk.call("gret", {}, ToolContext())
+        await over_http.call("gret", {}, ToolContext())
     assert caught.value.data["near"] == ["greet"]
 
 
@@ -116,9 +116,25 @@ async def test_a_cancel_reaches_the_server_at_once(sdk: McpProvider, tmp_path: P
     assert await sdk.call("greet", {"name": "Bob"}, ToolContext()) == "Hello Bob"
 
 
-async def test_many_calls_at_once_get_their_own_answers(sdk: McpProvider) -> None:
-    sums = await asyncio.gather(*(sdk.call("add", {"a": i, "b": i}, ToolContext()) for i in range(50)))
+async def test_many_calls_at_once_get_their_own_answers(over_http: McpProvider) -> None:
+    sums = await asyncio.gather(*(over_http.call("add", {"a": i, "b": i}, ToolContext()) for i in range(50)))
     assert sums == [{"sum": 2 * i} for i in range(50)]
+
+
+async def test_many_calls_at_once_over_stdio_may_be_answered_in_any_order(by_hand: ByHand) -> None:
+    provider = by_hand(
+        """
+        waiting = []
+        def handle(request):
+            waiting.append(request)
+            if len(waiting) == 50:
+                for each in reversed(waiting):
+                    answer(each, {"structuredContent": each["params"]["arguments"]})
+        serve(handle)
+        """
+    )
+    found = await asyncio.gather(*(provider.call("act", {"i": i}, ToolContext()) for i in range(50)))
+    assert found == [{"i": i} for i in range(50)]
 
 
 async def test_questions_of_the_server_are_refused_politely(by_hand: ByHand) -> None:

@@ -71,14 +71,19 @@ async def test_a_cancelled_first_caller_does_not_take_the_connection_from_the_ot
     assert int(await second) == starts(file)[0]
 
 
-async def test_a_server_that_dies_in_a_call_fails_it_with_its_exit_code_and_last_words(connect: Connect) -> None:
-    command = [sys.executable, str(HERE / "mcp_servers.py"), "stdio"]
-    provider = connect(command=command, env={"SECRET": "env:OURS"}, variables={"OURS": "correct horse"})
+async def test_a_server_that_dies_in_a_call_fails_it_with_its_exit_code_and_last_words(by_hand: ByHand) -> None:
+    code = """
+        def die(request):
+            sys.stderr.write("x" * 10_000 + os.environ["SECRET"] + "\\nabout to die of " + os.environ["SECRET"])
+            os._exit(3)
+        serve(die)
+    """
+    provider = by_hand(code, env={"SECRET": "env:OURS"}, variables={"OURS": "correct horse"})
     with pytest.raises(ToolError, match="exit code 3") as caught:
-        await provider.call("die", {"code": 3}, ToolContext())
+        await provider.call("act", {}, ToolContext())
     assert caught.value.data["exitCode"] == 3
     assert "about to die of ${outside.env.SECRET}" in caught.value.data["stderr"]
-    assert "correct horse" not in caught.value.message + str(caught.value.data)
+    assert "horse" not in caught.value.message + str(caught.value.data)
     assert "may have run" in (caught.value.hint or "")
 
 
@@ -216,14 +221,15 @@ async def test_what_a_server_says_goes_to_the_log_without_secrets_and_not_withou
     by_hand: ByHand, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "rrext.providers")
-    said = "for i in range(1000):\n    print('noise', i, os.environ['TOKEN'], file=sys.stderr)\n"
+    long = "sys.stderr.write('y' * 1999 + os.environ['TOKEN'] + 'z' * 100000 + os.environ['TOKEN'] + '\\n')\n"
+    said = long + "for i in range(1000):\n    print('noise', i, os.environ['TOKEN'], file=sys.stderr)\n"
     provider = by_hand(said + "print('a banner', flush=True)\n" + ANSWERING, env={"TOKEN": "swordfish"})
     await provider.call("act", {}, ToolContext())
     await provider.aclose()
     lines = [record.getMessage() for record in caplog.records]
     assert "connection outside, stderr: noise 0 ${outside.env.TOKEN}" in lines
     assert 50 < len(lines) < 150
-    assert not any("swordfish" in line for line in lines)
+    assert not any("sword" in line or len(line) > 2100 for line in lines)
 
 
 async def test_no_server_outlives_us_when_we_are_killed(tmp_path: Path) -> None:

@@ -205,6 +205,8 @@ async def test_a_session_that_a_restarted_server_forgot_is_begun_anew(connect: C
                 began += 1
                 known.add(str(began))
                 request.answer(INFO, f"Mcp-Session-Id: {began}")
+            elif request.http_method == "DELETE":
+                pass  # never answered
             elif request.headers.get("mcp-session-id") not in known:
                 request.send("404 Not Found")
             elif request.method == "tools/list":
