@@ -205,5 +205,13 @@ PROMISES: dict[str, str] = {
     "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",
     "mcp:http:access": "A request over HTTP without a known host, origin or token is not answered, and no token is repeated",
     "mcp:http:ends": "At a signal the calls over HTTP finish or fail, and all are answered",
+    "mcp-server:call:once": (
+        "A call of a tool of an external MCP server is sent once; where the server ends before its answer, the error says how"
+    ),
+    "mcp-server:hostile:alone": (
+        "What an external MCP server sends that is malformed, endless or huge fails its call or its tool alone, without "
+        "memory for it, and holds up no other call"
+    ),
+    "mcp-server:no-orphan": "No external MCP server outlives rrext, and none gets variables that are not in its connection",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -155,13 +155,13 @@ class Link:
         self.listing = await self._target.services.in_thread(read_listing, self._target.name, entries, self.listing)
         self._adopt(self.listing)
 
-    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str]) -> dict[str, Any]:
         """The raw result of `tools/call`. A cancel of the calling task cancels the call at the server, too.
 
         Raises the error that the server answered, and `ToolError` if the server was lost.
         """
         name = self._target.name
-        headers = mcp_param_headers(self.listing.headers.get(tool, {}), arguments)
+        headers = {**mcp_param_headers(self.listing.headers.get(tool, {}), arguments), **headers}
         progress = _progress_of(ctx) if ctx.wants_progress else None
         try:
             return await self._request("tools/call", {"name": tool, "arguments": arguments}, progress, headers)

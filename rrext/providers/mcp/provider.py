@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rrext.connections.connection import Connection, McpSettings
-from rrext.errors import ConnectionInvalid, ToolNotFound
+from rrext.errors import ToolNotFound
 from rrext.providers.mcp.owner import LinkOwner
 from rrext.providers.mcp.results import value_of
 from rrext.providers.mcp.target import McpTarget
@@ -37,7 +37,9 @@ class McpProvider(ToolProvider):
         found = known.get(tool)
         if found is None:
             raise ToolNotFound.near(f'The MCP server of connection "{self.connection.name}" has no tool "{tool}".', tool, known)
-        return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx))
+        authorization = ctx.authorization_for(self.connection)
+        headers = {} if authorization is None else {"authorization": authorization}
+        return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
 
     async def aclose(self) -> None:
         """End the connection and its server."""
@@ -45,11 +47,6 @@ class McpProvider(ToolProvider):
 
 
 def _target(connection: Connection, settings: McpSettings, services: ProviderServices) -> McpTarget:
-    if bool(settings.command) is bool(settings.url):
-        raise ConnectionInvalid(
-            f'the connection "{connection.name}" needs either a command or a url',
-            data={"connection": connection.name},
-        )
     secrets = settings.env if settings.command else settings.headers
     return McpTarget(
         name=connection.name,

@@ -102,6 +102,7 @@ serve(handle)
 """
 
 
+@pytest.mark.promise("mcp-server:hostile:alone")
 async def test_an_answer_of_300_mb_fails_its_call_alone_and_needs_no_memory(by_hand: ByHand) -> None:
     provider = by_hand(HUGE)
     assert await provider.call("act", {"small": True}, ToolContext()) == "small"
@@ -123,6 +124,7 @@ async def test_a_long_line_whose_call_is_unknown_ends_the_connection_and_says_wh
     assert [tool.name for tool in await provider.tools()] == ["act"]
 
 
+@pytest.mark.promise("mcp-server:hostile:alone")
 async def test_lines_that_are_no_messages_harm_nothing(by_hand: ByHand) -> None:
     provider = by_hand(
         """
@@ -144,6 +146,7 @@ async def test_an_answer_that_is_no_json_fails_its_call(by_hand: ByHand) -> None
         await provider.call("act", {}, ToolContext())
 
 
+@pytest.mark.promise("mcp-server:hostile:alone")
 async def test_a_server_that_reads_nothing_holds_up_no_cancelled_call(by_hand: ByHand) -> None:
     provider = by_hand("serve(lambda request: time.sleep(1000))")
     text = "x" * 5_000_000

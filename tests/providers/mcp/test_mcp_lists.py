@@ -21,6 +21,7 @@ async def names(provider: McpProvider) -> list[str]:
     return [tool.name for tool in await provider.tools()]
 
 
+@pytest.mark.promise("mcp-server:hostile:alone")
 @pytest.mark.parametrize(
     "malformed",
     [

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from mcp_connections import HERE, PATIENCE, Connect, hand_written
 
-from rrext.errors import ConnectionInvalid, ToolError, Unavailable
+from rrext.errors import ToolError, Unavailable
 from rrext.providers.mcp.provider import McpProvider
 from rrext.tools.context import ToolContext
 
@@ -71,6 +71,7 @@ async def test_a_cancelled_first_caller_does_not_take_the_connection_from_the_ot
     assert int(await second) == starts(file)[0]
 
 
+@pytest.mark.promise("mcp-server:call:once")
 async def test_a_server_that_dies_in_a_call_fails_it_with_its_exit_code_and_last_words(by_hand: ByHand) -> None:
     code = """
         def die(request):
@@ -87,6 +88,7 @@ async def test_a_server_that_dies_in_a_call_fails_it_with_its_exit_code_and_last
     assert "may have run" in (caught.value.hint or "")
 
 
+@pytest.mark.promise("mcp-server:call:once")
 async def test_no_call_is_sent_twice(by_hand: ByHand, file: Path) -> None:
     code = f"def act(request):\n    open({str(file)!r}, 'a').write('1\\n')\n    os._exit(1)\nserve(act)"
     provider = by_hand(code)
@@ -96,6 +98,7 @@ async def test_no_call_is_sent_twice(by_hand: ByHand, file: Path) -> None:
     assert starts(file) == [1, 1]
 
 
+@pytest.mark.promise("mcp-server:call:once")
 async def test_after_an_idle_crash_the_next_call_starts_the_server_again(by_hand: ByHand, file: Path) -> None:
     provider = by_hand(counted(file, ANSWERING))
     first = int(await provider.call("act", {}, ToolContext()))
@@ -156,11 +159,7 @@ async def test_a_server_that_is_none_of_mcp_says_what_it_said(connect: Connect) 
         await provider.tools()
 
 
-async def test_a_connection_is_a_command_or_a_url(connect: Connect) -> None:
-    with pytest.raises(ConnectionInvalid, match="either a command or a url"):
-        connect()
-
-
+@pytest.mark.promise("mcp-server:no-orphan")
 async def test_a_server_that_ignores_the_end_of_stdin_and_sigterm_is_killed_with_its_children(
     by_hand: ByHand, file: Path
 ) -> None:
@@ -204,6 +203,7 @@ async def test_closing_ends_an_attempt_to_connect(by_hand: ByHand, file: Path) -
     assert is_gone(starts(file)[0])
 
 
+@pytest.mark.promise("mcp-server:no-orphan")
 async def test_a_server_gets_no_variable_of_ours_and_those_of_its_connection(
     by_hand: ByHand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +232,7 @@ async def test_what_a_server_says_goes_to_the_log_without_secrets_and_not_withou
     assert not any("sword" in line or len(line) > 2100 for line in lines)
 
 
+@pytest.mark.promise("mcp-server:no-orphan")
 async def test_no_server_outlives_us_when_we_are_killed(tmp_path: Path) -> None:
     deaf = "import atexit\natexit.register(time.sleep, 1000)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     command = hand_written(deaf + ANSWERING, tmp_path)

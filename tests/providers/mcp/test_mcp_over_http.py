@@ -110,6 +110,22 @@ async def test_the_headers_of_the_connection_arrive(connect: Connect) -> None:
     assert seen == ["Bearer swordfish"]
 
 
+async def test_the_authorization_of_a_caller_arrives_with_its_calls_if_it_is_forwarded(connect: Connect) -> None:
+    seen: list[str | None] = []
+
+    def act(request: Request) -> None:
+        seen.append(request.headers.get("authorization"))
+        request.answer({"content": []})
+
+    async with serving(act) as url:
+        forwarding = connect(url=url, headers={"Authorization": "ours"}, forward_authorization=True)
+        silent = connect(url=url)
+        for context in (ToolContext(authorization="Bearer one"), ToolContext(authorization="Bearer two"), ToolContext()):
+            await forwarding.call("act", {}, context)
+        await silent.call("act", {}, ToolContext(authorization="Bearer one"))
+    assert seen == ["Bearer one", "Bearer two", "ours", None]
+
+
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
@@ -137,6 +153,7 @@ async def test_an_http_error_fails_its_call_alone(connect: Connect, status: str,
     assert calls == 2
 
 
+@pytest.mark.promise("mcp-server:hostile:alone")
 async def test_a_large_answer_fails_its_call_alone(connect: Connect) -> None:
     def act(request: Request) -> None:
         size = request.message["params"]["arguments"]["size"]
