@@ -102,6 +102,9 @@ PROMISES: dict[str, str] = {
         "Fixed arguments leave the schema and cannot be given; narrower parameters hold besides the original ones"
     ),
     "references:names:one-to-one": "A tool's name anywhere and its function name mean one tool, and never two",
+    "references:pipeline:wrapped": (
+        "A reference of a pipeline is a tool of its own, called like every tool; the tool that it wraps stays as it is"
+    ),
     "references:problems:all-at-once": "References are read whole, or refused with all problems, each at its JSON pointer",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:dynamic:followed": (

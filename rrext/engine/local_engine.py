@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -17,14 +16,15 @@ from rrext.engine.calls.object_calls import ObjectCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
+from rrext.engine.execute import execute
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.task_status import loaded_of, status_of, summary_of
-from rrext.engine.tasks.component_factory import components_of
+from rrext.engine.task_status import status_of, summary_of
+from rrext.engine.tasks.component_factory import components_of, references_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
 from rrext.engine.tasks.task import Task
@@ -79,6 +79,7 @@ class LocalEngine(Engine):
         self._host = Host(
             loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait, connections=connections
         )
+        self._host.engine = self
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
@@ -195,13 +196,15 @@ class LocalEngine(Engine):
         """
         environment = self.environment.with_values(env) if env else self.environment
         loaded = load_pipeline(text, self.catalog, environment, source=source, partial=partial, limits=self.limits)
+        components = components_of(
+            loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial, remote=remote
+        )
         task = Task(
             token or new_token("tk"),
             loaded,
-            components_of(
-                loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial, remote=remote
-            ),
+            components,
             self.limits,
+            references=references_of(loaded.require(), components, remote=remote),
             clock=self._host.clock,
             threads=threads or self.limits.threads,
             public_token=new_token("pk"),
@@ -261,7 +264,7 @@ class LocalEngine(Engine):
                 task = self._tasks.get(operation.token)
                 return await self._list.listing(call, task, operation.node_id, operation.format)
             case operations.Execute():
-                return self._execute(call, operation)
+                return execute(self, call, operation)
             case operations.Terminate():
                 # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                 await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
@@ -278,31 +281,15 @@ class LocalEngine(Engine):
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
-    def _execute(self, call: Call, operation: operations.Execute) -> dict[str, Any]:
-        if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:
-            raise InvalidArguments.at("/threads", f"expected 1 to {self.limits.threads} (threads)")
-        if operation.ttl is not None and operation.ttl < 0:
-            raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
-        if operation.token is not None and not operation.token.strip():
-            raise InvalidArguments.at("/token", "expected a name that is not empty")
-        if operation.folder is not None and not call.caller.trusted:
-            raise InvalidArguments.at("/folder", "only who started the server may name a folder")
-        task = self.load(
-            operation.pipeline,
-            token=operation.token,
-            name=operation.name,
-            source=operation.source,
-            threads=operation.threads,
-            ttl=operation.ttl or None,
-            owner=call.caller.user_id,
-            env=operation.env,
-            folder=None if operation.folder is None else os.path.abspath(operation.folder),
-            use_existing=bool(operation.use_existing),
-            partial=bool(operation.partial),
-            remote=not call.caller.trusted,
-        )
-        body = loaded_of(task)
-        return {**body, "unavailable": task.unavailable(self.environment.redactor.text)} if operation.partial else body
+    def task(self, token: str) -> Task:
+        """The running pipeline of a token. Raises `TaskNotRegistered`."""
+        return self._tasks.get(token)
+
+    def abandon(self, pipe_id: int, caller: Caller) -> None:
+        """Free a pipe that its caller does not close."""
+        pipe = self._pipes.get(pipe_id, caller.connection_id)
+        if pipe is not None:
+            self._objects.reclaim(pipe)
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call, by its pipe or by its token."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rrext.errors import RrextError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
@@ -13,10 +15,11 @@ from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
 from rrext.pipefile.literal_secrets import literal_secrets, variable_for
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.partial import is_excusable, missing_of
-from rrext.pipefile.shape import ShapeReader
+from rrext.pipefile.shape import EDGE_TOOLS, ShapeReader
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Severity, shown
+from rrext.pipefile.text.problems import Problems, Related, Severity, shown
+from rrext.references.reference_reader import ReferenceReader
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
@@ -61,10 +64,7 @@ class ComponentReader:
         draft = self._shape.component(value, index)
         if self._is_file:
             self._report_secrets(draft)
-        variables = substitute(draft.config, self._environment, below(draft.path, "config"))
-        draft.config = variables.value
-        for path, name in dict.fromkeys(variables.unresolved):
-            self._report_variable(name, path)
+        draft.config = self._substituted(draft.config, below(draft.path, "config"))
         self._find_node(draft)
         self._configure(draft)
         if self._partial:
@@ -73,7 +73,27 @@ class ComponentReader:
                 problem for problem in excused if problem.code != "invalid_config" or problem.path not in self.without_value
             ]
             draft.missing = self._environment.redactor.text(missing_of(told))
+        self._read_references(draft)
         return draft
+
+    def _substituted(self, value: Any, path: str) -> Any:
+        variables = substitute(value, self._environment, path)
+        for where, name in dict.fromkeys(variables.unresolved):
+            self._report_variable(name, where)
+        return variables.value
+
+    def _read_references(self, draft: ComponentSpec) -> None:
+        """Read the references of the config and of control edges."""
+        reader = ReferenceReader()
+        if draft.node is not None and draft.node.takes_references and draft.config.get("tools") is not None:
+            draft.references = tuple(reader.references(draft.config["tools"], below(draft.path, "config", "tools")))
+        for place, given in draft.edge_tools.items():
+            path = below(draft.path, "control", place, EDGE_TOOLS)
+            read = tuple(reader.references(self._substituted(given, path), path, node=draft.id))
+            draft.controls = tuple(replace(edge, references=read) if edge.index == place else edge for edge in draft.controls)
+        for problem in reader.problems:
+            related = () if problem.related is None else (Related(*problem.related),)
+            self._problems.add(problem.code, problem.message, problem.path, near=problem.near, related=related, on=problem.on)
 
     def _report_secrets(self, draft: ComponentSpec) -> None:
         for found in literal_secrets(draft.config, below(draft.path, "config")):
@@ -133,9 +153,11 @@ class ComponentReader:
         if isinstance(settings, PluginError):
             self._problems.add("provider_unavailable", settings.message, below(draft.path, "provider"))
             return
-        draft.settings = ConfigCheck(
-            node, draft.provider, settings, below(draft.path, "config"), self._problems, self._near
-        ).run(draft.config)
+        check = ConfigCheck(node, draft.provider, settings, below(draft.path, "config"), self._problems, self._near)
+        config = draft.config
+        if node.takes_references and "tools" in config:
+            config = {key: value for key, value in config.items() if key != "tools"}
+        draft.settings = check.run(config)
 
     def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
         try:

@@ -51,6 +51,10 @@ class EdgeCheck:
                 self._data_edge(draft, edge)
             for edge in draft.controls:
                 self._control_edge(draft, edge)
+            for reference in draft.references:
+                target = self.by_id.get(reference.integration) if reference.kind == "node" else None
+                if target is not None:
+                    self._link(self.control, draft, target)
         for circle in circles(self._ids, self.data):
             self._report_circle("input", circle)
         for circle in circles(self._ids, self.control):
@@ -194,10 +198,12 @@ class EdgeCheck:
         related: list[Related] = []
         for sender, receiver in pairwise(circle):
             draft = self.by_id[receiver]
-            name, edge = next((name, edge) for name, edge in draft.edges(kind) if edge.source_id == sender)
+            listed = [(name, below(draft.path, kind, edge.index), edge.source_id) for name, edge in draft.edges(kind)]
+            listed += [("tool", each.path, sender) for each in self.by_id[sender].references if each.integration == receiver]
+            name, path = next((name, path) for name, path, source_id in listed if source_id == sender)
             step = f"-[{name}]->{receiver}"
             text += step
-            related.append(Related(below(draft.path, kind, edge.index), sender + step))
+            related.append(Related(path, sender + step))
             draft.broken = True
         if len(text) > 1000:
             text = text[:1000] + "…"

@@ -19,7 +19,8 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings
 from rrext.pipefile.environment import PLACEHOLDER
-from rrext.pipefile.shape import VERSION
+from rrext.pipefile.shape import EDGE_TOOLS, VERSION
+from rrext.references.reference_schema import reference_definitions
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _LITERAL: Final = rf"^(?![\s\S]*{PLACEHOLDER})"
@@ -44,7 +45,7 @@ def pipeline_schema(catalog: Catalog, *, closed: bool = False, limits: Limits = 
 
     A node that cannot be loaded has no form: a check refuses it too.
     """
-    definitions: dict[str, Any] = {"secureParameters": _SECURE}
+    definitions: dict[str, Any] = {"secureParameters": _SECURE, **reference_definitions(_VARIABLE)}
     sources: list[str] = []
     providers: list[str] = []
     for provider in catalog.names():
@@ -105,11 +106,13 @@ def _component(node: type[Node], names: list[str], config: dict[str, Any], *, cl
 def _edges(key: str, values: tuple[str, ...], text: str, *, closed: bool) -> dict[str, Any]:
     if not values:
         return {"type": ["array", "null"], "maxItems": 0}
-    edge = {
+    edge: dict[str, Any] = {
         "type": "object",
         "properties": {key: {"enum": list(values)}, "from": {**_NAME, "description": text}},
         "required": [key, "from"],
     }
+    if key == "classType":
+        edge["properties"][EDGE_TOOLS] = {"$ref": "#/$defs/edgeReferences"}
     return {"type": ["array", "null"], "items": {**edge, "additionalProperties": False} if closed else edge}
 
 
@@ -130,6 +133,8 @@ def _config(
             fields |= {name: {} for name in ("mode", "type") if name in fields}
         required = tuple(settings.schema.get("required", ()))
     common = {name: part for name, part in _COMMON.items() if name not in fields}
+    if node.takes_references:
+        common["tools"] = {"$ref": "#/$defs/references"}
     closes = closed and settings is not None
     notes = dict[str, Any].fromkeys(_ANNOTATIONS, {}) if closes else {}
     has_profiles = "profile" not in fields

@@ -17,6 +17,8 @@ ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "de
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
 EDGE_KEYS: Final[dict[EdgeKind, tuple[str, str]]] = {"input": ("lane", "from"), "control": ("classType", "from")}
+EDGE_TOOLS: Final = "tools"
+"""The key of a control edge with references to tools."""
 NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
 """Keys whose values are names of parts of a pipeline."""
 VERSION: Final = 1
@@ -88,6 +90,9 @@ class ShapeReader:
         draft.inputs = tuple(DataEdge(name, source, place) for name, source, place in inputs)
         controls = self._edges(item, "control", draft)
         draft.controls = tuple(ControlEdge(name, source, place) for name, source, place in controls)
+        draft.edge_tools = {
+            place: edge[EDGE_TOOLS] for _, _, place in controls if EDGE_TOOLS in (edge := item["control"][place])
+        }
         return draft
 
     def _report_misplaced(self, config: Mapping[str, Any], draft: ComponentSpec) -> None:
@@ -115,7 +120,7 @@ class ShapeReader:
                 draft.broken = True
                 continue
             keys = EDGE_KEYS[kind]
-            self._unknown_keys(edge, keys, path)
+            self._unknown_keys(edge, keys, path, (EDGE_TOOLS,) if kind == "control" else ())
             name, source = (self._text(edge, key, path, required=True) for key in keys)
             if not name or not source:
                 draft.broken = True

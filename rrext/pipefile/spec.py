@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Related
+from rrext.references.reference import Reference
 
 EdgeKind: TypeAlias = Literal["input", "control"]
 """The key of a component under which edges stand."""
@@ -32,6 +33,8 @@ class ControlEdge(msgspec.Struct, frozen=True, gc=False):
     source_id: str
     index: int = 0
     """Where the edge stands in the component's `control`."""
+    references: tuple[Reference, ...] = ()
+    """The tools of the component that the invoker has under names of its own."""
 
 
 class ComponentSpec(msgspec.Struct, eq=False, gc=False):
@@ -56,6 +59,10 @@ class ComponentSpec(msgspec.Struct, eq=False, gc=False):
     description: str = ""
     broken: bool = False
     missing: str = ""
+    edge_tools: dict[int, Any] = {}
+    """The lists of references on control edges, by the place of the edge, as they are written."""
+    references: tuple[Reference, ...] = ()
+    """The tools that the component has by its config."""
 
     @property
     def node_class(self) -> type[Node]:

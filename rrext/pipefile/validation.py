@@ -11,6 +11,7 @@ import msgspec
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_sources
+from rrext.pipefile.reference_check import ReferenceCheck
 from rrext.pipefile.shape import report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problems
@@ -49,6 +50,7 @@ class Validation:
         self._pause()
         edges = EdgeCheck(drafts, self._problems, self._near)
         edges.run()
+        ReferenceCheck(drafts, edges.by_id, self._problems, self._near).run()
         named = source if source is not None else document.get("source")
         named = named if isinstance(named, str) else ""
         starts = choose_sources(named, drafts, edges.by_id, self._base, self._problems, self._near)

@@ -14,9 +14,10 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
     space_required: bool = False
     users: frozenset[str] | None = None
     is_on: bool = True
+    is_denied: bool = False
 
     def __call__(self, node: Any, ctx: Any) -> bool:
-        if not self.is_on:
+        if self.is_denied or not self.is_on:
             return False
         if ctx is None:
             return not self.space_required and self.users is None
@@ -27,11 +28,13 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_settings(self) -> bool:
         """Whether the configuration alone decides, so that the engine need not check each call."""
-        return not self.is_on or (not self.space_required and self.users is None)
+        return self.is_denied or not self.is_on or (not self.space_required and self.users is None)
 
     @property
     def refusal(self) -> str:
         """The first sentence of the error for a caller who may not use the tool; it names no other users."""
+        if self.is_denied:
+            return f'Tool "{self.name}" is denied by configuration'
         if not self.is_on:
             return f'Tool "{self.name}" is off by configuration'
         return f'Tool "{self.name}" is not available to this user and space'

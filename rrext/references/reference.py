@@ -65,6 +65,6 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             description=self.description,
             arguments=self.arguments,
             parameters=self.parameters,
-            available=self.available,
+            available=Availability(name=self.name, is_denied=True) if self.permission == "deny" else self.available,
             timeout=self.timeout,
         )

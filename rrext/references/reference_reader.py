@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -42,6 +42,7 @@ class ReferenceProblem(msgspec.Struct, frozen=True):
     message: str
     near: Sequence[str] = ()
     related: tuple[str, str] | None = None
+    on: Literal["key", "value"] = "value"
 
 
 class ReferenceReader:
@@ -64,9 +65,9 @@ class ReferenceReader:
         found = [self._reference(item, f"{path}/{index}", node) for index, item in enumerate(value)]
         return self._unique([reference for reference in found if reference is not None])
 
-    def add(self, path: str, message: str, near: Sequence[str] = (), *, code: str = "invalid_reference") -> None:
-        """Report a problem."""
-        self.problems.append(ReferenceProblem(code, path, message, near))
+    def add(self, path: str, message: str, near: Sequence[str] = (), *, on: Literal["key", "value"] = "value") -> None:
+        """Report a problem of the form of a reference."""
+        self.problems.append(ReferenceProblem("invalid_reference", path, message, near, on=on))
 
     def _unique(self, references: Sequence[Reference]) -> list[Reference]:
         first: dict[str, Reference] = {}
@@ -150,7 +151,7 @@ class ReferenceReader:
         for key in item:
             if key not in known:
                 near = near_matches(key, known) if len(key) <= MAX_QUOTED_NAME else []
-                self.add(f"{path}/{_escaped(key)}", f'A reference has no key "{_cut(key)}" here.', near)
+                self.add(f"{path}/{_escaped(key)}", f'A reference has no key "{_cut(key)}" here.', near, on="key")
 
     def _required(self, item: Mapping[str, Any], key: str, path: str) -> str:
         value = item.get(key)

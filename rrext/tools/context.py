@@ -28,6 +28,10 @@ class NestedCalls(Protocol):
         """The result of another tool, from a sync tool."""
         ...
 
+    async def run_pipeline(self, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
+        """The result of another pipeline for a text, see `ToolContext.run_pipeline`."""
+        ...
+
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a message of the call, see `ToolContext.publish`."""
         ...
@@ -227,6 +231,16 @@ class ToolContext:
     def call_blocking(self, node: str, tool: str, input: Any = None) -> Any:
         """The result of another tool of this pipeline, for sync tools. Raises what that call raises."""
         return self._nested_calls().call_blocking(node, tool, input)
+
+    async def run_pipeline(
+        self, token: str, text: str, *, mime_type: str | None = None, name: str | None = None
+    ) -> dict[str, Any]:
+        """The result body of another running pipeline for one text, as the same caller. For async tools.
+
+        The type is that of a question for a pipeline that chats alone, else `text/plain`, unless one is given. Raises what
+        `open`, `write` and `close` raise, and `ToolError` if the pipelines would call each other in a circle.
+        """
+        return await self._nested_calls().run_pipeline(token, text, mime_type=mime_type, name=name)
 
     def _nested_calls(self) -> NestedCalls:
         if self._nested is None:

@@ -53,6 +53,11 @@ def weather(**config: Any) -> str:
     return doc(W, component("t", "weather", control="tool:w", **config))
 
 
+def offering(**reference: Any) -> str:
+    edge = {"classType": "tool", "from": "w", "tools": [{"tool": "forecast", **reference}]}
+    return doc(W, {**component("t", "weather"), "control": [edge]})
+
+
 def case(code: str, text: str, first: str, *pairs: str, more: tuple[str, ...] = (), around: AnalysisSettings = SAMPLE) -> Case:
     return Case(code, text, (first, *more), changed(text, *pairs), around)
 
@@ -423,6 +428,10 @@ CONFIG = [
         '"profile": "large", "large"',
         more=('Remove "large"',),
     ),
+    case("invalid_reference", offering(nam="x"), 'Replace "nam" with "name"', '"nam"', '"name"'),
+    case("invalid_reference", offering(permission="aks"), 'Replace "aks" with "ask"', '"aks"', '"ask"'),
+    case("invalid_reference", offering(arguments={"dayss": 1}), 'Replace "dayss" with "days"', '"dayss"', '"days"'),
+    case("reference_not_found", offering(tool="forcast"), 'Replace "forcast" with "forecast"', "forcast", "forecast"),
     case("unknown_config_key", weather(unit="x"), 'Replace "unit" with "units"', '"unit"', '"units"', more=('Remove "unit"',)),
     case("invalid_config", weather(days="3"), 'Replace "3" with 3', '"3"', "3", more=('Remove "days"; its default is 3',)),
     case("invalid_config", weather(days=0), "Replace 0 with 1", ": 0", ": 1", more=('Remove "days"; its default is 3',)),

@@ -96,6 +96,8 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "source_not_found": sources.source_not_found,
     "not_a_source": sources.not_a_source,
     "other_source": sources.other_source,
+    "invalid_reference": replacements,
+    "reference_not_found": replacements,
     "unknown_tool": wrong_call,
     "invalid_call": wrong_call,
 }
@@ -112,6 +114,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "tool_undescribed": "the mistake is in the code of the node",
     "missing_file": "the author decides which file is meant",
     "provider_unavailable": "the fix is an installation, not an edit",
+    "duplicate_reference": "the author decides which name is meant",
     "cannot_run": "the message of the plan names the cause, which has no position in the file",
 }
 """Code → reason why it has no fix."""

@@ -48,6 +48,8 @@ class Nesting:
             callee = run.callee(route)
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
+                if route.asks:
+                    await callee.permitted(input)
                 return _plain(await self._encoded(callee, input))
         raise self._nobody(tool)
 
@@ -71,11 +73,19 @@ class Nesting:
             if len(routes) > 1 and not callee.is_usable():
                 continue
             self._prepare(callee, input)
+            if route.asks:
+                self._wait_for(callee.permitted(input))
             if here:
                 callee.loan = run.loan
                 return _plain(self._blocking(callee, input))
             return _plain(self._wait_for(self._encoded(callee, input)))
         raise self._nobody(tool)
+
+    async def run_pipeline(self, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
+        """Give a text to another pipeline and return its result."""
+        from rrext.engine.calls.pipeline_call import run_pipeline
+
+        return await run_pipeline(self._run, token, text, mime_type=mime_type, name=name)
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a node's message of this call."""
@@ -86,7 +96,7 @@ class Nesting:
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
         spec, caller = route.spec, self._run
-        if spec.kind in ("async", "async_generator"):
+        if spec.kind in ("async", "async_generator") or (route.asks and on_loop):
             return False
         if spec.thread == "same":
             return route.component.own_thread.is_current

@@ -34,7 +34,7 @@ class ToolList:
 
     def explain(self, call: Call, task: Task, error: NotFound, tool: str, node_id: str | None) -> NotFound:
         """Add near matches to a not-found error, among the tools that this caller may see."""
-        visible = [(route.component.id, _names_of(route)) for route in self._visible(call, task)]
+        visible = [(route.node_id, _names_of(route)) for route in self._visible(call, task)]
         return with_near_names(error, tool, node_id, visible, task.unknown)
 
     def _visible(self, call: Call, task: Task) -> list[Route]:
@@ -85,7 +85,7 @@ class ToolList:
                     try:
                         found.append(self._described(call, route, lease, shape))
                     except RrextError as error:
-                        undescribed.append(self._undescribed(route.component.id, route.spec.name, error))
+                        undescribed.append(self._undescribed(route.node_id, route.spec.name, error))
         finally:
             lease.drop()
         return {"tools": found, **({"undescribed": undescribed} if undescribed else {})}
@@ -126,7 +126,7 @@ def _names_of(route: Route) -> tuple[str, ...]:
 
 
 def _native(route: Route, described: dict[str, Any]) -> dict[str, Any]:
-    return {"nodeId": route.component.id, **described}
+    return {"nodeId": route.node_id, **described}
 
 
 def _exporting(format: str) -> Shape:
@@ -136,6 +136,6 @@ def _exporting(format: str) -> Shape:
     export = exporter(format)
 
     def exported(route: Route, described: dict[str, Any]) -> dict[str, Any]:
-        return export(ExportedTool(route.exported_name, route.component.id, described, route.spec.chunks_described))
+        return export(ExportedTool(route.exported_name, route.node_id, described, route.spec.chunks_described))
 
     return exported

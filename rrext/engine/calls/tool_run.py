@@ -107,6 +107,14 @@ class ToolRun(CallRun):
             raise _unavailable(message, spec, predicate, nodeId=component.id)
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
+    async def permitted(self, value: Any) -> None:
+        """Wait for a permit to call the tool with this input. Raises `Unavailable` if it is not given."""
+        if not await self.host.permit(self.call, self.route, value):
+            raise _unavailable(
+                f'Tool "{self.spec.name}" needs a permission for each call, and none was given', self.spec, None,
+                nodeId=self.route.node_id,
+            )  # fmt: skip
+
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
         """Begin the events of a nested call with this input; None without subscribers."""
         return None
@@ -139,6 +147,8 @@ class ToolRun(CallRun):
                 self.deadline = host.limit(call, self.route.spec.timeout)
                 host.watch(call)
             self.prepare(operation.input)
+            if self.route.asks:
+                await self.permitted(operation.input)
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
         raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)

@@ -57,7 +57,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
     if isinstance(operation, Tool):
         route = None if task is None else task.only_route(operation.node_id, operation.tool)
         if route is not None:
-            tool, node_id = operation.tool, route.component.id
+            tool, node_id = operation.tool, route.node_id
         else:  # text of the caller, which may contain a secret
             tool = hub.redactor.text(operation.tool)
             node_id = None if operation.node_id is None else hub.redactor.text(operation.node_id)

@@ -45,7 +45,7 @@ class WatchedRun(ToolRun):
             "pipe_id": None if lease.pipe is None else lease.pipe.id,
             "command": "tool",
             "tool": self.spec.name,
-            "node_id": self.route.component.id,
+            "node_id": self.route.node_id,
             "request_id": call.request_id,
             "user_id": call.caller.user_id,
             "space_id": call.caller.space_id,
@@ -102,7 +102,7 @@ class WatchedRun(ToolRun):
     def _report_run(self) -> AbstractContextManager[object]:
         caller, pipe, watch = self.call.caller, self.lease.pipe, self.watch
         if watch is not None:
-            watch.runs_on(self.route.component.id)
+            watch.runs_on(self.route.node_id)
         if self.host.callbacks is SILENT:
             return UNREPORTED
         owner = caller if pipe is None else pipe.caller

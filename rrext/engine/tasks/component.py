@@ -39,14 +39,16 @@ class Component:
     needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` is the last error.
     `blocked` is the reason why this machine cannot run the node, None before the check. `missing` is the reason why a node of
     a pipeline that was loaded in part (`partial`) never runs; there, a node whose `setup` fails is unavailable.
+    A hidden component is no part of the file: its tools are offered by references alone.
     `dynamic_tools` are the tools that came with the shared state, `tools_changed` is called after each change of them; callers
     may write `tool_prefix` before their names.
     """
 
     __slots__ = (
         "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
-        "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "missing", "node_class",
-        "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix", "tools_changed",
+        "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "is_hidden", "missing",
+        "node_class", "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix",
+        "tools_changed",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +64,10 @@ class Component:
         missing: str = "",
         partial: bool = False,
         remote: bool = False,
+        is_hidden: bool = False,
     ) -> None:
         self.id = component_id
+        self.is_hidden = is_hidden
         self.directory = directory
         self.confined = confined
         self.tool_description = tool_description
@@ -104,6 +108,10 @@ class Component:
         node._publisher = publisher
         node.__init__()
         return node
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """A tool of the node's class, or a dynamic one as far as they are known."""
+        return self.node_class.tools.get(name) or self.dynamic_tools.get(name)
 
     def is_untouched(self, node: Node) -> bool:
         """Whether a call left no data on a node object, so that another caller may use it.

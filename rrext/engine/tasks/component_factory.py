@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rrext.engine.tasks.component import Component
+from rrext.engine.tasks.hidden_nodes import ConnectionNode, PipelineNode
+from rrext.engine.tasks.route_table import OfferedReference
+from rrext.nodes.base.node import Node
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
+from rrext.references.reference import Reference
 
 
 def components_of(
@@ -32,6 +36,36 @@ def components_of(
         )
         for node_id in spec.chain
     }
+
+
+def references_of(spec: PipelineSpec, components: dict[str, Component], *, remote: bool) -> list[OfferedReference]:
+    """The references of a pipeline with the components that have their tools; components outside of the file are added."""
+    found: list[OfferedReference] = []
+    for part in spec.components:
+        for offering, references in (part.id, part.references), *((edge.source_id, edge.references) for edge in part.controls):
+            for reference in references:
+                component = component_for(reference, components, remote=remote)
+                if component is not None:
+                    found.append((offering, reference, component))
+    return found
+
+
+def component_for(reference: Reference, components: dict[str, Component], *, remote: bool) -> Component | None:
+    """The component that has the tool of a reference. None for a builtin, and for a node that is not there.
+
+    A pipeline or a connection is a hidden component, which is added if it is the first of its name.
+    """
+    if reference.kind in ("builtin", "node"):
+        return components.get(reference.integration)
+    name = reference.connection or reference.integration
+    node_class: type[Node] = PipelineNode if reference.kind == "pipeline" else ConnectionNode
+    node_id = f"{reference.kind}:{name}"
+    while (component := components.get(node_id)) is not None:
+        if component.is_hidden:
+            return component
+        node_id += "'"
+    component = components[node_id] = Component(node_id, node_class, (reference.kind, name), remote=remote, is_hidden=True)
+    return component
 
 
 def _bindings(spec: PipelineSpec) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -8,6 +8,7 @@ from rrext.limits import QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
+    from rrext.references.reference import Reference
     from rrext.tools.spec import ToolSpec
 
 
@@ -19,20 +20,43 @@ class Route:
     `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
     says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
     with it. `exported_name` is unique in the pipeline.
+
+    A reference is a route too: `node_id` is the node that offers it, `origin` the tool of the component as it is without the
+    reference. `asks` says that each call needs a permit.
     """
 
-    __slots__ = ("component", "exported_name", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
+    __slots__ = (
+        "asks", "component", "exported_name", "for_threads", "label", "node_id", "origin", "plain", "quick", "quick_alone",
+        "spec", "trail",
+    )  # fmt: skip
 
-    def __init__(self, component: Component, spec: ToolSpec) -> None:
+    def __init__(
+        self,
+        component: Component,
+        spec: ToolSpec,
+        *,
+        node_id: str | None = None,
+        origin: ToolSpec | None = None,
+        asks: bool = False,
+    ) -> None:
         self.component = component
         self.spec = spec
+        self.node_id = node_id or component.id
+        self.origin = origin or spec
+        self.asks = asks
         self.exported_name = spec.name
-        self.label = f"{component.id}.{spec.name}"
+        self.label = f"{self.node_id}.{spec.name}"
         self.trail = (self.label,)
         self.quick = self.quick_alone = False
         is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
-        self.plain = is_free and spec.static and not component.missing and _is_open(component, spec)
+        self.plain = is_free and spec.static and not (component.missing or asks) and _is_open(component, spec)
         self.for_threads = self.plain and spec.kind in ("sync", "generator")
+
+    @classmethod
+    def of_reference(cls, reference: Reference, node_id: str, component: Component, origin: ToolSpec) -> Route:
+        """The route of a reference that a node offers to a tool of a component."""
+        spec = reference.wrap(origin)
+        return cls(component, spec, node_id=node_id, origin=origin, asks=reference.permission == "ask")
 
     def learn(self, took: float, limit: float) -> None:
         """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.engine.tasks.route import Route
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
+    from rrext.references.reference import Reference
     from rrext.tools.names import NodeTool
 
+OfferedReference: TypeAlias = "tuple[str, Reference, Component]"
+"""The id of the node that offers a reference, the reference, and the component that has the tool."""
 NONE: Final[Sequence[Route]] = ()
 
 
 class RouteTable:
-    """All tools of some components, in chain order; the dynamic ones last, so that an outside server takes no name away.
+    """All tools of some components, in chain order; the dynamic ones after them, so that an outside server takes no name
+    away, and then the references, each with the node that offers it and the component that has the tool.
 
     A table never changes: `updated` makes another one. Any thread may read it.
     """
 
-    __slots__ = ("_by_name", "_by_node", "_prefixes")
+    __slots__ = ("_by_name", "_by_node", "_prefixes", "_references")
 
-    def __init__(self, components: Iterable[Component], earlier: RouteTable | None = None) -> None:
-        components = tuple(components)
+    def __init__(
+        self,
+        components: Iterable[Component],
+        references: Sequence[OfferedReference] = (),
+        earlier: RouteTable | None = None,
+    ) -> None:
+        components = tuple(component for component in components if not component.is_hidden)
+        self._references = references
         kept = {} if earlier is None else earlier._by_node
         self._by_node: dict[NodeTool, Route] = {}
         for component in components:
@@ -35,10 +45,17 @@ class RouteTable:
                     route = kept.get((component.id, name))
                     self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
         self._prefixes = {component.id: component.tool_prefix for component in components if component.tool_prefix}
+        for node_id, reference, component in references:
+            origin = component.tool(reference.action)
+            if origin is not None:
+                route = kept.get((node_id, reference.name))
+                if route is None or route.origin is not origin:
+                    route = Route.of_reference(reference, node_id, component, origin)
+                self._by_node.setdefault((node_id, reference.name), route)
         self._by_name: dict[str, list[Route]] = {}
         for (_, name), route in self._by_node.items():
             self._by_name.setdefault(name, []).append(route)
-        if len(self._by_name) < len(self._by_node) or any(component.dynamic_tools for component in components):
+        if len(self._by_name) < len(self._by_node) or references or any(part.dynamic_tools for part in components):
             from rrext.tools.names import exported_names  # most pipelines need no other names
 
             for key, name in exported_names(self._by_node).items():
@@ -48,7 +65,7 @@ class RouteTable:
 
     def updated(self, components: Iterable[Component]) -> RouteTable:
         """The table of components whose dynamic tools have changed. Routes of tools that stay keep what was learnt of them."""
-        return RouteTable(components, self)
+        return RouteTable(components, self._references, self)
 
     def owners(self, name: str) -> Sequence[Route]:
         """The routes of an own or exported name, in the order of search."""
@@ -59,7 +76,7 @@ class RouteTable:
         found = self._by_node.get((node_id, name))
         if found is None:
             owners = self._by_name.get(name, NONE)
-            if owners and owners[0].exported_name == name and owners[0].component.id == node_id:
+            if owners and owners[0].exported_name == name and owners[0].node_id == node_id:
                 return owners[0]
             prefix = self._prefixes.get(node_id)
             if prefix is not None and name.startswith(prefix):

@@ -13,7 +13,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
 from rrext.engine.tasks.route import Route
-from rrext.engine.tasks.route_table import RouteTable
+from rrext.engine.tasks.route_table import OfferedReference, RouteTable
 from rrext.errors import InvalidArguments, RrextError, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
 from rrext.nodes.base.node import Node
@@ -33,7 +33,7 @@ class Task:
     __slots__ = (
         "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic", "errors",
         "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plans", "public_token",
-        "publisher", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
+        "publisher", "references", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +43,7 @@ class Task:
         components: Mapping[str, Component],
         limits: Limits,
         *,
+        references: Sequence[OfferedReference] = (),
         clock: Clock,
         threads: int,
         public_token: str,
@@ -75,7 +76,8 @@ class Task:
         self.active: set[Call] = set()
         self._clock = clock
         self._spare: list[NodeObjects] = []
-        self._routes = RouteTable(components.values())
+        self.references = references
+        self._routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
 
     @property
@@ -196,13 +198,16 @@ class Task:
         if node_id and node_id not in self.components and node_id not in self.plans:
             raise node_not_found(node_id)
         for route in self._routes:
-            if not node_id or route.component.id == node_id:
+            if not node_id or route.node_id == node_id:
                 yield route
 
     def unlisted(self, node_id: str | None = None) -> list[Component]:
         """The components whose dynamic tools are not known yet, of all nodes or of one."""
-        wanted = node_id.strip() if node_id else ""
-        return [part for part in self.dynamic if not part.ready and not part.missing and wanted in ("", part.id)]
+        if not self.dynamic:
+            return []
+        wanted = {node_id.strip()} if node_id else {part.id for part in self.dynamic}
+        wanted |= {component.id for offering, _, component in self.references if offering in wanted}
+        return [part for part in self.dynamic if part.id in wanted and not part.ready and not part.missing]
 
     def knows(self, node_id: str | None, tool: str) -> bool:
         """Whether a node has the tool, as far as the tools are known."""

@@ -112,6 +112,8 @@ class Node:
     """The settings that are paths in the file system, for editors. The values of an object count."""
     accepts: ClassVar[tuple[str, ...]] = ()
     """Of a source: the client calls that make sense, `send` and `chat`."""
+    takes_references: ClassVar[bool] = False
+    """Whether `tools` of the config lists references to tools, which are this node's tools then."""
     has_dynamic_tools: ClassVar[bool] = False
     """Whether `setup` yields a `ToolSource`, whose tools come to those of the class."""
     Config: ClassVar[type | None] = None

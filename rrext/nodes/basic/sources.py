@@ -57,9 +57,13 @@ class DropperNode(SourceNode):
 
 
 class ToolsNode(SourceNode):
-    """Begins a pipeline that has tools and no data: the nodes bound to it by control are called directly."""
+    """Begins a pipeline that has tools and no data: the nodes bound to it by control are called directly.
+
+    `tools` in its config lists references: tools under other names, with fixed arguments or for some callers only.
+    """
 
     provider = "tools"
     title = "Tools"
     class_types = ("source", "tools")
     lanes = {"_source": ()}
+    takes_references = True

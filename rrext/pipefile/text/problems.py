@@ -85,6 +85,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "control_cycle": ("error", "Control edges that lead back to where they came from."),
     "invoke_missing": ("warning", "A node needs more nodes bound to it by control than it has."),
     "invoke_excess": ("warning", "A node has more nodes bound to it by control than it uses."),
+    # references to tools
+    "invalid_reference": ("error", "A reference to a tool that is not in its form, or does not fit the tool."),
+    "reference_not_found": ("error", "A reference names a node, a tool or a connection that is not there."),
+    "duplicate_reference": ("error", "Two references of one node offer the same name."),
     # the whole
     "no_source": ("error", "No component is a source."),
     "multiple_sources": ("warning", "Several sources, and `source` names none: each object names its own."),

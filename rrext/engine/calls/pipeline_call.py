@@ -1,0 +1,48 @@
+"""A call of another pipeline by a tool: one object, opened, written and closed as the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.interface.operations import Close, Open, Write
+from rrext.errors import ToolError
+
+if TYPE_CHECKING:
+    from rrext.engine.calls.run import Run
+    from rrext.engine.tasks.task import Task
+
+QUESTION_TYPE: Final = "application/rocketride-question"
+CALLERS: Final = "rrext/pipelines"
+"""The key of `_meta` with the tokens of the pipelines that called this one, the outermost first."""
+
+
+async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
+    """The result body of a pipeline for one text. Raises `ToolError` if pipelines would call each other in a circle."""
+    engine, caller = run.host.engine, run.call.caller
+    given = run.call.operation.meta
+    meta: dict[str, Any] = given if isinstance(given, dict) else {}
+    before = meta.get(CALLERS)
+    callers = [*(before if isinstance(before, list) else ()), run.lease.task.token]
+    if token in callers:
+        way = " → ".join(map(str, [*callers[callers.index(token) :], token]))
+        raise ToolError(f"Pipelines would call each other in a circle: {way}", data={"chain": [*callers, token]})
+    meta = {**meta, CALLERS: callers}
+    described = {} if name is None else {"name": name}
+    opening = Open(token=token, object=described, mime_type=mime_type or _default_type(engine.task(token)), meta=meta)
+    opened, _ = await engine.ask(opening, caller)
+    pipe_id: int = msgspec.json.decode(opened)["pipe_id"]
+    try:
+        await engine.ask(Write(pipe_id=pipe_id, data=text, meta=meta), caller)
+    except BaseException:
+        engine.abandon(pipe_id, caller)
+        raise
+    body, _ = await engine.ask(Close(pipe_id=pipe_id, meta=meta), caller)
+    return msgspec.json.decode(body)
+
+
+def _default_type(task: Task) -> str:
+    """The type of a text for a pipeline: that of a question if it only chats."""
+    source = task.spec.component(task.spec.source) if task.spec.source else None
+    return QUESTION_TYPE if source is not None and source.node_class.accepts == ("chat",) else "text/plain"

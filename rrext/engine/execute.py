@@ -1,0 +1,42 @@
+"""The operation `execute`: checks its arguments, and describes the loaded pipeline."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.interface import operations
+from rrext.engine.interface.call import Call
+from rrext.engine.task_status import loaded_of
+from rrext.errors import InvalidArguments
+
+if TYPE_CHECKING:
+    from rrext.engine.local_engine import LocalEngine
+
+
+def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> dict[str, Any]:
+    """Load a pipeline as the caller asks; the body of the answer. Raises what `LocalEngine.load` raises."""
+    if operation.threads is not None and not 1 <= operation.threads <= engine.limits.threads:
+        raise InvalidArguments.at("/threads", f"expected 1 to {engine.limits.threads} (threads)")
+    if operation.ttl is not None and operation.ttl < 0:
+        raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
+    if operation.token is not None and not operation.token.strip():
+        raise InvalidArguments.at("/token", "expected a name that is not empty")
+    if operation.folder is not None and not call.caller.trusted:
+        raise InvalidArguments.at("/folder", "only who started the server may name a folder")
+    task = engine.load(
+        operation.pipeline,
+        token=operation.token,
+        name=operation.name,
+        source=operation.source,
+        threads=operation.threads,
+        ttl=operation.ttl or None,
+        owner=call.caller.user_id,
+        env=operation.env,
+        folder=None if operation.folder is None else os.path.abspath(operation.folder),
+        use_existing=bool(operation.use_existing),
+        partial=bool(operation.partial),
+        remote=not call.caller.trusted,
+    )
+    body = loaded_of(task)
+    return {**body, "unavailable": task.unavailable(engine.environment.redactor.text)} if operation.partial else body

@@ -1,0 +1,93 @@
+"""Checks references to tools: the node, its tool, the names that one node offers, and what wrappers fix and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rrext.limits import DEFAULTS
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.spec import ComponentSpec
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Related
+from rrext.references.reference import Reference
+from rrext.tools.decorator import ToolDefinitionError
+from rrext.tools.spec import ToolSpec
+
+
+class ReferenceCheck:
+    """Checks the references of all components together."""
+
+    def __init__(
+        self, drafts: Sequence[ComponentSpec], by_id: Mapping[str, ComponentSpec], problems: Problems, near: NearNames
+    ) -> None:
+        self._drafts = drafts
+        self._by_id = by_id
+        self._problems = problems
+        self._near = near
+
+    def run(self) -> None:
+        """Report every problem."""
+        offered: dict[tuple[str, str], Reference] = {}
+        for invoker, reference in self._references():
+            first = offered.setdefault((invoker, reference.name), reference)
+            if first is not reference:
+                message = f'"{invoker}" has the name "{reference.name}" twice: {first.path} and {reference.path}.'
+                related = [Related(first.path, f'The first "{reference.name}" stands here.')]
+                self._problems.add("duplicate_reference", message, reference.path, related=related)
+            elif reference.kind == "node":
+                self._check_node(reference)
+            elif reference.kind == "builtin":
+                self._check_builtin(reference)
+
+    def _references(self) -> Iterator[tuple[str, Reference]]:
+        """Each reference with its invoker: those of the configs first."""
+        for draft in self._drafts:
+            for reference in draft.references:
+                yield draft.id, reference
+        for draft in self._drafts:
+            for edge in draft.controls:
+                for reference in edge.references:
+                    yield edge.source_id, reference
+
+    def _check_node(self, reference: Reference) -> None:
+        draft = self._by_id.get(reference.integration)
+        if draft is None:
+            message = f'No component has the id "{reference.integration}".'
+            near = self._near.of(reference.integration, tuple(self._by_id))
+            self._problems.add("reference_not_found", message, below(reference.path, "node"), near=near)
+            return
+        if draft.node is None:
+            return
+        spec = draft.node.tools.get(reference.action)
+        if spec is None:
+            if not draft.node.has_dynamic_tools:
+                message = f'"{draft.id}" ({draft.provider}) has no tool "{reference.action}".'
+                self._report_tool(reference, message, tuple(draft.node.tools), below(reference.path, "tool"))
+        elif reference.arguments or reference.parameters:
+            self._check_wrapper(reference, spec)
+
+    def _check_builtin(self, reference: Reference) -> None:
+        nodes = [draft.node for draft in self._drafts]
+        if any(node is None or node.has_dynamic_tools or reference.action in node.tools for node in nodes):
+            return
+        known = tuple(dict.fromkeys(name for node in nodes if node is not None for name in node.tools))
+        self._report_tool(reference, f'No node of this pipeline has a tool "{reference.action}".', known, reference.path)
+
+    def _report_tool(self, reference: Reference, message: str, known: tuple[str, ...], path: str) -> None:
+        near = self._near.of(reference.action, known)
+        if not near and 0 < len(known) <= 8:
+            message += f" There {'is' if len(known) == 1 else 'are'} {', '.join(known)}."
+        self._problems.add("reference_not_found", message, path, near=near)
+
+    def _check_wrapper(self, reference: Reference, spec: ToolSpec) -> None:
+        from rrext.tools.narrowed_spec import narrowing_problems
+
+        if not spec.static:
+            return  # its schema is the node's, which the call has
+        try:
+            schema = spec.describe(None)["inputSchema"]
+        except ToolDefinitionError:
+            return  # an author's mistake, which each call tells
+        for path, message, near in narrowing_problems(schema, reference.arguments, reference.parameters, DEFAULTS):
+            on = "key" if len(path) == 2 and path[1] not in schema.get("properties", {}) else "value"
+            self._problems.add("invalid_reference", message, below(reference.path, *path), near=near, on=on)

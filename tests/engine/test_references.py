@@ -1,0 +1,246 @@
+"""Tools that a configuration wraps: other names, fixed arguments, other callers, permissions, other pipelines."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from engine_world import AsyncPark, Source, World, until, world
+from outside_tools import Outside
+
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import ListTools, Tool
+from rrext.errors import InvalidArguments, InvalidPipeline, ToolError, ToolNotFound, ToolTimeout, Unavailable
+from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.basic.sources import ToolsNode
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+pytestmark = [pytest.mark.anyio, pytest.mark.promise("references:pipeline:wrapped")]
+
+
+PARK: list[AsyncPark] = []
+
+
+class Store(Node):
+    provider = "store"
+
+    @tool_function
+    def query(self, sql: str, rows: int = 10) -> dict[str, Any]:
+        """Ask the store."""
+        return {"sql": sql, "rows": rows}
+
+    @tool_function
+    async def slow(self) -> None:
+        PARK.append(AsyncPark())
+        await PARK[-1].stay()
+
+
+class Agent(Node):
+    provider = "agent"
+
+    @tool_function
+    async def ask(self, tool: str, ctx: ToolContext) -> Any:
+        return await ctx.call("tools_1", tool, {"rows": 2})
+
+    @tool_function
+    def ask_blocking(self, tool: str, ctx: ToolContext) -> Any:
+        return ctx.call_blocking("tools_1", tool, {"rows": 2})
+
+
+class Shout(Node):
+    """Answers a text in capital letters."""
+
+    provider = "shout"
+    lanes = {"text": ()}
+
+    def open(self, entry: Entry) -> None:
+        self.entry = entry
+
+    async def write_text(self, text: str, ctx: ToolContext) -> None:
+        if text == "again":
+            await ctx.call("tools_1", "loud", {"text": "again"})
+        if text == "fail":
+            raise ToolError("nothing to shout", code="mute")
+        self.entry.respond("text", "text", f"{text.upper()} {ctx.user_id}")
+
+
+SALES = {"tool": "query", "name": "sales", "description": "Sales.", "arguments": {"sql": "SELECT 1"}}
+
+
+def pipeline(*references: Any, edge: list[Any] | None = None, data: bool = False) -> dict[str, Any]:
+    bound = [{"classType": "tool", "from": "tools_1"}]
+    store = {"classType": "tool", "from": "tools_1", **({} if edge is None else {"tools": edge})}
+    components: list[dict[str, Any]] = [
+        {"id": "tools_1", "provider": "tools", "config": {"tools": list(references)}},
+        {"id": "store_1", "provider": "store", "config": {}, "control": [store]},
+        {"id": "agent", "provider": "agent", "config": {}, "control": bound},
+    ]
+    if data:
+        components.append({"id": "source", "provider": "source", "config": {}})
+        components.append({"id": "shout", "provider": "shout", "input": [{"lane": "text", "from": "source"}]})
+    return {"components": components, "source": "source" if data else "tools_1"}
+
+
+def loaded(*references: Any, edge: list[Any] | None = None) -> Any:
+    return world(Store, Agent, more=(ToolsNode,), pipeline=pipeline(*references, edge=edge))
+
+
+def node_reference(**more: Any) -> dict[str, Any]:
+    return {"type": "node", "node": "store_1", **SALES, **more}
+
+
+async def described(w: World, caller: Caller | None = None) -> dict[tuple[str, str], dict[str, Any]]:
+    answer = await w.ask(ListTools(), caller=caller or Caller()).answer()
+    return {(tool["nodeId"], tool["name"]): tool for tool in answer["tools"]}
+
+
+@pytest.mark.parametrize("on_edge", [False, True])
+async def test_a_reference_is_a_tool_of_its_own_and_the_tool_stays_as_it_is(on_edge: bool) -> None:
+    async with loaded(edge=[SALES]) if on_edge else loaded(node_reference()) as w:
+        tools = await described(w)
+        assert tools["tools_1", "sales"]["description"] == "Sales."
+        assert list(tools["tools_1", "sales"]["inputSchema"]["properties"]) == ["rows"]
+        assert list(tools["store_1", "query"]["inputSchema"]["properties"]) == ["sql", "rows"]
+        assert await w.tool("sales", rows=3).result() == {"sql": "SELECT 1", "rows": 3}
+        assert await w.tool("sales", node="tools_1").result() == {"sql": "SELECT 1", "rows": 10}
+        assert await w.tool("query", sql="x").result() == {"sql": "x", "rows": 10}
+        refused = await w.tool("sales", sql="DROP").error()
+        assert isinstance(refused, InvalidArguments)
+        assert refused.data["errors"][0]["path"] == "/input/sql"
+        assert isinstance(await w.tool("sales", node="store_1").error(), ToolNotFound)
+
+
+@pytest.mark.parametrize("relay", ["ask", "ask_blocking"])
+async def test_other_tools_call_a_reference_by_its_node(relay: str) -> None:
+    async with loaded(node_reference()) as w:
+        assert await w.tool(relay, tool="sales").result() == {"sql": "SELECT 1", "rows": 2}
+
+
+async def test_a_reference_without_name_has_the_name_of_node_and_tool() -> None:
+    async with loaded({"type": "node", "node": "store_1", "tool": "query"}) as w:
+        assert await w.tool("store_1__query", sql="x").result() == {"sql": "x", "rows": 10}
+        assert ("tools_1", "store_1__query") in await described(w)
+
+
+async def test_a_reference_is_for_the_callers_that_it_names() -> None:
+    async with loaded(node_reference(available={"users": ["ada"], "space": "required"})) as w:
+        ada, bob = Caller(user_id="ada", space_id="s"), Caller(user_id="bob", space_id="s")
+        assert ("tools_1", "sales") in await described(w, ada)
+        assert ("tools_1", "sales") not in await described(w, bob)
+        assert (await w.tool("sales", rows=1, caller=ada).result())["rows"] == 1
+        refused = await w.tool("sales", rows=1, caller=bob).error()
+        assert isinstance(refused, Unavailable)
+        assert refused.message.startswith('Tool "sales" is not available')
+        assert "ada" not in refused.message
+
+
+async def test_a_reference_that_is_off_or_denied_is_hidden_and_refused() -> None:
+    async with loaded(node_reference(available={"when": "off"}), node_reference(name="no", permission="deny")) as w:
+        assert not {("tools_1", "sales"), ("tools_1", "no")} & set(await described(w))
+        assert "off by configuration" in (await w.tool("sales").error()).message
+        assert "denied by configuration" in (await w.tool("no").error()).message
+
+
+@pytest.mark.parametrize("relay", [None, "ask", "ask_blocking"])
+async def test_a_reference_that_asks_is_called_only_with_a_permit(relay: str | None) -> None:
+    async with loaded(node_reference(permission="ask")) as w:
+        assert ("tools_1", "sales") in await described(w)
+
+        async def call() -> Any:
+            asked = w.tool("sales", rows=2) if relay is None else w.tool(relay, tool="sales")
+            return await asked.error() if not permits else await asked.result()
+
+        permits: list[Any] = []
+        assert "none was given" in (await call()).message
+        asked_for: list[Any] = []
+
+        async def permit(call: Any, route: Any, arguments: Any) -> bool:
+            asked_for.append((route.node_id, route.spec.name, arguments))
+            return True
+
+        w.engine.host.permit = permit
+        permits.append(permit)
+        assert await call() == {"sql": "SELECT 1", "rows": 2}
+        assert asked_for == [("tools_1", "sales", {"rows": 2})]
+
+
+async def test_the_timeout_of_a_reference_holds() -> None:
+    PARK[:] = [AsyncPark()]
+    async with loaded({"type": "node", "node": "store_1", "tool": "slow", "name": "brief", "timeout": 2}) as w:
+        asked = w.tool("brief")
+        await until(lambda: PARK[-1].inside)
+        w.clock.advance(2)
+        assert isinstance(await asked.error(), ToolTimeout)
+
+
+async def test_a_reference_to_a_dynamic_tool_waits_for_its_node_and_follows_its_changes() -> None:
+    outside = Outside("find")
+    reference = {"type": "node", "node": "outside", "tool": "find", "name": "look", "arguments": {"input": "fixed"}}
+    components = [
+        {"id": "tools_1", "provider": "tools", "config": {"tools": [reference]}},
+        {"id": "outside", "provider": "outside", "config": {}},
+    ]
+    async with world(outside.node, more=(ToolsNode,), pipeline={"components": components, "source": "tools_1"}) as w:
+        assert await w.tool("look", node="tools_1").result() == {"input": "fixed"}
+        assert ("tools_1", "look") in await described(w)
+        outside.source.become("other")
+        assert isinstance(await w.tool("look", node="tools_1").error(), ToolNotFound)
+        outside.source.become("find")
+        assert await w.tool("look").result() == {"input": "fixed"}
+
+
+def test_all_problems_of_references_are_told_at_load() -> None:
+    async def load() -> InvalidPipeline:
+        with pytest.raises(InvalidPipeline) as caught:
+            async with loaded(
+                {"type": "node", "node": "store_1", "tool": "qery"},
+                node_reference(node="stor_1", name="a"),
+                node_reference(arguments={"sqll": 1}),
+                node_reference(name="b", arguments={"rows": "many"}),
+                node_reference(name="c", arguments={}, parameters={"rows": {"type": "int"}}),
+                "quer",
+                "query",
+                {"type": "mcp", "server": "x"},
+                edge=[SALES, {"tool": "query", "timeout": 0}],
+            ):
+                pass
+        return caught.value
+
+    error = asyncio.run(load())
+    config, edge = "/components/0/config/tools", "/components/1/control/0/tools"
+    assert {(problem["path"], problem["code"]) for problem in error.data["problems"]} == {
+        (f"{config}/0/tool", "reference_not_found"),
+        (f"{config}/1/node", "reference_not_found"),
+        (f"{config}/2/arguments/sqll", "invalid_reference"),
+        (f"{config}/3/arguments/rows", "invalid_reference"),
+        (f"{config}/4/parameters/rows", "invalid_reference"),
+        (f"{config}/5", "reference_not_found"),
+        (f"{config}/7/tool", "invalid_reference"),
+        (f"{edge}/0", "duplicate_reference"),
+        (f"{edge}/1/timeout", "invalid_reference"),
+    }
+
+
+async def test_a_pipeline_is_a_tool_of_another_one_as_the_same_caller() -> None:
+    loud = {"type": "pipeline", "pipeline": "t", "name": "loud"}
+    data = pipeline(data=True)
+    async with world(Store, Agent, Shout, more=(ToolsNode, Source), pipeline=data) as w:
+        w.engine.load(pipeline(loud), token="other")
+        ada = Caller("a connection", user_id="ada")
+        asked = w.ask(Tool(token="other", tool="loud", input={"text": "hello", "name": "h.txt"}), caller=ada)
+        body = await asked.result()
+        assert (body["text"], body["name"]) == (["HELLO ada"], "h.txt")
+        failed = await w.ask(Tool(token="other", tool="loud", input={"text": "fail"}), caller=ada).error()
+        assert (failed.code, failed.message) == ("mute", "nothing to shout")
+        assert not w.engine._pipes.of_task(w.task)
+        gone = await w.ask(Tool(token="other", tool="loud", input={"text": "x"}, timeout=None)).result()
+        assert gone["text"] == ["X None"]
+
+
+async def test_pipelines_that_call_each_other_in_a_circle_are_refused() -> None:
+    data = pipeline({"type": "pipeline", "pipeline": "t", "name": "loud"}, data=True)
+    async with world(Store, Agent, Shout, more=(ToolsNode, Source), pipeline=data, threads=1) as w:
+        error = await w.tool("loud", text="again").error()
+        assert error.message == "Pipelines would call each other in a circle: t → t"
