@@ -203,6 +203,10 @@ PROMISES: dict[str, str] = {
         "The authorization of a caller reaches only servers whose connection forwards it, and is in no failure, event or log"
     ),
     "mcp:both-eras": "A host of each version of the Model Context Protocol lists and calls tools, gets progress, and cancels",
+    "provider:http": "Each usable operation of an OpenAPI document is a tool, called by one request that is never repeated",
+    "provider:http:keys": "The keys of a connection go with each request to its server, to no other one, and into no result",
+    "provider:composio": "The actions of an integration are tools, executed for the account of their connection",
+    "provider:composio:accounts": "Unknown, inactive and invalid accounts are three errors before any action is executed",
     "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
     "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",

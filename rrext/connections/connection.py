@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -36,26 +36,50 @@ class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
         yield from _bad_url("url", self.url)
 
 
+class UrlTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that is the template of a URL: `/pets/{id}`. `parameters` has a schema for each, or the name of its type."""
+
+    url: str
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] = "GET"
+    description: str = ""
+    parameters: dict[str, str | dict[str, Any]] = {}
+    required: tuple[str, ...] = ()
+
+
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An HTTP API: an OpenAPI document (`openapi`, a path or a URL), or the template of one URL."""
+    """An HTTP API: an OpenAPI document (`openapi`, a path or a URL), or templates of URLs (`tools`).
+
+    `url` is the address of the API, `only` has patterns of the names of tools, `query` is added to each request.
+    """
 
     openapi: str | None = None
     url: str | None = None
+    only: tuple[str, ...] = ()
     headers: dict[str, Secret] = {}
+    query: dict[str, Secret] = {}
+    tools: dict[str, UrlTool] = {}
 
     def problems(self, **_: Any) -> Problems:
         """The keys that do not fit together."""
         if not (self.openapi or self.url):
             yield "url", "expected a url, or openapi"
         yield from _bad_url("url", self.url)
+        for name, tool in self.tools.items():
+            if not tool.url.startswith("/") or tool.url.startswith("//") or "#" in tool.url:
+                yield "tools", f'the url of "{name}" is no path below that of the connection, such as /pets/{{id}}'
+            for required in tool.required:
+                if required not in tool.parameters and f"{{{required}}}" not in tool.url:
+                    yield "tools", f'"{name}" requires "{required}", which is none of its parameters'
 
 
 class ComposioSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An account of composio. `url` is the address of its API, if it is not the public one."""
+    """An account of composio, or a user of it. `url` is the address of its API, if it is not the public one."""
 
     integration: str
     key: Secret
     account: str | None = None
+    user: str | None = None
+    version: str = "latest"
     url: str | None = None
 
     def problems(self, **_: Any) -> Problems:
@@ -77,7 +101,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """A server outside that tools may be called on, by the name that its operator gave it.
 
     `timeout` is in seconds, for one call. With `forward_authorization` the server gets the authorization of the caller.
-    `shared`: pipelines and requests of callers that are not trusted may name it.
+    `shared`: pipelines and requests of callers that are not trusted may name it. Paths in the settings begin at `folder`.
     """
 
     name: str
@@ -87,3 +111,4 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = CONNECTION_TIMEOUT
     forward_authorization: bool = False
     shared: bool = False
+    folder: str = ""

@@ -72,7 +72,8 @@ class _Table:
         settings = shape(**values)
         for key, message in settings.problems(**switches):
             self._add((key,), message)
-        return Connection(name=self._name, provider=self._table["provider"], settings=settings, **switches)
+        provider = self._table["provider"]
+        return Connection(name=self._name, provider=provider, settings=settings, folder=folder, **switches)
 
     def _add(self, place: tuple[str, ...], message: str) -> None:
         pointers = [""]

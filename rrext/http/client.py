@@ -33,12 +33,14 @@ def new_client(headers: Mapping[str, str], *, silence: float, wait: float, trust
     `silence` limits the pauses of a server, `wait` the time until one of the connections is free. With `trust_env`, proxies
     and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE).
     """
+    from http.cookiejar import DefaultCookiePolicy
+
     import httpx2
 
     for module in PRELOADED:
         with suppress(ImportError):  # another version may name them otherwise, and imports them later then
             import_module(module)
-    return httpx2.AsyncClient(
+    client = httpx2.AsyncClient(
         # No compression: the size of an answer is limited while it is read, and a small compressed one could hold a huge one.
         headers={"accept-encoding": "identity", "user-agent": "rrext", **headers},
         timeout=httpx2.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence), pool=wait),
@@ -46,6 +48,9 @@ def new_client(headers: Mapping[str, str], *, silence: float, wait: float, trust
         follow_redirects=False,
         trust_env=trust_env,
     )
+    # Calls of different callers share the client: none gets a cookie of another.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
 
 
 def body_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 PROVIDERS: Final[dict[str, str]] = {
     "mcp": "rrext.providers.mcp.provider:McpProvider",
+    "http": "rrext.providers.http.provider:HttpProvider",
+    "composio": "rrext.providers.composio.provider:ComposioProvider",
 }
 """`provider` of a connection → its class, as `module:Class`."""
 

@@ -1,0 +1,175 @@
+"""`ComposioCatalog`: the tools of an integration and the state of an account, as Composio describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, RrextError, ToolError
+from rrext.http.failures import bad_answer
+from rrext.providers.composio.limits import MAX_PAGES, PAGE_SIZE
+from rrext.providers.http.answers import result_of
+from rrext.providers.http.api_client import ApiClient, ApiServer
+from rrext.providers.http.limits import MAX_TOOL_DESCRIPTION
+from rrext.providers.http.pointers import UnusableDescription
+from rrext.providers.http.requests import HttpRequest
+from rrext.providers.http.schemas import Schemas
+from rrext.providers.provider import ProvidedTool, ProviderServices, log
+
+if TYPE_CHECKING:
+    from rrext.connections.connection import ComposioSettings
+
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""Tags of tools that are annotations as well."""
+WHY_INVALID: Final = {
+    "EXPIRED": "its authorization has expired: connect the account again",
+    "INITIATED": "its user has not authorized it yet",
+    "INITIALIZING": "its user has not authorized it yet",
+    "FAILED": "its authorization failed: connect the account again",
+    "REVOKED": "its authorization was revoked: connect the account again",
+}
+
+
+class ComposioTool(msgspec.Struct, frozen=True):
+    """A tool with its slug and version at Composio."""
+
+    tool: ProvidedTool
+    slug: str
+    version: str
+
+
+class ComposioCatalog:
+    """Asks Composio. A page that has not changed since is not sent again, if the server offers ETags."""
+
+    def __init__(self, name: str, settings: ComposioSettings, base: str, client: ApiClient, services: ProviderServices) -> None:
+        self._name = name
+        self._settings = settings
+        self._base = base
+        self._client = client
+        self._services = services
+        self._pages: dict[str, tuple[str, Any]] = {}
+
+    async def check_account(self) -> None:
+        """Return for an account that can be used.
+
+        Raises `ConnectionUnknown`, `ConnectionInactive` or `ConnectionInvalid`, also for a key that Composio refuses.
+        """
+        account = self._settings.account
+        if account is None:
+            return
+        said = await self._asked(f"{self._base}/connected_accounts/{quote(account, safe='')}", f'the account "{account}"')
+        status = said.get("status")
+        toolkit = said.get("toolkit")
+        slug = toolkit.get("slug") if isinstance(toolkit, Mapping) else None
+        if status == "INACTIVE" or (status == "ACTIVE" and said.get("is_disabled") is True):
+            raise ConnectionInactive(
+                f'the connection "{self._name}" is switched off at Composio',
+                hint="Enable its account there.",
+                data=self._data(),
+            )
+        if status != "ACTIVE":
+            raise self._invalid(WHY_INVALID.get(str(status), f"the state of its account is {str(status)[:50]}"))
+        if slug is not None and str(slug).lower() != self._settings.integration.lower():
+            raise self._invalid(f"its account is one of {str(slug)[:50]}, not of {self._settings.integration}")
+
+    async def tools(self) -> dict[str, ComposioTool]:
+        """The tools of the integration, by the names of their actions. A description that cannot be used is left out."""
+        found: dict[str, ComposioTool] = {}
+        query = {"toolkit_slug": self._settings.integration, "toolkit_versions": self._settings.version, "limit": PAGE_SIZE}
+        pages: dict[str, tuple[str, Any]] = {}
+        for _ in range(MAX_PAGES):
+            url = f"{self._base}/tools?{urlencode(query)}"
+            page = await self._page(url, pages)
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise bad_answer(self._client.server(url), "a list of tools without items")
+            for made in await self._services.in_thread(self._read, items):
+                found.setdefault(made.tool.name, made)
+            cursor = page.get("next_cursor")
+            if not isinstance(cursor, str) or not cursor:
+                break
+            query["cursor"] = cursor
+        else:
+            log.warning("connection %s: more than %d pages of tools: further ones are left out", self._name, MAX_PAGES)
+        self._pages = pages
+        return found
+
+    async def _page(self, url: str, pages: dict[str, tuple[str, Any]]) -> Mapping[str, Any]:
+        known = self._pages.get(url)
+        page, etag = await self._got(url, "the catalog", known)
+        if etag:
+            pages[url] = etag, page
+        return page
+
+    async def _asked(self, url: str, what: str) -> Mapping[str, Any]:
+        return (await self._got(url, what))[0]
+
+    async def _got(self, url: str, what: str, known: tuple[str, Any] | None = None) -> tuple[Mapping[str, Any], str]:
+        """A JSON object and its ETag. Raises the three errors of connections for a refused key and an unknown thing."""
+        headers = {"accept": "application/json", **({"if-none-match": known[0]} if known else {})}
+        try:
+            answer = await self._client.send(HttpRequest(method="GET", url=url, headers=headers))
+        except ToolError as error:
+            raise self._meant(error, what) from None
+        if answer.status == 304 and known is not None:
+            return known[1], known[0]
+        server = self._client.server(url)
+        value = await result_of(answer, server, self._services)
+        if not isinstance(value, Mapping):
+            raise bad_answer(server, "something that is no JSON object")
+        return value, answer.etag
+
+    def _meant(self, error: ToolError, what: str) -> RrextError:
+        match error.data.get("status"):
+            case 401 | 403:
+                return self._invalid(f"Composio refuses its key: {error.message}")
+            case 404:
+                return ConnectionUnknown(
+                    f'Composio does not know {what} of connection "{self._name}"', data={**self._data(), "near": []}
+                )
+        return error
+
+    def _invalid(self, why: str) -> ConnectionInvalid:
+        return ConnectionInvalid(f'the connection "{self._name}" cannot be used: {why}', data=self._data())
+
+    def _data(self) -> dict[str, Any]:
+        return {"connection": self._name, "account": self._settings.account}
+
+    def _read(self, items: list[Any]) -> list[ComposioTool]:
+        made = []
+        for item in items:
+            try:
+                made.append(_tool(item))
+            except (UnusableDescription, RecursionError) as error:
+                slug = item.get("slug") if isinstance(item, Mapping) else None
+                log.warning("connection %s: the tool %s is left out: %s", self._name, str(slug)[:100], str(error)[:1000])
+        return made
+
+
+def _tool(item: Any) -> ComposioTool:
+    slug = item.get("slug") if isinstance(item, Mapping) else None
+    if not isinstance(slug, str) or not (slug.isascii() and slug.replace("_", "").replace("-", "").isalnum()):
+        raise UnusableDescription("it has no slug")
+    toolkit = item.get("toolkit")
+    prefix = f"{toolkit.get('slug')}_".upper() if isinstance(toolkit, Mapping) else ""
+    given = item.get("input_parameters")
+    schema = Schemas(given if isinstance(given, Mapping) else {}).object(given or {})
+    name, text, version, tags = item.get("name"), item.get("description"), item.get("version"), item.get("tags")
+    annotations: dict[str, Any] = {"title": name} if isinstance(name, str) and name else {}
+    annotations |= {tag: True for tag in HINTS if isinstance(tags, list) and tag in tags}
+    tool = ProvidedTool(
+        name=slug.removeprefix(prefix) or slug,
+        description=text[:MAX_TOOL_DESCRIPTION] if isinstance(text, str) else "",
+        input_schema=schema,
+        annotations=annotations or None,
+    )
+    return ComposioTool(tool, slug, version if isinstance(version, str) else "")
+
+
+class ComposioServer(ApiServer, frozen=True):
+    """Composio, or a gateway that speaks its API, for failures."""
+
+    family = "composio"

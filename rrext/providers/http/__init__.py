@@ -1,0 +1,1 @@
+"""Tools of HTTP APIs, from an OpenAPI document or from templates of URLs."""

@@ -1,0 +1,291 @@
+"""The tools of an OpenAPI document: one for each operation. A broken operation is left out; the others stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+from rrext.limits import MAX_EXPORTED_NAME
+from rrext.providers.http.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
+from rrext.providers.http.operation import (
+    HEADER_NAME,
+    PLACEHOLDER,
+    ApiBody,
+    ApiOperation,
+    ApiParameter,
+    BodyKind,
+    annotations_of,
+)
+from rrext.providers.http.pointers import UnusableDescription, followed
+from rrext.providers.http.schemas import Schemas
+from rrext.providers.provider import ProvidedTool, log
+
+METHODS: Final = ("get", "put", "post", "delete", "patch", "head")
+_PLACES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+"""Places of parameters, and their style by default."""
+_NEVER_PARAMETERS: Final = {
+    *("accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host", "keep-alive"),
+    *("proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
+}
+"""Headers that a document does not decide: those of the connection and of HTTP itself."""
+_KINDS: Final[tuple[tuple[str, BodyKind], ...]] = (
+    (r"application/(.*\+)?json", "json"),
+    (r"application/x-www-form-urlencoded", "form"),
+    (r"multipart/form-data", "multipart"),
+    (r"text/.*|application/(.*\+)?xml", "text"),
+)
+
+
+class HttpTool(msgspec.Struct, frozen=True):
+    """A tool and its operation."""
+
+    tool: ProvidedTool
+    operation: ApiOperation
+
+
+class DocumentTools:
+    """Reads the operations of one document. `headers` and `query` name what the connection adds to each request."""
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        *,
+        headers: Collection[str] = (),
+        query: Collection[str] = (),
+        only: Collection[str] = (),
+    ) -> None:
+        self._document = document
+        self._schemas = Schemas(document)
+        self._given = {("header", name.lower()) for name in headers} | {("query", name) for name in query}
+        self._only = only
+        self._taken: set[str] = set()
+        self.problems: list[str] = []
+
+    def read(self) -> dict[str, HttpTool]:
+        """The tools by name."""
+        found: dict[str, HttpTool] = {}
+        for path, item, method in self._operations():
+            if len(found) == MAX_OPERATIONS:
+                self.problems.append(f"{method.upper()} {path} and all after it: {MAX_OPERATIONS:,} tools are the limit")
+                break
+            try:
+                made = self._tool(path, item, method)
+            except UnusableDescription as error:
+                self.problems.append(f"{method.upper()} {path}: {error}")
+            except RecursionError:
+                self.problems.append(f"{method.upper()} {path}: it is nested too deeply")
+            else:
+                if made is not None:
+                    found[made.tool.name] = made
+        return found
+
+    def report(self, connection: str) -> None:
+        """Log the operations that were left out."""
+        for problem in self.problems[:MAX_LOGGED_PROBLEMS]:
+            log.warning("connection %s: an operation is left out: %s", connection, problem[:1000])
+        if (more := len(self.problems) - MAX_LOGGED_PROBLEMS) > 0:
+            log.warning("connection %s: %d more operations are left out", connection, more)
+
+    def _operations(self) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+        paths = self._document.get("paths")
+        for path, item in paths.items() if isinstance(paths, Mapping) else ():
+            if path.startswith("x-"):
+                continue
+            try:
+                item = followed(self._document, item)
+            except UnusableDescription as error:
+                self.problems.append(f"{path}: {error}")
+                continue
+            if not isinstance(item, Mapping):
+                self.problems.append(f"{path}: it is no object")
+                continue
+            for method in METHODS:
+                if method in item:
+                    yield path, item, method
+
+    def _tool(self, path: str, item: Mapping[str, Any], method: str) -> HttpTool | None:
+        described = item[method]
+        if not isinstance(described, Mapping):
+            raise UnusableDescription("it is no object")
+        if described.get("servers") or item.get("servers"):
+            raise UnusableDescription("it has a server of its own: make a connection for that")
+        if re.fullmatch(r"/[^?#\\\s]*", path) is None or not path.isprintable() or {".", ".."} & set(path.split("/")):
+            raise UnusableDescription("its path is none")
+        name = self._name(described.get("operationId"), method, path)
+        if self._only and not any(fnmatchcase(name, pattern) for pattern in self._only):
+            return None
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        parameters = tuple(self._parameters(item, described, path, properties, required))
+        body = self._body(described.get("requestBody"), properties, required)
+        schema = self._schemas.input(properties, required)
+        tool = ProvidedTool(
+            name=name,
+            description=_description(described),
+            input_schema=schema,
+            output_schema=self._output(described.get("responses")),
+            annotations=annotations_of(method.upper(), _text(described.get("summary"))),
+        )
+        return HttpTool(tool, ApiOperation(method=method.upper(), path=path, parameters=parameters, body=body))
+
+    def _name(self, wanted: Any, method: str, path: str) -> str:
+        text = wanted if isinstance(wanted, str) and wanted.strip() else f"{method}_{path}"
+        base = re.sub(r"[^a-zA-Z0-9-]+", "_", text).strip("_")[:MAX_EXPORTED_NAME].rstrip("_") or method
+        name, number = base, 2
+        while name in self._taken:
+            tail = f"_{number}"
+            name, number = base[: MAX_EXPORTED_NAME - len(tail)] + tail, number + 1
+        self._taken.add(name)
+        return name
+
+    def _parameters(
+        self, item: Mapping[str, Any], described: Mapping[str, Any], path: str, properties: dict[str, Any], required: list[str]
+    ) -> Iterator[ApiParameter]:
+        placeholders = PLACEHOLDER.findall(path)
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for listed in (item.get("parameters"), described.get("parameters")):
+            for given in listed if isinstance(listed, list) else ():
+                parameter = followed(self._document, given)
+                name, place = (parameter.get("name"), parameter.get("in")) if isinstance(parameter, Mapping) else (None, None)
+                if not isinstance(name, str) or not name or place not in _PLACES:
+                    raise UnusableDescription("a parameter has no name, or no place")
+                found[place, name.lower() if place == "header" else name] = parameter
+        for name in placeholders:
+            found.setdefault(("path", name), {"name": name, "in": "path", "schema": {"type": "string"}})
+        for (place, name), parameter in found.items():
+            if place == "header" and HEADER_NAME.fullmatch(name) is None:
+                raise UnusableDescription("the name of a header is none")
+            if (place, name) in self._given or (place == "header" and name in _NEVER_PARAMETERS):
+                continue
+            if place == "path" and name not in placeholders:
+                continue
+            made, schema = self._parameter(parameter, place, properties)
+            properties[made.property] = schema
+            if place == "path" or parameter.get("required") is True:
+                required.append(made.property)
+            yield made
+
+    def _parameter(self, parameter: Mapping[str, Any], place: Any, taken: Mapping[str, Any]) -> tuple[ApiParameter, Any]:
+        content = parameter.get("content")
+        schema: Any = parameter.get("schema")
+        is_json = False
+        if isinstance(content, Mapping) and content:
+            media, described = next(iter(content.items()))
+            is_json = _kind_of(media) == "json"
+            schema = described.get("schema") if isinstance(described, Mapping) else None
+        style = parameter.get("style", _PLACES[place])
+        if not isinstance(style, str):
+            raise UnusableDescription("the style of a parameter is no text")
+        if text := _text(parameter.get("description")):
+            schema = {**schema, "description": text} if isinstance(schema, Mapping) and "$ref" not in schema else schema
+            if isinstance(schema, Mapping) and "$ref" in schema:
+                schema = {"allOf": [schema], "description": text}
+        made = ApiParameter(
+            name=parameter["name"],
+            place=place,
+            property=_free_property(parameter["name"], place, taken),
+            style=style,
+            explode=parameter.get("explode", style in ("form", "deepObject")) is True,
+            is_json=is_json,
+        )
+        return made, {} if schema is None else schema
+
+    def _body(self, described: Any, properties: dict[str, Any], required: list[str]) -> ApiBody | None:
+        body = followed(self._document, described)
+        content = body.get("content") if isinstance(body, Mapping) else None
+        if not isinstance(content, Mapping) or not content:
+            return None
+        order = [*(kind for _, kind in _KINDS), "bytes"]
+        media = min(content, key=lambda name: order.index(_kind_of(name)))
+        kind = _kind_of(media)
+        schema = content[media].get("schema") if isinstance(content[media], Mapping) else None
+        files: frozenset[str] = frozenset()
+        if kind == "bytes":
+            schema = {"type": "string", "description": "The content, in base64."}
+        elif kind == "text":
+            schema = {"type": "string"}
+        elif kind == "multipart":
+            schema, files = self._with_files(schema)
+        name = _free_property("body", "request", properties)
+        properties[name] = {} if schema is None else schema
+        if body.get("required") is True:
+            required.append(name)
+        if not (media.isascii() and media.isprintable()):
+            raise UnusableDescription("the type of its body is none")
+        sent = media if "*" not in media else "application/octet-stream"
+        return ApiBody(kind=kind, media=sent, property=name, files=files)
+
+    def _with_files(self, schema: Any) -> tuple[Any, frozenset[str]]:
+        """The schema of a multipart body with its files as base64, and their names."""
+        schema = followed(self._document, schema)
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        if not isinstance(properties, Mapping):
+            return schema, frozenset()
+        text = {"type": "string", "description": "The file, in base64."}
+        made, files = dict(properties), set()
+        for name, given in properties.items():
+            inner = followed(self._document, given)
+            items = followed(self._document, inner.get("items")) if isinstance(inner, Mapping) else None
+            if _is_file(inner) or _is_file(items):
+                made[name] = text if _is_file(inner) else {"type": "array", "items": text}
+                files.add(name)
+        return {**schema, "properties": made}, frozenset(files)
+
+    def _output(self, responses: Any) -> dict[str, Any] | None:
+        """The shape of the answer, if each success has the same one in JSON."""
+        if not isinstance(responses, Mapping):
+            return None
+        schemas: list[Any] = []
+        for status, response in responses.items():
+            if not str(status).startswith("2"):
+                continue
+            try:
+                content = followed(self._document, response).get("content")
+                ((media, described),) = content.items()
+            except (UnusableDescription, AttributeError, TypeError, ValueError):
+                return None
+            if _kind_of(media) != "json" or not isinstance(described, Mapping) or "schema" not in described:
+                return None
+            schemas.append(described["schema"])
+        if not schemas or any(schema != schemas[0] for schema in schemas):
+            return None
+        return self._schemas.output(schemas[0])
+
+
+def _is_file(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    return schema.get("format") in ("binary", "byte") or "contentMediaType" in schema or "contentEncoding" in schema
+
+
+def _kind_of(media: Any) -> BodyKind:
+    plain = str(media).partition(";")[0].strip().lower()
+    for pattern, kind in _KINDS:
+        if re.fullmatch(pattern, plain):
+            return kind
+    return "bytes"
+
+
+def _free_property(name: str, place: str, taken: Mapping[str, Any]) -> str:
+    """A name of a property, in the characters that vendors of models accept."""
+    wanted = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_EXPORTED_NAME] or place
+    found, number = wanted, 1
+    while found in taken:
+        found = f"{wanted[: MAX_EXPORTED_NAME - 10]}_{place}{number if number > 1 else ''}"
+        number += 1
+    return found
+
+
+def _text(value: Any) -> str:
+    return " ".join(value.split())[:MAX_TOOL_DESCRIPTION] if isinstance(value, str) else ""
+
+
+def _description(described: Mapping[str, Any]) -> str:
+    parts = (described.get("summary"), described.get("description"))
+    texts = dict.fromkeys(part.strip() for part in parts if isinstance(part, str) and part.strip())
+    text = "\n\n".join(texts)
+    return text if len(text) <= MAX_TOOL_DESCRIPTION else text[: MAX_TOOL_DESCRIPTION - 1] + "…"

@@ -1,0 +1,125 @@
+"""`HttpProvider`: the operations of an HTTP API as tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rrext.connections.connection import HttpSettings
+from rrext.errors import ConnectionInvalid, ToolNotFound
+from rrext.providers.http.answers import result_of
+from rrext.providers.http.api_client import ApiClient, ApiServer
+from rrext.providers.http.document import origin_of, read_document, server_of
+from rrext.providers.http.document_tools import DocumentTools, HttpTool
+from rrext.providers.http.limits import MAX_DOCUMENT
+from rrext.providers.http.pointers import UnusableDescription
+from rrext.providers.http.requests import HttpRequest, request_of
+from rrext.providers.http.url_tools import url_tool
+from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
+
+if TYPE_CHECKING:
+    from rrext.connections.connection import Connection
+    from rrext.tools.context import ToolContext
+
+
+class HttpProvider(ToolProvider):
+    """An HTTP API: the operations of its OpenAPI document, which is read once, and the templates of its connection."""
+
+    def __init__(self, connection: Connection, services: ProviderServices) -> None:
+        super().__init__(connection, services)
+        if not isinstance(connection.settings, HttpSettings):
+            raise TypeError("the settings of an HTTP API are expected")
+        self._settings = connection.settings
+        self._client = ApiClient(connection, services, ApiServer, headers=self._settings.headers, query=self._settings.query)
+        self._learning = asyncio.Lock()
+        self._base = ""
+        self._tools: Mapping[str, HttpTool] | None = None
+
+    async def tools(self) -> Sequence[ProvidedTool]:
+        return [found.tool for found in (await self._learned()).values()]
+
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        found = (await self._learned()).get(tool)
+        if found is None:
+            known = await self._learned()
+            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, known)
+        request = request_of(found.operation, self._base, arguments, self._settings.query)
+        answer = await self._client.send(request, authorization=ctx.authorization_for(self.connection))
+        return await result_of(answer, self._client.server(request.url), self.services)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _learned(self) -> Mapping[str, HttpTool]:
+        if self._tools is None:
+            async with self._learning:
+                if self._tools is None:
+                    self._tools = await self._learn()
+        return self._tools
+
+    async def _learn(self) -> dict[str, HttpTool]:
+        source, raw = await self._document()
+        base, tools = await self.services.in_thread(self._read, source, raw)
+        if origin_of(base) is None or urlsplit(base).query or urlsplit(base).fragment:
+            raise self._invalid("its address is none, such as https://api.example.com/v1", hint='Set "url" to it.')
+        self._base = base
+        return tools
+
+    async def _document(self) -> tuple[str, bytes]:
+        """The URL of the document, and its text; "" for a file, and for no document."""
+        place = self._settings.openapi
+        if place is None:
+            return "", b""
+        if origin_of(place) is None:
+            return "", await self.services.in_thread(self._file, place)
+        url = self._settings.url
+        trusted = url is None or origin_of(url) == origin_of(place)
+        request = HttpRequest(method="GET", url=place, headers={"accept": "application/json"})
+        answer = await self._client.send(request, trusted=trusted, maximum=MAX_DOCUMENT)
+        return place, answer.body
+
+    def _file(self, path: str) -> bytes:
+        try:
+            with open(os.path.join(self.connection.folder, os.path.expanduser(path)), "rb") as file:
+                raw = file.read(MAX_DOCUMENT + 1)
+        except OSError as error:
+            raise self._invalid(f"its OpenAPI document cannot be read: {error.strerror or error}: {path}") from None
+        if len(raw) > MAX_DOCUMENT:
+            raise self._invalid(f"its OpenAPI document has more than {MAX_DOCUMENT:,} bytes")
+        return raw
+
+    def _read(self, source: str, raw: bytes) -> tuple[str, dict[str, HttpTool]]:
+        """The address of the API, and its tools; those of the connection come before those of the document."""
+        settings = self._settings
+        if settings.openapi is None and not settings.tools:
+            raise self._invalid("it has neither openapi nor tools")
+        base = settings.url
+        tools: dict[str, HttpTool] = {}
+        try:
+            if settings.openapi is not None:
+                document = read_document(raw)
+                if base is None:
+                    base = self._server(document, source)
+                reader = DocumentTools(document, headers=settings.headers, query=settings.query, only=settings.only)
+                tools = reader.read()
+                reader.report(self.connection.name)
+            own = {name: url_tool(name, given) for name, given in settings.tools.items()}
+        except UnusableDescription as error:
+            raise self._invalid(f"its tools cannot be read: {error}") from None
+        return (base or "").rstrip("/"), {**own, **{name: tool for name, tool in tools.items() if name not in own}}
+
+    def _server(self, document: Mapping[str, Any], source: str) -> str | None:
+        """The address that the document names: one from the net may not send the keys of the connection elsewhere."""
+        found = server_of(document, source)
+        if source and found is not None and origin_of(found) != origin_of(source):
+            raise self._invalid(
+                f"its document names a server elsewhere: {found[:200]}", hint='If that is right, set "url" to this address.'
+            )
+        return found
+
+    def _invalid(self, why: str, hint: str | None = None) -> ConnectionInvalid:
+        name = self.connection.name
+        return ConnectionInvalid(f'the connection "{name}" cannot be used: {why}', hint=hint, data={"connection": name})

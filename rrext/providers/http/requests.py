@@ -1,0 +1,142 @@
+"""The request of an operation with its arguments. No argument changes where the request goes, or adds a header."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from rrext.errors import InvalidArguments
+from rrext.providers.http.operation import PLACEHOLDER, ApiBody, ApiOperation, ApiParameter
+from rrext.providers.http.styles import encoded, listed, path_text, query_pairs, text_of
+
+_SLASHES: Final = re.compile(r"[/\\]")
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request: its URL is complete, but for what the connection adds."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = {}
+    content: bytes | None = None
+
+
+def request_of(operation: ApiOperation, base: str, arguments: Mapping[str, Any], given: Collection[str] = ()) -> HttpRequest:
+    """The request for arguments that fit the tool's schema. `given` names query parameters of the connection.
+
+    Raises `InvalidArguments` for a value that the request cannot carry, or that would change its address.
+    """
+    parts = _Parts()
+    for parameter in operation.parameters:
+        if parameter.property in arguments:
+            parts.add(parameter, arguments[parameter.property])
+    for name in map(unquote, (name for name, _ in parts.pairs)):
+        if name in given:
+            raise InvalidArguments.at("/input", f'"{name}" is set by the connection')
+    content = None
+    if operation.body is not None:
+        media, content = _content(operation.body, arguments)
+        if content is not None:
+            parts.headers["content-type"] = media
+    path, _, fixed = (
+        PLACEHOLDER.sub(lambda found: parts.paths.get(found[1], found[0]), part) for part in operation.path.partition("?")
+    )
+    query = "&".join([*filter(None, [fixed]), *(f"{name}={text}" for name, text in parts.pairs)])
+    url = f"{base}{path}?{query}" if query else base + path
+    return HttpRequest(method=operation.method, url=url, headers=parts.headers, content=content)
+
+
+class _Parts:
+    """The parts of a request that its parameters fill."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, str] = {}
+        self.pairs: list[tuple[str, str]] = []
+        self.headers = {"accept": "application/json, */*;q=0.8"}
+
+    def add(self, parameter: ApiParameter, value: Any) -> None:
+        """Add the value of a parameter. Raises `InvalidArguments`."""
+        if parameter.is_json and not isinstance(value, str):
+            value = msgspec.json.encode(value).decode()
+        match parameter.place:
+            case "path":
+                self.paths[parameter.name] = _path_value(parameter, value)
+            case "query":
+                self.pairs += query_pairs(parameter.name, value, parameter.style, parameter.explode)
+            case "header":
+                self.headers[parameter.name.lower()] = _header_value(parameter, value)
+            case "cookie":
+                cookies = (f"{name}={text}" for name, text in query_pairs(parameter.name, value, "form", parameter.explode))
+                self.headers["cookie"] = "; ".join([*filter(None, [self.headers.get("cookie")]), *cookies])
+
+
+def _path_value(parameter: ApiParameter, value: Any) -> str:
+    """A value within the path, which it must neither leave nor shorten."""
+    pointer = f"/input/{parameter.property}"
+    parts = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+    if not parts or any(text_of(part) == "" for part in parts):
+        raise InvalidArguments.at(pointer, "is empty: the path would name something else")
+    text = path_text(parameter.name, value, parameter.style, parameter.explode)
+    if any(piece in (".", "..") for piece in _SLASHES.split(unquote(text))):
+        raise InvalidArguments.at(pointer, 'a path has no "." or ".." as a value')
+    return text
+
+
+def _header_value(parameter: ApiParameter, value: Any) -> str:
+    text = unquote(listed(value, ",", parameter.explode)) if isinstance(value, list | dict) else text_of(value)
+    if not (text.isascii() and text.isprintable()):
+        raise InvalidArguments.at(f"/input/{parameter.property}", "holds characters that no header can carry")
+    return text
+
+
+def _content(body: ApiBody, arguments: Mapping[str, Any]) -> tuple[str, bytes | None]:
+    """The type and the bytes of the body; None for no body."""
+    if body.properties:
+        value: Any = {name: arguments[name] for name in body.properties if name in arguments}
+    elif body.property in arguments:
+        value = arguments[body.property]
+    else:
+        return body.media, None
+    match body.kind:
+        case "json":
+            return body.media, msgspec.json.encode(value)
+        case "form":
+            fields = value if isinstance(value, dict) else {}
+            pairs = (pair for name, item in fields.items() for pair in query_pairs(name, item, "form", True))
+            return body.media, "&".join(f"{name}={text}" for name, text in pairs).encode()
+        case "multipart":
+            return _multipart(body, value if isinstance(value, dict) else {})
+        case "text":
+            return body.media, text_of(value).encode("utf-8", "surrogatepass")
+        case "bytes":
+            return body.media, _decoded(text_of(value), f"/input/{body.property}")
+
+
+def _decoded(text: str, pointer: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidArguments.at(pointer, "is not base64") from None
+
+
+def _multipart(body: ApiBody, fields: Mapping[str, Any]) -> tuple[str, bytes]:
+    from secrets import token_hex
+
+    boundary = token_hex(16)
+    made: list[bytes] = []
+    for name, value in fields.items():
+        disposition = f'content-disposition: form-data; name="{encoded(name)}"'
+        for item in value if isinstance(value, list) else [value]:
+            if name in body.files:
+                kind, content = "application/octet-stream", _decoded(text_of(item), f"/input/{body.property}/{name}")
+                part = f'{disposition}; filename="{encoded(name)}"'
+            else:
+                kind = "application/json" if isinstance(item, dict | list) else "text/plain; charset=utf-8"
+                part, content = disposition, text_of(item).encode("utf-8", "surrogatepass")
+            made += [f"--{boundary}\r\n{part}\r\ncontent-type: {kind}\r\n\r\n".encode(), content, b"\r\n"]
+    return f"multipart/form-data; boundary={boundary}", b"".join([*made, f"--{boundary}--\r\n".encode()])

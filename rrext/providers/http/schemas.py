@@ -1,0 +1,226 @@
+"""Schemas of descriptions from outside as JSON Schema 2020-12, each with all definitions that it refers to.
+
+OpenAPI 3.0 has a dialect of its own (`nullable`, `exclusiveMinimum: true`); 3.1 is JSON Schema already. Words that mean
+nothing to a validator are left out, and so are mistakes that many documents have (`required: true` on a property).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_DEFINITIONS
+from rrext.providers.http.pointers import UnusableDescription, pointed
+
+Direction = Literal["in", "out"]
+
+_ONE: Final = {
+    *("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+}
+_MANY: Final = {"allOf", "anyOf", "oneOf", "prefixItems"}
+_NAMED: Final = {"properties", "patternProperties", "dependentSchemas"}
+_DROPPED: Final = {
+    *("nullable", "discriminator", "xml", "externalDocs", "example", "readOnly", "writeOnly", "deprecated", "additionalItems"),
+    *("$id", "id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
+    *("$comment", "$defs", "definitions"),
+}
+_KEPT_LOOSE: Final = {"$ref", "type", "properties", "items", "allOf", "anyOf", "oneOf", "title", "description"}
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]+")
+
+
+class Schemas:
+    """The schemas of one document. Each definition is translated once, however many tools refer to it."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._names: dict[tuple[Direction, str], str] = {}
+        self._taken: set[tuple[Direction, str]] = set()
+        self._definitions: dict[tuple[Direction, str], tuple[dict[str, Any], frozenset[str]]] = {}
+
+    def input(self, properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
+        """The input schema of a tool with these properties. Raises `UnusableDescription`."""
+        found: set[str] = set()
+        schema: dict[str, Any] = {"type": "object"}
+        schema["properties"] = {name: self._translated(value, "in", found) for name, value in properties.items()}
+        if names := list(required):
+            schema["required"] = names
+        schema["additionalProperties"] = False
+        return self._closed(_required_usable(schema), found)
+
+    def object(self, schema: Any) -> dict[str, Any]:
+        """The input schema of a tool that is given as the schema of an object. Raises `UnusableDescription`."""
+        found: set[str] = set()
+        translated = self._translated(schema, "in", found)
+        if not isinstance(translated, dict) or translated.setdefault("type", "object") != "object":
+            raise UnusableDescription("its input is no object")
+        return self._closed(_required_usable(translated), found)
+
+    def output(self, schema: Any) -> dict[str, Any] | None:
+        """The shape of an answer, without all that servers do not keep to; None if it is too large, or cannot be used.
+
+        Only types remain, and null fits everywhere but at the root: a result with a field left out is still a result.
+        """
+        found: set[str] = set()
+        try:
+            translated = self._translated(schema, "out", found)
+            if isinstance(translated, dict) and "$ref" in translated:
+                translated, more = self._definitions["out", translated["$ref"].removeprefix("#/$defs/")]
+                found = set(more)
+            if isinstance(translated, dict) and "$ref" in translated:
+                return None
+            closed = self._closed(_required_usable(dict(translated)), found, "out", MAX_OUTPUT_DEFINITIONS)
+        except (UnusableDescription, RecursionError, KeyError, TypeError):
+            return None
+        if isinstance(closed.get("type"), list):
+            closed["type"] = closed["type"][0]
+        return closed if closed.keys() - {"title", "description"} else None
+
+    def _closed(
+        self, schema: dict[str, Any], found: set[str], direction: Direction = "in", most: int = MAX_DEFINITIONS
+    ) -> dict[str, Any]:
+        """The schema with the definitions that it refers to, also through others."""
+        needed: dict[str, dict[str, Any]] = {}
+        waiting = sorted(found)
+        while waiting:
+            name = waiting.pop()
+            if (direction, name) not in self._definitions:
+                raise UnusableDescription("it refers to a schema that cannot be used")
+            if len(needed) > most:
+                raise UnusableDescription(f"it needs more than {most:,} definitions")
+            if name not in needed:
+                needed[name], more = self._definitions[direction, name]
+                waiting += more - needed.keys()
+        return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
+
+    def _reference(self, reference: Any, direction: Direction, found: set[str]) -> dict[str, Any]:
+        name = self._names.get((direction, reference)) if isinstance(reference, str) else None
+        if name is None:
+            target = pointed(self._document, reference)
+            name = self._new_name(reference, direction)
+            inner: set[str] = set()
+            try:
+                definition = _required_usable(_as_object(self._translated(target, direction, inner)))
+                self._definitions[direction, name] = definition, frozenset(inner)
+            except BaseException:
+                del self._names[direction, reference]
+                self._taken.discard((direction, name))
+                raise
+        found.add(name)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _new_name(self, reference: str, direction: Direction) -> str:
+        wanted = _FOREIGN.sub("_", reference.rpartition("/")[2]) or "root"
+        name, number = wanted, 2
+        while (direction, name) in self._taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self._taken.add((direction, name))
+        self._names[direction, reference] = name
+        return name
+
+    def _translated(self, schema: Any, direction: Direction, found: set[str]) -> Any:
+        if schema is None:
+            return {}
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, Mapping):
+            raise UnusableDescription("a schema is no object")
+        made: dict[str, Any] = {}
+        properties = schema.get("properties")
+        named = properties.items() if isinstance(properties, Mapping) else ()
+        hidden = {name for name, inner in named if _is_hidden(inner, direction)}
+        for key, value in schema.items():
+            if key == "$ref":
+                made |= self._reference(value, direction, found)
+            elif not _is_dropped(key, value, direction):
+                made[key] = self._word(key, value, direction, found, hidden)
+        required = made.pop("required", None)
+        if isinstance(required, list) and (names := [name for name in required if name not in hidden]):
+            made["required"] = names
+        if direction == "in":
+            _with_bounds(made)
+            return _with_null(made) if schema.get("nullable") is True else made
+        return _loosened(made)
+
+    def _word(self, key: str, value: Any, direction: Direction, found: set[str], hidden: set[str]) -> Any:
+        """The value of one word of a schema; `hidden` names properties to leave out."""
+        if key in _NAMED and isinstance(value, Mapping):
+            kept = {
+                name: inner
+                for name, inner in value.items()
+                if not (key == "properties" and name in hidden) and (key != "patternProperties" or _is_pattern(name))
+            }
+            return {name: self._translated(inner, direction, found) for name, inner in kept.items()}
+        if key in _MANY and isinstance(value, list):
+            return [self._translated(inner, direction, found) for inner in value]
+        return self._translated(value, direction, found) if key in _ONE else value
+
+
+def _is_dropped(key: str, value: Any, direction: Direction) -> bool:
+    if key in _DROPPED or key.startswith("x-") or (value is None and key not in ("const", "default")):
+        return True
+    if key == "pattern" and not (isinstance(value, str) and _is_pattern(value)):
+        return True
+    return direction == "out" and key not in _KEPT_LOOSE
+
+
+@lru_cache
+def _is_pattern(pattern: str) -> bool:
+    """Whether the validator knows the syntax of a pattern; others are left to the server."""
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern}, offline=True)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _required_usable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema itself. Raises `UnusableDescription` for one that is no JSON Schema."""
+    import jsonschema_rs
+
+    if jsonschema_rs.meta.is_valid(schema):
+        return schema
+    raise UnusableDescription("its schema cannot be used")
+
+
+def _as_object(schema: Any) -> dict[str, Any]:
+    return schema if isinstance(schema, dict) else {} if schema else {"not": {}}
+
+
+def _is_hidden(schema: Any, direction: Direction) -> bool:
+    """Whether a property is only for the other direction."""
+    return isinstance(schema, Mapping) and schema.get("readOnly" if direction == "in" else "writeOnly") is True
+
+
+def _with_bounds(schema: dict[str, Any]) -> None:
+    """Turn the exclusive bounds of OpenAPI 3.0, which are flags, into numbers."""
+    for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(flag), bool) and schema.pop(flag) and bound in schema:
+            schema[flag] = schema.pop(bound)
+
+
+def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
+    kind = schema.get("type")
+    if kind is None:
+        return {"anyOf": [schema, {"type": "null"}]} if schema else schema
+    kinds = list(kind) if isinstance(kind, list) else [kind]
+    made = {**schema, "type": kinds if "null" in kinds else [*kinds, "null"]}
+    if isinstance(made.get("enum"), list) and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made
+
+
+def _loosened(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer in which null fits as well, and several alternatives at once."""
+    if "oneOf" in schema:
+        alternatives = schema.pop("oneOf")
+        schema["anyOf"] = [*schema.get("anyOf", ()), *alternatives]
+    if "type" in schema:
+        return _with_null(schema)
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    return schema
