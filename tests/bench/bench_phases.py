@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench_client import Server, write_all
+from bench_outside import outside_calls
 from bench_sdk import sdk_shapes
 from bench_shapes import many_calls, server_shapes
 from bench_subject import ADD, MIB, SUM, WINDOW, Figures, Size, Subject, check, on_one_core, other_cores
@@ -141,6 +142,7 @@ class Phase:
 
 PHASES: dict[str, Phase] = {
     "shapes": Phase(5, 3, {"rrext": shapes, "mcp": many_calls, "node": many_calls}),
+    "outside": Phase(5, 3, {"rrext": outside_calls}),
     "start": Phase(11, 5, {"rrext": starts, "mcp": start, "mcp-ts": start}),
     "sleep": Phase(3, 1, {"rrext": sleeps}),
     "write": Phase(5, 3, {"rrext": raw_writes, "floor": raw_writes, "node": base64_writes}),

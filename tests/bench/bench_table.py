@@ -60,6 +60,7 @@ SHAPE_ROWS = (
 )
 ROWS = (
     *SHAPE_ROWS,
+    Row("external MCP server", "outside", "through rrext p50 µs", ("rrext", "SDK client alone p50 µs"), 1.15, 1),
     Row("spawn to first result", "start", "start ms", ("mcp", "start ms"), 1 / 4, 1 / 6),
     Row("spawn to first result", "start", "start ms", ("mcp-ts", "start ms"), 1, 1 / 2),
     Row("spawn to first result over MCP", "start", "MCP start ms", ("mcp", "start ms"), 1 / 5, 1 / 8),
