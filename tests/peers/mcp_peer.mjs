@@ -1,4 +1,4 @@
-// An official TypeScript client of the Model Context Protocol: `node mcp_peer.mjs PACKAGE COMMAND WORD…`
+// An official TypeScript client of the Model Context Protocol: `node mcp_peer.mjs PACKAGE COMMAND WORD…`, or a URL
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -11,7 +11,11 @@ const { Client } = await load(sdk ? `${name}/client/index.js` : name);
 const { StdioClientTransport } = await load(sdk ? `${name}/client/stdio.js` : `${name}/stdio`);
 
 const client = new Client({ name: "peer", version: "1" });
-await client.connect(new StdioClientTransport({ command, args, stderr: "inherit" }));
+const { StreamableHTTPClientTransport } = await load(sdk ? `${name}/client/streamableHttp.js` : name);
+const transport = command.startsWith("http")
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args, stderr: "inherit" });
+await client.connect(transport);
 const call = (name, args, ...options) => client.callTool({ name, arguments: args }, ...options);
 const callWith = (name, args, options) => (sdk ? call(name, args, undefined, options) : call(name, args, options));
 

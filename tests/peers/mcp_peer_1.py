@@ -1,4 +1,4 @@
-"""The first line of the official Python client of the Model Context Protocol: `python mcp_peer_1.py COMMAND WORD…`"""
+"""The first line of the official Python client of the Model Context Protocol: `python mcp_peer_1.py COMMAND WORD…`, or a URL"""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import sys
 
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 
 async def main(command: str, *words: str) -> None:
-    async with (
-        stdio_client(StdioServerParameters(command=command, args=list(words))) as (reader, writer),
-        ClientSession(reader, writer) as session,
-    ):
+    server = (
+        streamable_http_client(command)
+        if command.startswith("http")
+        else stdio_client(StdioServerParameters(command=command, args=list(words)))
+    )
+    async with server as streams, ClientSession(streams[0], streams[1]) as session:
         hello = await session.initialize()
         assert (hello.serverInfo.name, hello.protocolVersion) == ("rrext", "2025-11-25")
         assert {"add", "echo"} <= {tool.name for tool in (await session.list_tools()).tools}

@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from mcp_server import COMMAND, served_by_http
 
 HERE = Path(__file__).resolve().parent
-FACES = HERE.parent / "faces"
-NODES = [word for name in ("face_nodes", "face_fates", "face_lanes") for word in ("--nodes", str(FACES / f"{name}.py"))]
-SERVER = [sys.executable, "-m", "rrext", "mcp", str(FACES / "face.pipe"), *NODES]
 
 pytestmark = pytest.mark.system
 
 
-def drive(*peer: str) -> None:
+@contextmanager
+def served(transport: str) -> Iterator[list[str]]:
+    """The words by which a peer finds the server: its command, or its URL."""
+    with nullcontext() if transport == "stdio" else served_by_http() as url:
+        yield COMMAND if url is None else [url]
+
+
+def drive(transport: str, *peer: str) -> None:
     """Run a peer; what it asserts is in its script."""
-    done = subprocess.run(
-        [*peer, *SERVER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
-    )
+    with served(transport) as server:
+        done = subprocess.run(
+            [*peer, *server], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+        )
     assert done.returncode == 0, done.stdout
     assert done.stdout.endswith("done\n"), done.stdout
 
 
-@pytest.mark.parametrize("package", ["@modelcontextprotocol/sdk", "@modelcontextprotocol/client"])
-def test_a_typescript_client_drives_the_server(package: str) -> None:
-    if shutil.which("node") is None or not Path(os.environ.get("RREXT_NODE_MODULES", ""), package).is_dir():
+def node_module(package: str) -> Path:
+    """The folder of a package of Node.js; the test is skipped without it."""
+    found = Path(os.environ.get("RREXT_NODE_MODULES", ""), package)
+    if shutil.which("node") is None or not found.is_dir():
         pytest.skip(f"install Node.js 20 or later, and set RREXT_NODE_MODULES to a node_modules folder with {package}")
-    drive("node", str(HERE / "mcp_peer.mjs"), package)
+    return found
 
 
-def test_the_first_python_client_drives_the_server() -> None:
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("package", ["@modelcontextprotocol/sdk", "@modelcontextprotocol/client"])
+def test_a_typescript_client_drives_the_server(package: str, transport: str) -> None:
+    node_module(package)
+    drive(transport, "node", str(HERE / "mcp_peer.mjs"), package)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_first_python_client_drives_the_server(transport: str) -> None:
     if "RREXT_MCP_1" not in os.environ:
         pytest.skip("set RREXT_MCP_1 to a Python that has mcp 1.30")
-    drive(os.environ["RREXT_MCP_1"], str(HERE / "mcp_peer_1.py"))
+    drive(transport, os.environ["RREXT_MCP_1"], str(HERE / "mcp_peer_1.py"))
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_inspector_lists_and_calls_tools(transport: str) -> None:
+    node_module("@modelcontextprotocol/inspector")
+    inspector = Path(os.environ["RREXT_NODE_MODULES"], ".bin", "mcp-inspector")
+
+    def answer(*words: str) -> dict[str, object]:
+        how = ["--transport", "http"] if transport == "http" else []
+        command = [str(inspector), "--cli", *server, *how, *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    with served(transport) as server:
+        tools = answer("--method", "tools/list")["tools"]
+        assert isinstance(tools, list)
+        assert "add" in {tool["name"] for tool in tools}
+        called = answer("--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2")
+        assert called["structuredContent"] == {"sum": 3}
+        assert answer("--method", "tools/call", "--tool-name", "add", "--tool-arg", "b=2")["isError"] is True

@@ -1,28 +1,36 @@
-"""The official Python client of the Model Context Protocol, in each era, drives a spawned server."""
+"""The official Python client of the Model Context Protocol, in each era, drives a server on stdio and over HTTP."""
 
 from __future__ import annotations
 
-import sys
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
 
 import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_server import COMMAND, served_by_http
 
-FACES = Path(__file__).resolve().parents[1] / "faces"
-COMMAND = ["-m", "rrext", "mcp", str(FACES / "face.pipe")]
-NODES = [word for name in ("face_nodes", "face_fates", "face_lanes") for word in ("--nodes", str(FACES / f"{name}.py"))]
+MODES = ("auto", "legacy", "2026-07-28")
+EACH = [(transport, mode) for transport in ("stdio", "http") for mode in MODES]
 
 
-@pytest.fixture(params=["auto", "legacy", "2026-07-28"])
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of a server."""
+    with served_by_http() as url:
+        yield url
+
+
+@pytest.fixture(params=EACH, ids="-".join)
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A connected client that begins in this way."""
-    server = stdio_client(StdioServerParameters(command=sys.executable, args=[*COMMAND, *NODES]))
-    async with Client(server, mode=request.param) as connected:
-        assert connected.protocol_version == ("2025-11-25" if request.param == "legacy" else "2026-07-28")
+    transport, mode = request.param
+    stdio = stdio_client(StdioServerParameters(command=COMMAND[0], args=COMMAND[1:]))
+    server = stdio if transport == "stdio" else request.getfixturevalue("url")
+    async with Client(server, mode=mode) as connected:
+        assert connected.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         yield connected
 
 
@@ -58,9 +66,13 @@ async def test_progress_is_told(client: Client) -> None:
 
     async def progress(value: float, total: float | None, message: str | None) -> None:
         seen.append((value, message))
-        await client.call_tool("open_gate", {"key": "told"})
+        await client.call_tool("open_gate", {"key": key})
+        opened.set()
 
-    result = await client.call_tool("wait", {"key": "told"}, progress_callback=progress)
+    opened = anyio.Event()
+    key = uuid4().hex
+    result = await client.call_tool("wait", {"key": key}, progress_callback=progress)
+    await opened.wait()
     assert result.content[0].type == "text"
     assert seen == [(1, "parked")]
 
@@ -69,10 +81,11 @@ async def test_a_call_that_its_caller_gives_up_is_cancelled(client: Client) -> N
     async def begun(value: float, total: float | None, message: str | None) -> None:
         scope.cancel()
 
+    key = uuid4().hex
     with anyio.CancelScope() as scope:
-        await client.call_tool("wait", {"key": "given up"}, progress_callback=begun)
+        await client.call_tool("wait", {"key": key}, progress_callback=begun)
     assert scope.cancelled_caught
-    while (await client.call_tool("journal", {"key": "given up"})).content[0].text != '["unwound"]':  # type: ignore[union-attr]
+    while (await client.call_tool("journal", {"key": key})).content[0].text != '["unwound"]':  # type: ignore[union-attr]
         pass
 
 
@@ -86,3 +99,16 @@ async def test_many_calls_at_once_get_their_own_results(client: Client) -> None:
         for number in range(100):
             tasks.start_soon(call, number)
     assert sums == {number: {"sum": number + 1} for number in range(100)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_sixteen_clients_at_once_get_their_own_results(mode: str, url: str) -> None:
+    async def drive(number: int) -> None:
+        async with Client(url, mode=mode) as client:
+            for step in range(10):
+                value = {"client": number, "step": step}
+                assert (await client.call_tool("echo", {"value": value})).structured_content == value
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(16):
+            tasks.start_soon(drive, number)

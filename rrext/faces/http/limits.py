@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 # listener.py
+MAX_CONNECTIONS: Final = 512
+"""Connections at once; a client has one for each of its requests, and a process may often have 1024 descriptors."""
 CLIENT_PATIENCE: Final = 30.0
 """Seconds in which a client sends a whole request, or reads a full buffer of its answers, before its connection is closed."""
 LOOK_INTERVAL: Final = 5.0

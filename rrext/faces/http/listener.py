@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from rrext.errors import UsageError
 from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
-from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL
+from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS
 from rrext.faces.http.tokens import UserTokens
 from rrext.limits import Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
@@ -58,7 +58,7 @@ class PortApp(Protocol):
 
 
 class HttpClients:
-    """Listens at an address for the clients of an app, at most `max_connections` at once.
+    """Listens at an address for the clients of an app.
 
     A client that does not send a whole request, or does not read its answer, is cut off after a while.
     """
@@ -103,13 +103,12 @@ class HttpClients:
     def _protocol(self, limits: Limits) -> Callable[[], H11Protocol]:
         """Make the function that makes the protocol of each connection."""
         access = Access(self._app, self._address, self._tokens, self._origins)
-        state, loop, lost, most = self._state, self._loop, self._lost, limits.max_connections
-        waiting = self._waiting
+        state, loop, lost, waiting = self._state, self._loop, self._lost, self._waiting
 
         class _Connection(H11Protocol):
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-                if len(state.connections) >= most:
-                    log.warning("a client is refused: there are %s already (max_connections)", most)
+                if len(state.connections) >= MAX_CONNECTIONS:
+                    log.warning("a connection is refused: there are %s already", MAX_CONNECTIONS)
                     transport.abort()
                 super().connection_made(transport)
 

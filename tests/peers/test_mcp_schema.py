@@ -1,0 +1,72 @@
+"""Answers of every kind fit the models that the official SDK makes of the protocol's schema, in both eras."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from mcp_server import COMMAND
+from mcp_types import methods
+from mcp_types.jsonrpc import JSONRPCError
+from pydantic import TypeAdapter
+
+PNG = "iVBORw0KGgo="
+CALLS = [
+    ("add", {"a": 1}),
+    ("add", {"b": "x"}),
+    ("nobody", {}),
+    ("echo", {"value": None}),
+    ("echo", {"value": [1]}),
+    ("echo", {"value": {"a": 1}}),
+    ("numbers", {"value": [1]}),
+    ("blob", {"data": PNG}),
+    ("blob", {"data": "AA=="}),
+    ("report", {"to": 3}),
+    ("crash", {}),
+]
+REQUESTS = [
+    ("tools/list", {}),
+    ("tools/list", {"cursor": "x"}),
+    ("nothing/here", {}),
+    *(("tools/call", {"name": name, "arguments": arguments}) for name, arguments in CALLS),
+]
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+def test_answers_fit_the_schema(version: str) -> None:
+    modern = version == "2026-07-28"
+    asked: list[tuple[str, dict[str, Any]]] = [*REQUESTS]
+    if modern:
+        asked = [("server/discover", {}), ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}), *asked]
+    else:
+        hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        asked = [("initialize", hello), ("ping", {}), *asked]
+    lines: list[dict[str, Any]] = []
+    for number, (method, params) in enumerate(asked):
+        meta = {"progressToken": number, **(META if modern else {})}
+        lines.append({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}})
+    if not modern:
+        lines.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    sent = "".join(json.dumps(line) + "\n" for line in lines)
+    done = subprocess.run(COMMAND, input=sent, capture_output=True, text=True, timeout=60, check=True)
+    answered: set[str] = set()
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if "method" in message:
+            model = methods.SERVER_NOTIFICATIONS[message["method"], version]
+            TypeAdapter(model).validate_json(line, strict=True)
+            answered.add(message["method"])
+        elif "error" in message:
+            JSONRPCError.model_validate_json(line, strict=True)
+            answered.add("error")
+        else:
+            method = asked[message["id"]][0]
+            TypeAdapter(methods.SERVER_RESULTS[method, version]).validate_json(json.dumps(message["result"]), strict=True)
+            answered.add(method)
+    kinds = {method for method, _ in asked} - {"nothing/here", "subscriptions/listen"}
+    assert answered == kinds | {"error", "notifications/progress"} | (
+        {"notifications/subscriptions/acknowledged"} if modern else set()
+    )
