@@ -89,14 +89,21 @@ class Listener:
     def progress(self, token: str | None = "mine") -> WorkProgress:
         return WorkProgress(cast("Any", self), token, "work", self.cancel)
 
+    async def until_told(self, count: int) -> None:
+        while len(self.told) < count:
+            await asyncio.sleep(0)
 
-async def test_of_many_reports_at_once_the_first_is_told() -> None:
+
+async def test_of_many_reports_at_once_the_newest_is_told() -> None:
     listener = Listener()
     progress = listener.progress()
     progress.start()
     for step in range(1000):
         progress.report(f"step {step}", step / 1000)
-    assert [value["kind"] for value in listener.told] == ["begin"]
+    await listener.until_told(1)
+    assert listener.told == [
+        {"kind": "begin", "title": "work", "cancellable": True, "message": "step 999", "percentage": 99},
+    ]
     progress.end("done")
     progress.end("done")
     assert [value["kind"] for value in listener.told] == ["begin", "end"]
@@ -106,10 +113,11 @@ async def test_a_share_never_falls_and_is_a_percentage() -> None:
     listener = Listener()
     progress = listener.progress()
     progress.start()
-    for share in (0.5, 0.2, 7.0, -3.0):
+    for number, share in enumerate((0.5, 0.2, 7.0, -3.0), 1):
         progress.report("x", share)
-        progress._tick()  # as the clock would
+        await listener.until_told(number)
     assert [value["percentage"] for value in listener.told] == [50, 50, 100, 100]
+    progress.end("done")
 
 
 async def test_what_is_over_at_once_is_not_shown() -> None:
@@ -134,19 +142,19 @@ async def test_the_persons_cancel_is_heard() -> None:
 
 async def test_a_client_that_takes_a_token_late_is_told_all_the_same() -> None:
     listener = Listener()
-    taken = asyncio.Event()
+    asked, taken = asyncio.Event(), asyncio.Event()
 
     async def take(_: types.WorkDoneProgressCreateParams) -> None:
+        asked.set()
         await taken.wait()
 
     listener.window_work_done_progress_create_async = take
     progress = listener.progress(None)
     progress.start()
-    progress._tick()  # as the clock would
+    await asked.wait()
     assert listener.told == []
     taken.set()
-    while not listener.told:
-        await asyncio.sleep(0)
+    await listener.until_told(1)
     assert listener.told == [{"kind": "begin", "title": "work", "cancellable": True}]
     progress.end("done")
 

@@ -349,6 +349,7 @@ async def test_a_run_can_be_cancelled_while_the_engine_starts(tmp_path: Path) ->
     async with desk(tmp_path, nodes=[str(slow.module)]) as bench:
         request = bench.command("rrext.runTool", {"tool": "add", "input": {"a": 1}})
         await slow.is_met()
+        await bench.editor.until(lambda message: message.get("method") == "window/workDoneProgress/create")
         (created,) = bench.messages("window/workDoneProgress/create")
         bench.editor.notify("window/workDoneProgress/cancel", {"token": created["token"]})
         assert (await bench.editor.answer(request))["error"]["code"] == -32800

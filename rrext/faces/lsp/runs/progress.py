@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -32,27 +33,22 @@ class WorkProgress:
         self.title = title
         self._server = server
         self._cancel = cancel
-        self._loop = asyncio.get_running_loop()
-        self._token = token
-        self._is_usable = token is not None
-        self._is_begun = self._is_over = False
+        self._is_ours = token is None
+        self._token = f"rrext-{uuid4()}" if token is None else token
         self._state: tuple[str | None, int | None] = (None, None)
         self._most = 0
-        self._stale = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._is_begun = False
+        self._showing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start to show progress."""
-        if self._token is None:
-            if not get_capability(self._server.client_capabilities, "window.work_done_progress", False):
-                return
-            self._token = f"rrext-{uuid4()}"
-            self._asking = self._loop.create_task(self._ask(self._token), name="ask for progress")
+        if self._is_ours and not get_capability(self._server.client_capabilities, "window.work_done_progress", False):
+            return
         wanted: Future[None] = Future()
         wanted.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
         self._server.protocol.progress.tokens[self._token] = wanted
-        self._timer = self._loop.call_later(PROGRESS_DELAY, self._tick)
+        self._showing = asyncio.get_running_loop().create_task(self._show(), name="show progress")
 
     def report(self, message: str | None, share: float | None = None) -> None:
         """Report the progress; `share` is between 0 and 1 if known."""
@@ -60,56 +56,41 @@ class WorkProgress:
         if share is not None:
             percentage = self._most = max(self._most, min(100, int(100 * share)))
         self._state = message, percentage
-        self._stale = True
-        if self._timer is None or not self._is_begun:
-            self._tick()
+        self._news.set()
 
     def end(self, message: str) -> None:
         """End the progress."""
-        if self._is_over:
+        if self._showing is None:
             return
-        self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._asking is not None:
-            self._asking.cancel()
-        if self._token is not None:
-            self._server.protocol.progress.tokens.pop(self._token, None)
+        self._showing.cancel()
+        self._showing = None
+        self._server.protocol.progress.tokens.pop(self._token, None)
         if self._is_begun:
             self._tell({"kind": "end", "message": message})
 
-    async def _ask(self, token: str) -> None:
-        """Register a token of ours; nothing is sent under it before the client accepts."""
-        try:
-            await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
-        except JsonRpcException as error:
-            log.info("the client takes no progress: %s", error)
-        else:
-            self._is_usable = True
-            if self._stale or self._timer is None:  # a report waits, or the delay is over
-                self._tick()
-
-    def _tick(self) -> None:
-        """Send the newest report, then pause."""
-        if not self._is_usable or self._is_over:
-            self._timer = None
-            return
-        is_new = self._stale or not self._is_begun
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(CLIENT_DEFAULTS.progress_redraw, self._tick) if is_new else None
-        if not is_new:
-            return
-        self._stale = False
-        message, percentage = self._state
-        value: dict[str, Any] = {"kind": "report"} if self._is_begun else {"kind": "begin", "title": self.title}
-        value["cancellable"] = True
-        if message is not None:
-            value["message"] = message
-        if percentage is not None:
-            value["percentage"] = percentage
-        self._is_begun = True
-        self._tell(value)
+    async def _show(self) -> None:
+        """Send the newest report, then pause; under a token of ours only if the client accepts it."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), PROGRESS_DELAY)
+        if self._is_ours:
+            try:
+                await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self._token))
+            except JsonRpcException as error:
+                log.info("the client takes no progress: %s", error)
+                return
+        while True:
+            self._news.clear()
+            message, percentage = self._state
+            value: dict[str, Any] = {"kind": "report"} if self._is_begun else {"kind": "begin", "title": self.title}
+            value["cancellable"] = True
+            if message is not None:
+                value["message"] = message
+            if percentage is not None:
+                value["percentage"] = percentage
+            self._is_begun = True
+            self._tell(value)
+            await asyncio.sleep(CLIENT_DEFAULTS.progress_redraw)
+            await self._news.wait()
 
     def _tell(self, value: dict[str, Any]) -> None:
         self._server.protocol.tell(types.PROGRESS, {"token": self._token, "value": value})
