@@ -18,7 +18,7 @@ from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
-from rrext.pipefile.validation import PipelineOutline, Validation
+from rrext.pipefile.validation import PipelineOutline, validated
 from rrext.redaction import Redactor
 
 
@@ -65,8 +65,8 @@ def load_pipeline(
         is_file=text is not None,
         partial=partial,
     )
-    validation = Validation(problems, near, base=base, pause=pause)
-    spec = validation.run(document, _drafts(document, reader, limits, pause), source)
+    drafts = _drafts(document, reader, limits, pause)
+    outline, spec = validated(document, drafts, base, problems, near, source=source, pause=pause)
     found = _sifted(problems.listing(), given, reader.without_value, environment.redactor)
     pause()
     plans: dict[str, LanePlan] = {}
@@ -80,7 +80,7 @@ def load_pipeline(
         found,
         document,
         base=base,
-        outline=validation.outline,
+        outline=outline,
         text=text,
         source_map=given.map,
         plans=plans,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,24 +25,21 @@ class EdgeTarget(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class Suitability(msgspec.Struct, frozen=True):
-    """The suitability of a node as the source of an edge. `names` are the lanes or class types that fit; `why` is the reason in
-    words.
+class SourceCandidate(msgspec.Struct, frozen=True):
+    """A component that an edge could come from. `names` are the lanes or class types that fit; `why` is the reason in words.
 
     `fit` is one of `FITS`, `PERHAPS`, `NOT` and `CIRCLE`; `wanted` is 0 if the node requests such an edge, 1 if it allows it.
     """
 
+    component: WrittenComponent
     fit: int
     names: tuple[str, ...]
     why: str
     wanted: int
 
 
-class SourceCandidate(msgspec.Struct, frozen=True):
-    """A component that an edge could come from."""
-
-    component: WrittenComponent
-    suitability: Suitability
+_Suitability: TypeAlias = tuple[int, tuple[str, ...], str, int]
+"""The `fit`, `names`, `why` and `wanted` of a node."""
 
 
 class PossibleEdge(msgspec.Struct, frozen=True):
@@ -80,17 +78,17 @@ def source_candidates(
     They are the other components of the pipeline, or those of `among`; the nearest come first.
     """
     behind = context.written.behind(end.id, kind)
-    known: dict[type[Node] | None, Suitability] = {}
+    known: dict[type[Node] | None, _Suitability] = {}
     found: list[SourceCandidate] = []
     for component in _nearest(context, end.index) if among is None else among:
         node = context.node(component)
-        suitability = known.get(node)
-        if suitability is None:
-            suitability = known[node] = _suitability(node, kind, end.node, name)
+        if node not in known:
+            known[node] = _suitability(node, kind, end.node, name)
+        fit, names, why, wanted = known[node]
         if component.id in behind:
-            suitability = msgspec.structs.replace(suitability, fit=CIRCLE, why="would make a circle")
-        found.append(SourceCandidate(component, suitability))
-    return sorted(found, key=lambda peer: (peer.suitability.fit, peer.suitability.wanted))
+            fit, why = CIRCLE, "would make a circle"
+        found.append(SourceCandidate(component, fit, names, why, wanted))
+    return sorted(found, key=lambda peer: (peer.fit, peer.wanted))
 
 
 def possible_edges(
@@ -98,9 +96,9 @@ def possible_edges(
 ) -> Iterator[PossibleEdge]:
     """The edges of a kind that could lead to a component, best first."""
     for peer in source_candidates(context, kind, end, among=among):
-        if peer.suitability.fit == FITS:
-            for name in peer.suitability.names:
-                yield PossibleEdge(kind, name, peer.component.id, peer.suitability.wanted)
+        if peer.fit == FITS:
+            for name in peer.names:
+                yield PossibleEdge(kind, name, peer.component.id, peer.wanted)
 
 
 def best(
@@ -130,16 +128,16 @@ def _nearest(context: CompletionContext, index: int) -> Iterator[WrittenComponen
     yield from (component for component in context.others if component.index >= index)
 
 
-def _suitability(node: type[Node] | None, kind: EdgeKind, end: type[Node] | None, name: str) -> Suitability:
+def _suitability(node: type[Node] | None, kind: EdgeKind, end: type[Node] | None, name: str) -> _Suitability:
     names = names_between(kind, node, end)
     fitting = tuple(each for each in names if each == name) if name else names
     wanted = 0 if kind == "input" or (node is not None and any(each in node.invoke for each in fitting)) else 1
     if node is None:
-        return Suitability(PERHAPS, fitting, "", wanted)
+        return (PERHAPS, fitting, "", wanted)
     verb = "sends" if kind == "input" else "invokes"
     if fitting:
-        return Suitability(FITS, fitting, f"{verb} {', '.join(fitting)}", wanted)
+        return (FITS, fitting, f"{verb} {', '.join(fitting)}", wanted)
     has = offered_lanes(node) if kind == "input" else invoked_types(node, dict.fromkeys((*node.invoke, "tool")))
     if not has:
-        return Suitability(NOT, (), f"{verb} nothing", wanted)
-    return Suitability(NOT, (), f"{verb} {f'no {name}, ' if name else ''}only {', '.join(has)}", wanted)
+        return (NOT, (), f"{verb} nothing", wanted)
+    return (NOT, (), f"{verb} {f'no {name}, ' if name else ''}only {', '.join(has)}", wanted)

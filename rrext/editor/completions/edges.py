@@ -50,7 +50,7 @@ def edge_values(context: CompletionContext, component: CursorComponent, kind: Ed
         yield from _sources(context, component, kind, component.text(kind, place, NAME_KEYS[kind]))
     elif key == NAME_KEYS[kind]:
         source = _node_of(context, component.text(kind, place, "from"))
-        yield from _lanes(component, place, source) if kind == "input" else _class_types(component, place, source)
+        yield from _names(component, kind, place, source)
 
 
 def edge_keys(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Iterator[Offer]:
@@ -96,48 +96,34 @@ def _edge_snippet(fit: PossibleEdge, rank: int, *, braces: bool) -> Offer:
 def _sources(context: CompletionContext, component: CursorComponent, kind: EdgeKind, name: str) -> Iterator[Offer]:
     for peer in source_candidates(context, kind, target_of(component), name):
         other = peer.component
-        detail = " · ".join(text for text in (other.provider, peer.suitability.why) if text)
+        detail = " · ".join(text for text in (other.provider, peer.why) if text)
         about = ("provider", other.provider)
-        yield Offer(other.id, "node", (literal(other.id),), detail, about, rank=peer.suitability.fit)
+        yield Offer(other.id, "node", (literal(other.id),), detail, about, rank=peer.fit)
 
 
-def _lanes(component: CursorComponent, place: str, source: type[Node] | None) -> Iterator[Offer]:
-    fitting = names_between("input", source, component.node)
-    offered = None if source is None else offered_lanes(source)
-    accepted = None if component.node is None else accepted_lanes(component.node)
-    from_id, to_id = component.text("input", place, "from"), component.id
-    taken = (
-        {text_at(edge, "lane") for edge in component.items("input") if text_at(edge, "from") == from_id} if from_id else set()
-    )
-    for lane in dict.fromkeys((*fitting, *(accepted or ()), *(offered or ()))):
-        sides = (
-            _side(from_id or "the other end", "sends it", "does not send it", lane, offered),
-            _side(to_id or "this node", "accepts it", "does not accept it", lane, accepted),
+def _names(component: CursorComponent, kind: EdgeKind, place: str, source: type[Node] | None) -> Iterator[Offer]:
+    """The lanes or class types of an edge; those that both ends have come first."""
+    node, name_key = component.node, NAME_KEYS[kind]
+    from_id = component.text(kind, place, "from")
+    sender, receiver = from_id or "the other end", component.id or "this node"
+    if kind == "input":
+        sent, taken = None if source is None else offered_lanes(source), None if node is None else accepted_lanes(node)
+        ends = ((sender, "sends it", "does not send it", sent), (receiver, "accepts it", "does not accept it", taken))
+    else:
+        sent = None if source is None else invoked_types(source, dict.fromkeys((*source.invoke, "tool")))
+        taken = None if node is None else served_types(node)
+        ends = (
+            (receiver, "serves as it", "does not serve as it", taken),
+            (sender, "invokes it", "does not invoke it", sent),
         )
-        rank = (0 if lane in fitting else 2) + (lane in taken)
-        yield Offer(lane, "lane", (literal(lane),), "; ".join(side for side in sides if side), ("lane", lane), rank)
-
-
-def _class_types(component: CursorComponent, place: str, source: type[Node] | None) -> Iterator[Offer]:
-    fitting = names_between("control", source, component.node)
-    served = None if component.node is None else served_types(component.node)
-    invoked = None if source is None else invoked_types(source, dict.fromkeys((*source.invoke, "tool")))
-    from_id, to_id = component.text("control", place, "from"), component.id
-    for name in dict.fromkeys((*fitting, *(served or ()), *(invoked or ()))):
-        sides = (
-            _side(to_id or "this node", "serves as it", "does not serve as it", name, served),
-            _side(from_id or "the other end", "invokes it", "does not invoke it", name, invoked),
-        )
-        detail = "; ".join(side for side in sides if side)
-        rank = 0 if name in fitting else 2
-        yield Offer(name, "class_type", (literal(name),), detail, ("key", "edge", "classType"), rank)
-
-
-def _side(who: str, yes: str, no: str, name: str, known: tuple[str, ...] | None) -> str:
-    """The view of one end of an edge on a lane or class type; empty if that end is unknown."""
-    if known is None:
-        return ""
-    return f"{who} {yes if name in known else no}"
+    there = {text_at(edge, name_key) for edge in component.items(kind) if from_id and text_at(edge, "from") == from_id}
+    fitting = names_between(kind, source, node)
+    for name in dict.fromkeys((*fitting, *(taken or ()), *(sent or ()))):
+        detail = "; ".join(f"{who} {yes if name in known else no}" for who, yes, no, known in ends if known is not None)
+        rank = (0 if name in fitting else 2) + (name in there)
+        is_lane = kind == "input"
+        about = ("lane", name) if is_lane else ("key", "edge", "classType")
+        yield Offer(name, "lane" if is_lane else "class_type", (literal(name),), detail, about, rank)
 
 
 def _begun(context: CompletionContext, component: CursorComponent, kind: EdgeKind, key: str) -> str:
