@@ -80,34 +80,27 @@ def free_port() -> int:
 
 
 class HttpServer:
-    """A process that serves Streamable HTTP; it may be killed and started again."""
+    """A process that serves Streamable HTTP."""
 
-    def __init__(self, *command: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
-        self._command = [*(command or (sys.executable, str(HERE / "mcp_servers.py"), "http")), str(self.port)]
-        self.process: subprocess.Popen[bytes]
+    def __init__(self) -> None:
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}/mcp"
+        self._process: subprocess.Popen[bytes]
 
-    def start(self) -> None:
-        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def __enter__(self) -> Self:
+        command = [sys.executable, str(HERE / "mcp_servers.py"), "http", str(self._port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return self
             time.sleep(0.02)
         raise AssertionError("the server does not listen")
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
-        self.kill()
+        self._process.kill()
+        self._process.wait()
 
 
 async def wait_for_text(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, Any
 
@@ -61,12 +60,6 @@ async def learn(name: str, ctx: Context[Any, Any]) -> str:
     server.add_tool(greet, name=name, structured_output=False)
     await ctx.notify_tools_changed()
     return "learnt"
-
-
-@server.tool(structured_output=False)
-def die(code: int) -> str:
-    """End the server."""
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,29 @@ BLOB = {"type": "resource", "resource": {"uri": "file:///a", "blob": b64encode(b
 PAGE = {"type": "resource", "resource": {"uri": "file:///b", "text": "page"}}
 LINK = {"type": "resource_link", "uri": "file:///c", "name": "c"}
 TEXT = {"type": "text", "text": "words"}
+RESULTS: list[tuple[dict[str, Any], Any]] = [
+    ({"content": [TEXT]}, "words"),
+    ({"content": [IMAGE]}, b"pixels"),
+    ({"content": [SOUND]}, b"waves"),
+    ({"content": [BLOB]}, b"blob"),
+    ({"content": [PAGE]}, {"content": [PAGE]}),
+    ({"content": [LINK]}, {"content": [LINK]}),
+    ({"content": [TEXT, IMAGE, LINK]}, {"content": [TEXT, IMAGE, LINK]}),
+    ({"content": []}, {"content": []}),
+    ({"content": [{"type": "of tomorrow"}]}, {"content": [{"type": "of tomorrow"}]}),
+    ({"content": [TEXT], "structuredContent": {"a": [1]}}, {"a": [1]}),
+    ({"structuredContent": {"a": 1}}, {"a": 1}),
+    ({"content": [IMAGE], "structuredContent": {"a": 1}}, {"content": [IMAGE], "structuredContent": {"a": 1}}),
+]
+FAILURES: list[tuple[dict[str, Any], str]] = [
+    ({"content": [TEXT, {"type": "text", "text": "and more"}], "isError": True}, "words\nand more"),
+    ({"content": [], "isError": True}, "did not say why"),
+    ({"content": "words"}, "content is no list"),
+    ({"content": [{**IMAGE, "data": "?"}]}, "no base64"),
+    ({"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}}, "elicitation/create"),
+    ({"resultType": "surprise"}, 'unknown type "surprise"'),
+]
+ANSWERS = "serve(lambda request: answer(request, {results!r}[request['params']['arguments']['position']]))"
 
 
 async def test_tools_have_descriptions_and_schemas(over_http: McpProvider) -> None:
@@ -39,43 +62,17 @@ async def test_text_structured_content_and_bytes_are_results(sdk: McpProvider) -
     assert await sdk.call("picture", {}, ToolContext()) == b"\x89PNG...."
 
 
-@pytest.mark.parametrize(
-    ("result", "value"),
-    [
-        ({"content": [TEXT]}, "words"),
-        ({"content": [IMAGE]}, b"pixels"),
-        ({"content": [SOUND]}, b"waves"),
-        ({"content": [BLOB]}, b"blob"),
-        ({"content": [PAGE]}, {"content": [PAGE]}),
-        ({"content": [LINK]}, {"content": [LINK]}),
-        ({"content": [TEXT, IMAGE, LINK]}, {"content": [TEXT, IMAGE, LINK]}),
-        ({"content": []}, {"content": []}),
-        ({"content": [{"type": "of tomorrow"}]}, {"content": [{"type": "of tomorrow"}]}),
-        ({"content": [TEXT], "structuredContent": {"a": [1]}}, {"a": [1]}),
-        ({"structuredContent": {"a": 1}}, {"a": 1}),
-        ({"content": [IMAGE], "structuredContent": {"a": 1}}, {"content": [IMAGE], "structuredContent": {"a": 1}}),
-    ],
-)
-async def test_no_part_of_a_result_is_lost(by_hand: ByHand, result: dict[str, Any], value: Any) -> None:
-    provider = by_hand(RESULT.format(result=result, tool=ACT))
-    assert await provider.call("act", {}, ToolContext()) == value
+async def test_no_part_of_a_result_is_lost(by_hand: ByHand) -> None:
+    provider = by_hand(ANSWERS.format(results=[result for result, _ in RESULTS]))
+    for position, (_, value) in enumerate(RESULTS):
+        assert await provider.call("act", {"position": position}, ToolContext()) == value
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ({"content": [TEXT, {"type": "text", "text": "and more"}], "isError": True}, "words\nand more"),
-        ({"content": [], "isError": True}, "did not say why"),
-        ({"content": "words"}, "content is no list"),
-        ({"content": [{**IMAGE, "data": "?"}]}, "no base64"),
-        ({"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}}, "elicitation/create"),
-        ({"resultType": "surprise"}, 'unknown type "surprise"'),
-    ],
-)
-async def test_a_failure_or_a_strange_result_is_a_tool_error(by_hand: ByHand, result: dict[str, Any], message: str) -> None:
-    provider = by_hand(RESULT.format(result=result, tool=ACT))
-    with pytest.raises(ToolError, match=message):
-        await provider.call("act", {}, ToolContext())
+async def test_a_failure_or_a_strange_result_is_a_tool_error(by_hand: ByHand) -> None:
+    provider = by_hand(ANSWERS.format(results=[result for result, _ in FAILURES]))
+    for position, (_, message) in enumerate(FAILURES):
+        with pytest.raises(ToolError, match=message):
+            await provider.call("act", {"position": position}, ToolContext())
 
 
 async def test_a_result_without_the_promised_structure_is_a_tool_error(by_hand: ByHand) -> None:

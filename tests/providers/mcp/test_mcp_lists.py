@@ -21,30 +21,29 @@ async def names(provider: McpProvider) -> list[str]:
     return [tool.name for tool in await provider.tools()]
 
 
+MALFORMED: list[Any] = [
+    None,
+    "act2",
+    {},
+    {"name": 7},
+    {"name": ""},
+    {"name": "n" * 300},
+    {"name": "a", "inputSchema": []},
+    {"name": "b", "inputSchema": {"type": "string"}},
+    {"name": "c", "inputSchema": {"type": "nonsense"}},
+    {"name": "d", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}},
+    {"name": "e", "inputSchema": {"type": "object"}, "outputSchema": {"type": 3}},
+    ACT,
+]
+
+
 @pytest.mark.promise("mcp-server:hostile:alone")
-@pytest.mark.parametrize(
-    "malformed",
-    [
-        None,
-        "act2",
-        {},
-        {"name": 7},
-        {"name": ""},
-        {"name": "n" * 300},
-        {"name": "a", "inputSchema": []},
-        {"name": "b", "inputSchema": {"type": "string"}},
-        {"name": "c", "inputSchema": {"type": "nonsense"}},
-        {"name": "d", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}},
-        {"name": "e", "inputSchema": {"type": "object"}, "outputSchema": {"type": 3}},
-        ACT,
-    ],
-    ids=str,
-)
-async def test_a_malformed_tool_hides_no_other(by_hand: ByHand, malformed: Any, caplog: pytest.LogCaptureFixture) -> None:
-    tools = [ACT, malformed, {"name": "last"}]
+async def test_a_malformed_tool_hides_no_other(by_hand: ByHand, caplog: pytest.LogCaptureFixture) -> None:
+    tools = [ACT, *MALFORMED, {"name": "last"}]
     provider = by_hand(f"serve(lambda request: answer(request, {{}}), tools={tools!r})")
     assert await names(provider) == ["act", "last"]
-    assert "tool 2" in caplog.text
+    for position in range(len(MALFORMED)):
+        assert f"tool {position + 2} " in caplog.text
 
 
 async def test_what_else_is_malformed_of_a_tool_is_left_out_of_it(by_hand: ByHand) -> None:

@@ -141,7 +141,7 @@ async def test_a_mute_server_is_given_up_after_the_timeout_of_its_connection(by_
 async def test_a_server_that_answers_no_unknown_method_still_shakes_hands(by_hand: ByHand) -> None:
     provider = by_hand(
         "read()\n" + ANSWERING,
-        timeout=5.0,
+        timeout=3.0,
     )
     assert [tool.name for tool in await provider.tools()] == ["act"]
 

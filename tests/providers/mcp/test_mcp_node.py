@@ -56,25 +56,34 @@ async def test_the_tools_of_a_server_are_tools_of_the_pipeline() -> None:
             await client.tool(node_id="mcp_1", tool="outside.ad", input={})
 
 
-async def test_progress_and_changes_of_the_tools_reach_the_client() -> None:
+async def test_progress_reaches_the_client(tmp_path: Path) -> None:
+    code = """
+        def act(request):
+            for i in (1, 2):
+                token = request["params"]["_meta"]["progressToken"]
+                say({"method": "notifications/progress", "params": {"progressToken": token, "progress": i, "total": 2}})
+            answer(request, {"content": []})
+        serve(act)
+    """
     reports: list[Any] = []
-    async with serving(command=SDK_SERVER) as client:
-        await client.tool(tool="count", input={"to": 2}, progress=lambda *report: reports.append(report))
-        assert len(reports) == 2
-        await client.tool(tool="learn", input={"name": "newcomer"})
-        async with asyncio.timeout(PATIENCE):
-            while "newcomer" not in [tool["name"] for tool in await client.tools()]:
-                await asyncio.sleep(0.01)
-        assert await client.tool(tool="newcomer", input={"name": "Eve"}) == "Hello Eve"
+    async with serving(command=hand_written(code, tmp_path)) as client:
+        await client.tool(tool="act", input={}, progress=lambda *report: reports.append(report))
+    assert reports == [(1, 2, None), (2, 2, None)]
 
 
-async def test_a_cancel_and_a_deadline_reach_the_server(tmp_path: Path) -> None:
+async def test_a_deadline_cancels_the_call_at_the_server(tmp_path: Path) -> None:
     file = tmp_path / "state"
-    async with serving(command=SDK_SERVER) as client:
+    code = f"""
+        def note(message):
+            with open({str(file)!r}, "a") as file:
+                file.write(message["method"] + " ")
+        serve(note)
+    """
+    async with serving(command=hand_written(code, tmp_path)) as client:
         await client.tools()
         with pytest.raises(ToolTimeout):
-            await client.tool(tool="hang", input={"path": str(file)}, timeout=1.0)
-        await wait_for_text(file, "cancelled")
+            await client.tool(tool="act", input={}, timeout=0.2)
+        await wait_for_text(file, "tools/call notifications/cancelled ")
 
 
 async def test_a_result_that_breaks_the_schema_of_its_tool_is_a_tool_error(tmp_path: Path) -> None:
@@ -101,16 +110,26 @@ async def test_a_server_that_is_not_known_or_not_there_fails_the_calls_with_the_
             await client.tool(node_id="mcp_1", tool="add", input={})
 
 
-async def test_a_change_of_the_tools_is_an_event_of_the_engine() -> None:
-    engine = LocalEngine(catalog=Catalog(), connections=Connections.of({"outside": {"provider": "mcp", "command": SDK_SERVER}}))
+async def test_a_change_of_the_tools_is_an_event_of_the_engine_and_the_new_ones_are_called(tmp_path: Path) -> None:
+    code = """
+        known = [{"name": "learn"}]
+        def act(request):
+            known.append({"name": "newcomer"})
+            say({"method": "notifications/tools/list_changed"})
+            answer(request, {"content": [{"type": "text", "text": request["params"]["name"]}]})
+        serve(act, tools=lambda request: {"tools": known}, announces=True)
+    """
+    table = {"provider": "mcp", "command": hand_written(code, tmp_path)}
+    engine = LocalEngine(catalog=Catalog(), connections=Connections.of({"outside": table}))
     try:
         engine.load(pipeline(), token="t")
         async with pair(engine) as client:
             await client.tools()
             changed = asyncio.Event()
             engine.subscribe(Filter(kinds=frozenset({"tools_changed"})), lambda event: changed.set())
-            await client.tool(tool="learn", input={"name": "newcomer"})
+            await client.tool(tool="learn", input={})
             async with asyncio.timeout(PATIENCE):
                 await changed.wait()
+            assert await client.tool(tool="newcomer", input={}) == "newcomer"
     finally:
         await engine.aclose()
