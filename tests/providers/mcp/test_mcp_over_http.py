@@ -217,7 +217,7 @@ async def test_a_session_that_a_restarted_server_forgot_is_begun_anew(connect: C
         while True:
             try:
                 head = await reader.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
+            except (asyncio.IncompleteReadError, ConnectionError):
                 return writer.close()
             request = Request(head, b"", writer)
             request = Request(head, await reader.readexactly(int(request.headers.get("content-length", "0"))), writer)
