@@ -9,8 +9,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+# The tests start hundreds of processes, which would each compile the same modules where nobody may keep what is compiled;
+# and so would pytest, which compiles all of hypothesis anew for its assertions.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 import hypothesis
 import pytest
+from forked import ForkingSubprocess
 from postgres_server import Database, PostgresServer, running_postgres
 from promises import PROMISES
 
@@ -22,10 +28,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000)
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
-
-# The tests start a thousand processes, which would each compile the same modules where nobody may keep what is compiled.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 FIRST = "tests/nodes/graph/"
 """The tests of this folder are the first: processes take work over from the end of each other's, so one has all of these, and
@@ -107,6 +109,14 @@ def hang_up_ends() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(scope="module")
+def forked_children() -> Iterator[None]:
+    """Nodes in this process fork their child processes: for tests of what such a node does, not of its process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rrext.nodes.child.launch.subprocess", ForkingSubprocess)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -28,19 +28,27 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Forked", "process"]
+__all__ = ["Forked", "ForkingSubprocess", "process"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MESSAGE: Final = 1 << 20
 DESCRIPTORS: Final = 32
 HIGH: Final = 200
 """Descriptors on their way are moved above those of a process's own."""
-MODULES: Final = ("rrext", "anyio._backends._asyncio", "ladybug", "duckdb", "lsprotocol.types", "pygls")
-"""Imported before forking. No others: numpy, for one, starts threads, which a fork loses."""
+MODULES: Final = {
+    "rrext": ("anyio._backends._asyncio", "rrext.cli", "rrext.client", "rrext.engine", "rrext.server", "rrext.nodes.base"),
+    "lsp": ("rrext.editor", "rrext.faces.lsp"),
+    "mcp": ("rrext.faces.mcp",),
+    "rrext.nodes.graph.ladybug.worker": ("rrext.nodes.graph.ladybug", "ladybug"),
+    "rrext.nodes.sql.duckdb.worker": ("rrext.nodes.sql.duckdb", "duckdb"),
+    "rrext.nodes.vectors.edge.worker": ("rrext.nodes.vectors.edge", "qdrant_edge"),
+}
+"""Word of a command → what is imported before a fork for it. Not numpy, which starts threads: a fork loses them."""
 INHERITED: Final = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
 """The signals that a process ignores if it was started so, and what Python does at them else."""
 LOCALE: Final = ("LC_ALL", "LC_CTYPE", "LANG")
@@ -60,9 +68,16 @@ def process(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
 
 def start_of(variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """What a process reads of these variables at its start: the locale, and those of Python and the system's libraries."""
-    locale = next((variables[name] for name in LOCALE if variables.get(name)), "")
+    locale = next((variables[name] for name in LOCALE if variables.get(name)), "C.UTF-8")
     own = {name: value for name, value in variables.items() if name.startswith(OF_START) and name not in HARMLESS}
     return locale, own
+
+
+class ForkingSubprocess:
+    """Stands in for the module `subprocess`, as far as modules that start processes of rrext use it."""
+
+    Popen = staticmethod(process)
+    TimeoutExpired = subprocess.TimeoutExpired
 
 
 class _Forker:
@@ -167,15 +182,37 @@ def serve(control: socket.socket) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, DESCRIPTORS)
         if not message:
             return
+        request = json.loads(message)
+        prepare(request["words"])
         pid = os.fork()
         if pid == 0:
             for number in (control.fileno(), awake, wake, *reported.values(), descriptors[0]):
                 os.close(number)
-            become(json.loads(message), descriptors[1:])
+            become(request, descriptors[1:])
         control.send(b"%d" % pid)
         reported[pid] = descriptors[0]
         for number in descriptors[1:]:
             os.close(number)
+
+
+@cache
+def imported(name: str) -> None:
+    """Import a module, and those of our own below it but the programs."""
+    module = importlib.import_module(name)
+    own = module.__path__ if name.startswith("rrext") else ()
+    for below in pkgutil.walk_packages(own, f"{name}."):
+        if not below.name.endswith((".worker", ".__main__")):
+            importlib.import_module(below.name)
+    gc.collect()
+    gc.freeze()
+
+
+def prepare(words: Sequence[str]) -> None:
+    """Import what a command needs, unless an earlier one did."""
+    for word in ("rrext", *words):
+        for name in MODULES.get(word, ()):
+            imported(name)
+    assert len(os.listdir("/proc/self/task")) == 1
 
 
 def report(reported: dict[int, int]) -> None:
@@ -219,7 +256,6 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
         stream = open(number, mode, errors=errors, closefd=False, **more)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    gc.enable()
     os._exit(run(words[0], words[1]))
 
 
@@ -263,17 +299,6 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     given = {place for place in os.environ["PYTHONPATH"].split(os.pathsep) if place}
     STANDARD[:] = [place for place in sys.path if place not in given]
-    for name in MODULES:
-        importlib.import_module(name)
-    import rrext
-
-    for module in pkgutil.walk_packages(rrext.__path__, "rrext."):
-        if not module.name.endswith((".worker", ".__main__")):  # programs, which are run, not imported
-            importlib.import_module(module.name)
-    assert threading.active_count() == len(os.listdir("/proc/self/task")) == 1
-    gc.collect()
-    gc.freeze()
-    gc.disable()
     serve(control)
 
 

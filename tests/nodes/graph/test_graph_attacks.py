@@ -25,6 +25,8 @@ from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, failure_of
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 Traces = dict[str, Any]
 
 

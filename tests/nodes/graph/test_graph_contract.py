@@ -8,6 +8,8 @@ from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 PEOPLE = "MATCH (p:Person) RETURN p.name AS name ORDER BY name"
 
 

@@ -9,6 +9,8 @@ from graph_world import GraphWorld, Tools
 
 from rrext.nodes.graph.effects import effects_of
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 COUNTED = [
     ("MATCH (p:Person) RETURN p.name", 0),
     ("CREATE (:City {name: 'Paris'})", 1),

@@ -15,6 +15,8 @@ from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.testing import open_pipeline
 from rrext.tools.decorator import tool_function
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 OLDEST = "MATCH (p:Person) RETURN p.name AS name ORDER BY p.born LIMIT 1"
 
 

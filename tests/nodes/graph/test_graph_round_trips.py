@@ -13,6 +13,8 @@ from graph_world import GraphWorld, Tools
 from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 OF_LADYBUG = [
     ("BOOL", "true"),
     *((kind, "100") for kind in ("INT8", "INT16", "INT32", "INT64", "INT128", "UINT8", "UINT16", "UINT32", "UINT64")),

@@ -11,6 +11,8 @@ from graph_world import GraphWorld
 from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 BOLT = [
     ("date('1815-12-10')", "1815-12-10"),
     ("time('12:00:00.5+01:00')", "12:00:00.500000000+01:00"),

@@ -18,6 +18,8 @@ from rrext.errors import RrextError, Unavailable
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
 from rrext.nodes.sql.duckdb.process import DuckdbError
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 
 

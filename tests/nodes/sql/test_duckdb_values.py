@@ -12,6 +12,8 @@ from sql_contract import opened
 
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 
 VALUES: list[tuple[str, str, Any]] = [

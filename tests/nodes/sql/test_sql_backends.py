@@ -11,6 +11,8 @@ from sql_contract import Desk, Kind, SqlContract, opened
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.sqlite.node import SqliteNode
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 SQLITE_ENDLESS = (
     "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000000000) SELECT n FROM c WHERE n < 0"
 )

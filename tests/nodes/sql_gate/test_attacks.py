@@ -20,7 +20,7 @@ from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.nodes.sql.sqlite.node import SqliteNode
 from rrext.tools.context import ToolContext
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_children")]
 
 POSTGRES_SETTINGS = "transaction_read_only default_transaction_read_only statement_timeout search_path role work_mem"
 SERIALIZED = "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT nextval(''counter'')'))"

@@ -26,7 +26,12 @@ from rrext.nodes.sql.mysql.node import MysqlBackend, MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.nodes.sql.sqlite.node import SqliteNode
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.promise("data:statement:as-written")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(300),
+    pytest.mark.promise("data:statement:as-written"),
+    pytest.mark.usefixtures("forked_children"),
+]
 
 Found: TypeAlias = tuple[list[str], list[str] | None, Sequence[Sequence[Any]]]
 Alone: TypeAlias = Callable[[str], Found]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from vector_contract import SIZE, NewStore, StoreContract, call, chunk, put
 
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.store import Search
+
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 class TestEdgeContract(StoreContract):

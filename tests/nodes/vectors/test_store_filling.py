@@ -16,6 +16,8 @@ from rrext.nodes.vectors.drafts import ChunkDraft, drafts_of
 from rrext.nodes.vectors.embedding import store_drafts
 from rrext.tools.context import ToolContext
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 def drafts(count: int) -> list[ChunkDraft]:
     return drafts_of([{"content": f"text {n}", "object_id": f"o{n}"} for n in range(count)])

@@ -14,6 +14,8 @@ from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.edge.node import QdrantEdgeNode
 from rrext.testing import call_tool, run_node
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 Found = dict[str, list[Any]]
 
 

@@ -16,6 +16,8 @@ from rrext.nodes.embeddings.node import HashingNode
 from rrext.nodes.vectors.edge.node import QdrantEdgeNode
 from rrext.testing import open_node, open_pipeline
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 CONFIG = {"path": "store", "min_free_bytes": 0}
 
 

@@ -22,6 +22,8 @@ from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 from rrext.nodes.graph.values import BoltValues, EmbeddedValues
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 Answer = tuple[list[str], list[list[Any]]]
 CHANGING = ("rand()", "TotalTime", "PROFILE ", "bm_info", "datetime()", "hash(")
 """What is another value each time."""
