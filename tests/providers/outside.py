@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rrext.connections.connection import Connection
 from rrext.connections.connections import Connections
 from rrext.limits import DEFAULTS
 from rrext.providers.provider import ToolProvider
@@ -48,9 +49,17 @@ async def provider_of(
 ) -> AsyncIterator[Any]:
     """The provider of a connection, whose table is written as in a file."""
     connections = Connections.of({name: {"provider": kind, **table}}, variables or {})
+    async with provider_over(connections.find(name, kind), connections) as provider:
+        yield provider
+
+
+@asynccontextmanager
+async def provider_over(connection: Connection, connections: Connections | None = None) -> AsyncIterator[Any]:
+    """The provider of a connection, with a redactor that knows the secrets of all."""
     services = Services()
-    connections.known_to(services.redactor)
-    provider: ToolProvider = provider_class(kind)(connections.find(name, kind), services)
+    if connections is not None:
+        connections.known_to(services.redactor)
+    provider: ToolProvider = provider_class(connection.provider)(connection, services)
     try:
         yield provider
     finally:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from api_server import ApiHost, Asked, Reply, api_host
 from large_document import large_document
-from outside import provider_of
+from outside import provider_of, provider_over
 
+from rrext.connections.file import load_connections
 from rrext.errors import ConnectionInvalid, InvalidArguments, ToolError, ToolNotFound
 from rrext.tools.context import ToolContext
 
@@ -399,3 +401,21 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     with api_host(pets()) as host:
         async with provider_of("http", of(host)) as provider:
             assert len(await provider.tools()) == 3
+
+
+async def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    async with provider_of("http", {"url": "http://127.0.0.1:1", "tools": {"x": {"url": "/"}}}) as provider:
+        with pytest.raises(ConnectionInvalid, match="needs a package") as caught:
+            await provider.call("x", {}, ToolContext())
+    assert caught.value.hint == 'Install it with: pip install "rrext[http]"'
+
+
+async def test_a_document_stands_beside_the_file_of_its_connection(tmp_path: Path) -> None:
+    (tmp_path / "pets.json").write_text(json.dumps(PETS))
+    file = tmp_path / "connections.toml"
+    file.write_text('[pets]\nprovider = "http"\nopenapi = "pets.json"\nurl = "http://127.0.0.1:1"\n')
+    file.chmod(0o600)
+    connection = load_connections(str(file)).find("pets", "http")
+    async with provider_over(connection) as provider:
+        assert len(await provider.tools()) == 3
