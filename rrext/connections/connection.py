@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias
 
@@ -10,6 +11,7 @@ import msgspec
 from rrext.connections.secret import Secret
 from rrext.limits import CONNECTION_TIMEOUT
 
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 Problems: TypeAlias = Iterator[tuple[str, str]]
 """Keys with what is wrong with their values."""
 
@@ -65,6 +67,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
             yield "url", "expected a url, or openapi"
         yield from _bad_url("url", self.url)
         for name, tool in self.tools.items():
+            if _TOOL_NAME.fullmatch(name) is None:
+                yield "tools", f'"{name}" is no name for a tool: use 1 to 64 of the characters a-z A-Z 0-9 _ -'
             if not tool.url.startswith("/") or tool.url.startswith("//") or "#" in tool.url:
                 yield "tools", f'the url of "{name}" is no path below that of the connection, such as /pets/{{id}}'
             for required in tool.required:

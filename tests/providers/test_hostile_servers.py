@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import socket
 import threading
 import zlib
@@ -155,3 +156,20 @@ async def test_an_answer_that_takes_long_to_read_does_not_stop_the_loop_for_long
         table = {"url": url, "tools": {"x": {"url": "/x"}}, "headers": {"X-Key": "geheim-4711"}}
         async with provider_of("http", table) as provider:
             assert len(await provider.call("x", {}, ToolContext())) == 100_000
+
+
+async def test_a_catalog_that_comes_page_by_page_without_haste_ends_at_the_timeout() -> None:
+    page = json.dumps({"items": [], "next_cursor": "more"}).encode()
+    head = OK + f"Content-Length: {len(page)}\r\nConnection: close\r\n\r\n".encode()
+    stopped = threading.Event()
+
+    def write(peer: socket.socket) -> None:
+        stopped.wait(0.1)
+        peer.sendall(head + page)
+
+    with raw_host(write) as url:
+        table = {"integration": "github", "key": "ak_1", "user": "u", "url": url, "timeout": 0.3}
+        async with provider_of("composio", table) as provider:
+            with pytest.raises(ToolTimeout):
+                await provider.tools()
+    stopped.set()

@@ -162,6 +162,9 @@ async def test_templates_of_urls_are_tools() -> None:
             assert add.input_schema["required"] == ["name"]
             found = await provider.call("find", {"id": "a b", "full": "x&y", "limit": 3}, ToolContext())
             assert found == ["GET", "/v1/pets/a%20b?full=x%26y&limit=3", ""]
+            assert (await provider.call("find", {"id": "a", "full": ".."}, ToolContext()))[1] == "/v1/pets/a?full=.."
+            with pytest.raises(InvalidArguments, match="/input/id"):
+                await provider.call("find", {"id": "..", "full": ""}, ToolContext())
             added = await provider.call("add", {"name": "Rex"}, ToolContext())
             assert added == ["POST", "/v1/pets", '{"name":"Rex"}']
 

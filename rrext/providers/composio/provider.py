@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from rrext.connections.connection import ComposioSettings
-from rrext.errors import ToolError, ToolNotFound
+from rrext.errors import ToolError, ToolNotFound, ToolTimeout
 from rrext.http.failures import bad_answer, failure
 from rrext.http.limits import MAX_SENTENCE
 from rrext.providers.composio.catalog import ComposioCatalog, ComposioServer, ComposioTool
@@ -75,12 +75,21 @@ class ComposioProvider(ToolProvider):
             async with self._learning:
                 now = self.services.clock.now()
                 if self._tools is None or now >= self._until:
-                    await self._catalog.check_account()
-                    before, self._tools = self._tools, await self._catalog.tools()
+                    before, self._tools = self._tools, await self._asked()
                     self._until = now + CATALOG_TTL
                     if before is not None and before != self._tools:
                         self.tell_change()
         return self._tools
+
+    async def _asked(self) -> Mapping[str, ComposioTool]:
+        """The tools, if the account can be used; all pages together within the timeout of the connection."""
+        try:
+            async with asyncio.timeout(self.connection.timeout):
+                await self._catalog.check_account()
+                return await self._catalog.tools()
+        except TimeoutError:
+            server = self._client.server(self._base)
+            raise ToolTimeout(f"{server}: the catalog was not read within {self.connection.timeout:g} s") from None
 
 
 def _data_of(value: Any, server: ApiServer) -> Any:

@@ -19,8 +19,8 @@ QUICK_BODY: Final = 64 * 1024
 """Bytes of an answer that the loop itself decodes, and searches for secrets in some 2 ms; a thread does so with larger ones."""
 
 # document.py
-MAX_DOCUMENT: Final = 64 * MIB
-"""Bytes of an OpenAPI document; the largest public ones have about 35 MiB."""
+MAX_DOCUMENT: Final = 32 * MIB
+"""Bytes of an OpenAPI document; the largest public ones have about half of it, and ten times as much in memory."""
 
 # document_tools.py
 MAX_OPERATIONS: Final = 10_000

@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-Place = Literal["path", "query", "header", "cookie"]
+Place = Literal["path", "text", "query", "header", "cookie"]
+"""`text` is a place within the query of a template."""
 BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}/]+)\}")

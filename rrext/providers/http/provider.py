@@ -42,10 +42,10 @@ class HttpProvider(ToolProvider):
         return [found.tool for found in (await self._learned()).values()]
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        found = (await self._learned()).get(tool)
+        tools = await self._learned()
+        found = tools.get(tool)
         if found is None:
-            known = await self._learned()
-            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, known)
+            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, tools)
         request = request_of(found.operation, self._base, arguments, self._settings.query)
         answer = await self._client.send(request, authorization=ctx.authorization_for(self.connection))
         return await result_of(answer, self._client.server(request.url), self.services)

@@ -66,6 +66,8 @@ class _Parts:
         match parameter.place:
             case "path":
                 self.paths[parameter.name] = _path_value(parameter, value)
+            case "text":
+                self.paths[parameter.name] = encoded(value)
             case "query":
                 self.pairs += query_pairs(parameter.name, value, parameter.style, parameter.explode)
             case "header":

@@ -29,7 +29,10 @@ def url_tool(name: str, given: UrlTool) -> HttpTool:
     required = [*placeholders, *(key for key in given.required if key not in placeholders)]
     schema = Schemas({}).input(properties, required)
     others = tuple(key for key in properties if key not in placeholders)
-    parameters = [ApiParameter(name=key, place="path", property=key, style="simple") for key in placeholders]
+    within = PLACEHOLDER.findall(given.url.partition("?")[0])
+    parameters = [
+        ApiParameter(name=key, place="path" if key in within else "text", property=key, style="simple") for key in placeholders
+    ]
     body = None
     if given.method in _WITHOUT_BODY:
         parameters += [ApiParameter(name=key, place="query", property=key, explode=True) for key in others]
