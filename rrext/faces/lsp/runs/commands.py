@@ -16,7 +16,7 @@ from rrext.faces.lsp.runs.engine import EngineProcess
 from rrext.faces.lsp.runs.errors import TRUST_HINT, NotTrusted
 from rrext.faces.lsp.runs.marks import Work
 from rrext.faces.lsp.runs.questions import UserQuestions
-from rrext.faces.lsp.runs.runner import DocumentRun, Job, Runner
+from rrext.faces.lsp.runs.runner import DocumentRun, Runner
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
 
@@ -103,7 +103,7 @@ class Commands:
             return await call_tool(ready, node, tool, input, run.progress)
 
         work = Work(kind="tool", node=given.node or "", tool=given.tool or "")
-        return await self._runner.run(Job(uri=given.uri, work=work, token=token), doing)
+        return await self._runner.run(given.uri, work, doing, token=token)
 
     async def _completed(self, given: RunTool, ready: Ready) -> tuple[str, str, dict[str, Any]]:
         """Node, tool and input, completed by the user's choices."""
@@ -135,7 +135,7 @@ class Commands:
                 return await send_text(ready, given.text, given.mime_type)
             return await send_files(ready, paths or [], given.mime_type, run.progress)
 
-        return await self._runner.run(Job(uri=given.uri, work=Work(kind="send"), token=token), doing)
+        return await self._runner.run(given.uri, Work(kind="send"), doing, token=token)
 
     async def _chat(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
         given = decode(arguments, Chat, DEFAULTS)
@@ -146,7 +146,7 @@ class Commands:
             run.begin(Work(kind="chat", arguments={"question": given.question}))
             return await ask_question(ready, given.question)
 
-        return await self._runner.run(Job(uri=given.uri, work=Work(kind="chat"), token=token), doing)
+        return await self._runner.run(given.uri, Work(kind="chat"), doing, token=token)
 
     async def _list_tools(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
         given = decode(arguments, ListDocumentTools, DEFAULTS)
@@ -154,7 +154,7 @@ class Commands:
         async def doing(run: DocumentRun, ready: Ready) -> Any:
             return {"tools": await ready.client.tools(token=ready.token, node_id=given.node), "token": ready.token}
 
-        return await self._runner.run(Job(uri=given.uri, work=Work(kind="tools"), token=token), doing, quiet=True)
+        return await self._runner.run(given.uri, Work(kind="tools"), doing, token=token, quiet=True)
 
     async def _restart(self, arguments: dict[str, Any], _: Token) -> dict[str, Any]:
         decode(arguments, Nothing, DEFAULTS)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
 from lsprotocol import types
 
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
@@ -28,21 +27,17 @@ INLINE: Final = MIB
 """Bytes of a formatted result that the answer includes; a larger one is only in the file."""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as requested, before it starts."""
-
-    uri: str
-    work: Work
-    token: int | str | None = None
-    """The token of the client's own progress."""
-
-
 class DocumentRun:
-    """A run in progress. `work` locates the mark of a failure; it may become known only during the run."""
+    """A run of a document. `work` locates the mark of a failure; it may become known only during the run.
 
-    def __init__(self, work: Work, progress: WorkProgress) -> None:
+    `quiet`: neither progress nor result is shown.
+    """
+
+    def __init__(self, uri: str, work: Work, progress: WorkProgress, *, quiet: bool) -> None:
+        self.uri = uri
         self.work = work
         self.progress = progress
+        self.quiet = quiet
         self.ready: Ready | None = None
 
     def begin(self, work: Work) -> None:
@@ -56,7 +51,7 @@ RunBody: TypeAlias = Callable[[DocumentRun, Ready], Awaitable[Any]]
 
 
 class Runner:
-    """Runs jobs of commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same members.
+    """Runs documents: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same members.
 
     If the user prefers to type missing input, the answer is `{ok: false, written, seconds}` with the call line.
     """
@@ -71,17 +66,19 @@ class Runner:
         self._display = display
         self._marks = Marks(server)
 
-    async def run(self, job: Job, doing: RunBody, *, quiet: bool = False) -> dict[str, Any]:
-        """Run a job, and show its result unless `quiet`.
+    async def run(
+        self, uri: str, work: Work, doing: RunBody, *, token: int | str | None = None, quiet: bool = False
+    ) -> dict[str, Any]:
+        """Run a work of a document, and show its result unless `quiet`. `token` is that of the client's own progress.
 
         Raises `Cancelled`, `InputNeeded`, and `JsonRpcInvalidParams` if the document is not open.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._output.refill()
-        progress = WorkProgress(self._server, job.token, job.work.tool or name_of(job.uri), lambda: task.cancel())
-        run = DocumentRun(job.work, progress)
-        task = loop.create_task(self._do(job, run, doing), name=f"run {job.work.kind} of {job.uri}")
+        progress = WorkProgress(self._server, token, work.tool or name_of(uri), lambda: task.cancel())
+        run = DocumentRun(uri, work, progress, quiet=quiet)
+        task = loop.create_task(self._do(run, doing), name=f"run {work.kind} of {uri}")
         ending = "failed"
         if not quiet:
             progress.start()  # includes loading the pipeline, which may take long
@@ -101,26 +98,26 @@ class Runner:
             error = as_editor_error(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
             if isinstance(error, Cancelled):  # the document was closed
                 raise error from None
-            answer = {"ok": False, **await self._failed(job, run, error, quiet)}
+            answer = {"ok": False, **await self._failed(run, error)}
         else:
-            answer = {"ok": True, **await self._succeeded(job, run, value, quiet)}
+            answer = {"ok": True, **await self._succeeded(run, value)}
         finally:
             progress.end(ending)
         return {**answer, "seconds": round(loop.time() - begun, 3)}
 
-    async def _do(self, job: Job, run: DocumentRun, doing: RunBody) -> Any:
-        async with self._deployments.of(job.uri) as ready:
+    async def _do(self, run: DocumentRun, doing: RunBody) -> Any:
+        async with self._deployments.of(run.uri) as ready:
             run.ready = ready
             return await doing(run, ready)
 
-    async def _succeeded(self, job: Job, run: DocumentRun, value: Any, quiet: bool) -> dict[str, Any]:
-        if quiet:
+    async def _succeeded(self, run: DocumentRun, value: Any) -> dict[str, Any]:
+        if run.quiet:
             return {"result": value}
         if run.ready is not None:
-            self._marks.remove(job.uri, run.ready.analysis, run.work)
-        return await self._shown(job, run, value)
+            self._marks.remove(run.uri, run.ready.analysis, run.work)
+        return await self._shown(run, value)
 
-    async def _failed(self, job: Job, run: DocumentRun, error: RrextError, quiet: bool) -> dict[str, Any]:
+    async def _failed(self, run: DocumentRun, error: RrextError) -> dict[str, Any]:
         parts = wire_error(error)
         told: dict[str, Any] = {"code": parts.code, "message": parts.message}
         if parts.hint is not None:
@@ -128,18 +125,18 @@ class Runner:
         if parts.data:
             told["data"] = parts.data
         saved: dict[str, Any] = {}
-        if not quiet:
+        if not run.quiet:
             if run.ready is not None and not isinstance(error, InvalidPipeline):
-                self._marks.add(job.uri, run.ready.analysis, run.work, error)
+                self._marks.add(run.uri, run.ready.analysis, run.work, error)
             hint = f"\n{parts.hint}" if parts.hint is not None and parts.hint not in parts.message else ""
             self._server.tell(f"{parts.message}{hint}", types.MessageType.Error)
             if error.result is not None:
-                saved = await self._shown(job, run, error.result)
+                saved = await self._shown(run, error.result)
         return {"error": told, **saved}
 
-    async def _shown(self, job: Job, run: DocumentRun, value: Any) -> dict[str, Any]:
-        name = f"{name_of(job.uri)}.{run.work.tool or run.work.kind}"
-        place, size = await self._display.show(job.uri, name, shown(value))
+    async def _shown(self, run: DocumentRun, value: Any) -> dict[str, Any]:
+        name = f"{name_of(run.uri)}.{run.work.tool or run.work.kind}"
+        place, size = await self._display.show(run.uri, name, shown(value))
         answer: dict[str, Any] = {"uri": place, "size": size} if place is not None else {}
         if not isinstance(value, bytes) and (size <= INLINE or place is None):
             answer["result"] = value
