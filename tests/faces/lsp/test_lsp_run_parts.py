@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,9 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.errors import InvalidArguments
 from rrext.faces.lsp.limits import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE
-from rrext.faces.lsp.runs.files import matching
 from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import ResultFiles, shown
@@ -215,40 +212,3 @@ async def test_any_name_is_the_name_of_a_file_in_its_own_folder(name: str) -> No
     finally:
         await files.aclose()
     assert not path.parent.parent.exists()
-
-
-# files
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    for name in ("a.txt", "b.txt", "[odd].txt", "sub/c.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-    return str(tmp_path)
-
-
-def test_patterns_are_names_beside_the_pipeline_and_odd_names_are_no_patterns(folder: str) -> None:
-    assert matching(["*.txt", "sub/c.txt"], folder) == [
-        f"{folder}/{name}" for name in ("[odd].txt", "a.txt", "b.txt", "sub/c.txt")
-    ]
-    assert matching(["[odd].txt"], folder) == [f"{folder}/[odd].txt"]
-    assert matching(["[ab].txt"], folder) == [f"{folder}/a.txt", f"{folder}/b.txt"]
-    assert matching(["gone.txt"], folder) == [f"{folder}/gone.txt"]
-    assert matching(["/etc/hosts"], folder) == ["/etc/hosts"]
-    assert matching(["**/c.txt"], folder) == [f"{folder}/sub/c.txt"]
-
-
-def test_a_pattern_that_matches_nothing_is_refused_at_its_place(folder: str) -> None:
-    with pytest.raises(InvalidArguments, match=r"/path/1: no file matches \"\*\.pdf\""):
-        matching(["a.txt", "*.pdf"], folder)
-    with pytest.raises(InvalidArguments, match="/path: "):
-        matching(["*.pdf"], folder)
-
-
-def test_a_folder_whose_name_looks_like_a_pattern_is_one_folder(tmp_path: Path) -> None:
-    odd = tmp_path / "[ab]"
-    odd.mkdir()
-    (odd / "c.txt").touch()
-    assert matching(["*.txt", "gone"], str(odd)) == [f"{odd}/c.txt", f"{odd}/gone"]

@@ -36,7 +36,7 @@ async def test_a_file_is_found_beside_the_pipeline(bench: Desk) -> None:
 
 
 async def test_several_files_give_a_result_each(bench: Desk) -> None:
-    answer = await bench.ask("rrext.sendFile", {"path": "data/*.txt"})
+    answer = await bench.ask("rrext.sendFile", {"path": ["data/a.txt", "data/b.txt"]})
     assert [(one["path"], one["result"]["text"]) for one in answer["result"]] == [
         ("data/a.txt", ["TEXT OF A.TXT\n\n"]),
         ("data/b.txt", ["TEXT OF B.TXT\n\n"]),
@@ -53,7 +53,7 @@ async def test_a_mime_type_may_be_given(bench: Desk) -> None:
 
 async def test_what_failed_is_told_with_what_did_not(bench: Desk) -> None:
     (bench.folder / "data" / "b.txt").write_text("boom")
-    answer = await bench.ask("rrext.sendFile", {"path": "data/*.txt"})
+    answer = await bench.ask("rrext.sendFile", {"path": ["data/a.txt", "data/b.txt"]})
     assert not answer["ok"]
     assert answer["error"]["code"] == "files_failed"
     assert "1 of 2 files failed; data/b.txt: " in answer["error"]["message"]
@@ -71,8 +71,6 @@ async def test_a_single_file_fails_with_its_own_reason(bench: Desk) -> None:
     assert "too much" in answer["error"]["message"]
     gone = await bench.ask("rrext.sendFile", {"path": "data/gone.txt"})
     assert "No such file" in gone["error"]["message"]
-    none = await bench.ask("rrext.sendFile", {"path": "data/*.pdf"})
-    assert (none["error"]["code"], none["error"]["message"]) == ("invalid_arguments", '/path: no file matches "data/*.pdf"')
 
 
 async def test_either_a_path_or_a_text_is_sent(bench: Desk) -> None:
@@ -82,10 +80,10 @@ async def test_either_a_path_or_a_text_is_sent(bench: Desk) -> None:
 
 async def test_the_lens_of_a_call_line_sends_its_files(bench: Desk) -> None:
     text = bench.editor.server.documents.get(bench.uri).state.text.content
-    bench.replace(f"// rrext send data/*.txt\n// rrext send data\n// rrext send data/c.md gone.txt\n{text}")
+    bench.replace(f"// rrext send data/a.txt data/b.txt\n// rrext send data\n// rrext send data/c.md gone.txt\n{text}")
     lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
     titles = [lens["command"]["title"] for lens in lenses]
-    assert titles[:3] == ["▶ Send data/*.txt", "▶ Send data", "▶ Send data/c.md gone.txt"]
+    assert titles[:3] == ["▶ Send data/a.txt data/b.txt", "▶ Send data", "▶ Send data/c.md gone.txt"]
     answer = await bench.editor.request("workspace/executeCommand", lenses[0]["command"])
     assert len(answer["result"]) == 2
 

@@ -131,14 +131,6 @@ async def test_lenses_are_shown_and_explain_themselves(tmp_path: Path, processes
     assert processes == []
 
 
-async def test_patterns_of_files_are_not_looked_for_without_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr("rrext.faces.lsp.runs.files.glob.iglob", looked.append)
-    async with desk(tmp_path, "// rrext send /*/*/*/*\n" + TEXT, trusted=False, nodes=[]) as bench:
-        assert await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
-    assert looked == []
-
-
 async def test_the_engine_itself_refuses_to_start(processes: list[Any]) -> None:
     engine = EngineProcess(Options, on_output=lambda _: None, on_event=lambda *_: None)
     with pytest.raises(NotTrusted):

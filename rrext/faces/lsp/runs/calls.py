@@ -12,7 +12,6 @@ from rrext.errors import ResultTooLarge, RrextError
 from rrext.faces.lsp.limits import MAX_CHUNK
 from rrext.faces.lsp.runs.deployments import Ready
 from rrext.faces.lsp.runs.errors import FilesFailed
-from rrext.faces.lsp.runs.files import matching
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.limits import DEFAULTS
 from rrext.wire.codec import encode_own
@@ -85,9 +84,10 @@ async def send_text(ready: Ready, text: str, mime_type: str | None) -> Any:
 async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, progress: WorkProgress) -> Any:
     """The result body of a file; for several files, `[{path, result}]`.
 
-    Raises the failure of a single file, `FilesFailed` with the outcome of each of several, and `InvalidArguments`.
+    Relative paths begin at the document's folder. Raises the failure of a single file, and `FilesFailed` with the outcome of
+    each of several.
     """
-    found = await asyncio.get_running_loop().run_in_executor(None, matching, paths, ready.folder)
+    found = [_absolute(path, ready.folder) for path in paths]
 
     def report(state: UploadProgress) -> None:
         share = state.bytes_done / state.bytes_total if state.bytes_total else state.files_done / max(state.files_total, 1)
@@ -109,6 +109,10 @@ async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, 
         error.result = {"files": told}
         raise error
     return told
+
+
+def _absolute(path: str, folder: str | None) -> str:
+    return os.path.join(folder or os.getcwd(), os.path.expanduser(path))
 
 
 def _failure(result: FileResult) -> RrextError:
