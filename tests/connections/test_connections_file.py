@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from rrext.connections.reading import SWITCHES
 from rrext.errors import ConnectionInvalid
 from rrext.redaction import Redactor
 
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = """# servers of the tests
 [github]
 provider = "mcp"
@@ -167,6 +170,14 @@ def test_every_problem_of_a_file_has_its_line(tmp_path: Path) -> None:
         (32, "/commanded/forward_authorization", "only a server with a url can be given the caller's authorization"),
     ]
     assert found.variables == {"NOT_SET"}
+
+
+def test_the_tables_of_the_protocol_page_are_good() -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "protocol.md").read_text(), re.MULTILINE | re.DOTALL)
+    tables = [tomllib.loads(block) for block in blocks if "provider" in block]
+    variables = {"GITHUB_TOKEN": "g", "DOCS_AUTH": "d"}
+    assert [Connections.of(table, variables).problems for table in tables] == [()] * len(tables)
+    assert {table["provider"] for block in tables for table in block.values()} == set(SETTINGS)
 
 
 def test_a_connection_that_is_switched_off_needs_no_secret() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rrext import redaction
 from rrext.errors import ToolError
 from rrext.limits import MAX_KEPT_SECRETS
 from rrext.redaction import Redactor
@@ -118,3 +119,37 @@ def test_the_oldest_values_are_forgotten_so_that_clients_cannot_fill_the_memory(
     assert redactor.text("swordfish") == "swordfish"
     assert redactor.text(f"value-{MAX_KEPT_SECRETS - 1}") == "${OTHER}"
     assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS} values>"
+
+
+def test_values_that_clients_send_never_replace_a_secret_of_the_operator() -> None:
+    redactor = Redactor()
+    redactor.learn("KEY", "of-the-operator", always=True)
+    for number in range(MAX_KEPT_SECRETS + 1):
+        redactor.learn("X", f"of-a-client-{number:06}")
+    assert redactor.text("of-the-operator, of-a-client-000000") == "${KEY}, of-a-client-000000"
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "basic", "Token"])
+def test_the_credentials_of_an_authorization_are_found_without_its_scheme(scheme: str) -> None:
+    assert knowing(K=f"{scheme} 0123456789").text("sent 0123456789.") == "sent ${K}."
+    assert knowing(K="Nobody 0123456789").text("sent 0123456789.") == "sent 0123456789."
+
+
+def test_a_value_that_is_learned_while_a_text_is_read_is_found_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor, forms = knowing(A="the first value"), redaction._forms
+
+    def learning(value: str) -> set[str]:
+        redactor.learn("B", "the second value")
+        return forms(value)
+
+    monkeypatch.setattr(redaction, "_forms", learning)
+    redactor.text("what is told meanwhile")
+    assert redactor.text("the second value") == "${B}"
+
+
+@given(st.lists(st.text(min_size=8, max_size=20), min_size=1, max_size=4), st.data())
+def test_what_is_redacted_once_is_redacted_for_good(values: list[str], data: st.DataObject) -> None:
+    redactor = knowing(**{f"V{number}": value for number, value in enumerate(values)})
+    text = "".join(data.draw(st.lists(st.sampled_from([*values, " ", "x", "…", "/"]), max_size=8)))
+    told = redactor.text(text)
+    assert all(value not in told for value in values if value not in "".join(f"${{V{n}}}" for n in range(len(values))))

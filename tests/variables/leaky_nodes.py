@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import faulthandler
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, quote_plus
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Node, SetupContext, ToolContext, ToolError, tool_function
 
 log = logging.getLogger("somebody.elses")
 
@@ -89,31 +90,35 @@ class Leaky(Node):
             raise OSError(f"cannot connect to {config.key}")
         yield config.key
 
+    @property
+    def key(self) -> str:
+        return self.config.key
+
     @tool_function
     def fail(self, way: str) -> None:
         """Fail in one way."""
-        WAYS[way](self.config.key)
+        WAYS[way](self.key)
 
     @tool_function
     async def fail_later(self, way: str) -> None:
         """Fail in one way, on the loop."""
-        WAYS[way](self.config.key)
+        WAYS[way](self.key)
 
     @tool_function
     def chunks(self) -> Iterator[int]:
         """Fail after a chunk."""
         yield 1
-        raise ValueError(self.config.key)
+        raise ValueError(self.key)
 
     @tool_function
     def wrong_result(self) -> Any:
         """A result that is no JSON at a place that has the key."""
-        return {self.config.key: object()}
+        return {self.key: object()}
 
     @tool_function
     async def says(self, ctx: ToolContext) -> str:
         """Say the key wherever a tool can say something."""
-        key = self.config.key
+        key = self.key
         ctx.progress(1, 2, f"connecting to {key}")
         for level in (logging.DEBUG, logging.WARNING, logging.ERROR):
             log.log(level, "key=%s of %r", key, {"key": key}, extra={"key": key})
@@ -140,7 +145,50 @@ class Leaky(Node):
 
     def open(self, entry: Any) -> None:
         if entry.name == "fails to open":
-            raise ValueError(self.config.key)
+            raise ValueError(self.key)
 
     def write_text(self, text: str) -> None:
-        raise Odd(self.config.key)
+        raise Odd(self.key)
+
+
+class LeakyClient(Leaky):
+    """Fails in the same ways with a secret of a connection."""
+
+    provider = "leaky_client"
+
+    class Config:
+        header: Annotated[str, "The header whose secret is not to be told."]
+        fails: Annotated[bool, "Fail to be set up."] = False
+
+    shared: Any
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        connection = ctx.connections.find("leaky", "http")
+        log.debug("connecting with %r", connection)
+        secret = await ctx.in_thread(connection.settings.headers[config.header].reveal)
+        log.debug("the secret is %s", secret)
+        if config.fails:
+            raise OSError(f"cannot connect to {secret}")
+        yield connection, secret
+
+    @property
+    def key(self) -> str:
+        return self.shared[1]
+
+    @tool_function
+    async def forward(self, way: str, ctx: ToolContext) -> None:
+        """Fail with the authorization of the caller."""
+        authorization = ctx.authorization_for(self.shared[0])
+        assert authorization is not None
+        ctx.progress(1, 2, f"sending {authorization}")
+        log.warning("sending %s", authorization)
+        WAYS[way](authorization)
+
+    @tool_function
+    def crash(self) -> None:
+        """End the process as a bug of C code does."""
+        key = self.key * 2
+        faulthandler._sigsegv()  # pyright: ignore[reportAttributeAccessIssue]
+        del key

@@ -1,0 +1,39 @@
+"""An MCP server of lines that says its key wherever a server can say something."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+KEY = os.environ["KEY"]
+SERVER = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("fail", "refuse", "babble", "end")]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    match request["method"], request.get("params", {}).get("name"):
+        case "initialize", _:
+            return {"result": SERVER}
+        case "tools/list", _:
+            return {"result": {"tools": TOOLS}}
+        case "tools/call", "fail":
+            return {"result": {"content": [{"type": "text", "text": f"failed with {KEY}"}], "isError": True}}
+        case "tools/call", "babble":
+            print(f"no message: {KEY}", flush=True)
+            token = request["params"].get("_meta", {}).get("progressToken", 0)
+            progress = {"progressToken": token, "progress": 1, "message": f"sending {KEY}"}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}), flush=True)
+            return {"result": {"content": []}}
+        case "tools/call", "end":
+            sys.exit(f"the key {KEY} is wrong")
+        case _:
+            return {"error": {"code": -32000, "message": f"refused {KEY}", "data": {"key": KEY}}}
+
+
+print(f"starting with {KEY}", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    received = json.loads(line)
+    if "id" in received:
+        print(json.dumps({"jsonrpc": "2.0", "id": received["id"], **answer(received)}), flush=True)
