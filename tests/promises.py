@@ -212,6 +212,7 @@ PROMISES: dict[str, str] = {
     "provider:composio:accounts": "Unknown, inactive and invalid accounts are three errors before any action is executed",
     "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
+    "mcp:as-tool": "A pipeline that is a tool gives the result of its object, and fails as its object fails",
     "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",
     "mcp:http:access": "A request over HTTP without a known host, origin or token is not answered, and no token is repeated",
     "mcp:http:ends": "At a signal the calls over HTTP finish or fail, and all are answered",

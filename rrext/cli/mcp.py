@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, tell_listening
+from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of, tell_listening
 from rrext.cli.serve import run as serve
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
@@ -17,6 +17,7 @@ from rrext.limits import Limits
 from rrext.wire.connection import ServedConnection
 
 if TYPE_CHECKING:
+    from rrext.engine.local_engine import LocalEngine
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
@@ -40,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--space", metavar="ID", help="the same for the space")
     parser.add_argument(
         "--print-config", choices=HOSTS, metavar="HOST", help=f"print the settings for a host: {', '.join(HOSTS)}"
+    )
+    parser.add_argument(
+        "--as-tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="offer the pipeline itself as a tool of this name; TOKEN=NAME for one of several files (repeatable)",
     )
     parser.add_argument("--http", dest="listen", metavar="HOST:PORT", help="answer clients of HTTP there instead of stdin")
     parser.add_argument("--tokens", metavar="FILE", help='with --http: the bearer tokens of users, lines token = "user"')
@@ -76,8 +84,14 @@ def tell_changes(engine: Engine, session: Session) -> None:
     ToolChanges(engine, session, session.connection)
 
 
-def as_one(engine: Engine) -> Engine:
-    """The pipelines of an engine as one."""
+def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:
+    """The pipelines of an engine as one, with those that are tools themselves. Raises `RrextError`."""
+    if args.as_tool:
+        from rrext.faces.mcp.offered_pipelines import offer
+
+        offer(engine, args.as_tool, [stem_of(path) for path in args.files])
+    elif len(args.files) == 1:
+        return engine
     from rrext.faces.mcp.pipelines import ManyPipelines
 
     return ManyPipelines(engine)
@@ -114,8 +128,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
     if args.print_config is None:
-        one = {"as_one": as_one} if len(args.files) > 1 else {}
-        args.face = Face(connect, tell_changes, listen=http_clients, **one)
+        args.face = Face(connect, tell_changes, lambda engine: as_one(args, engine), http_clients)
         return serve(args)
     missing = [path for path in args.files if not os.path.isfile(path)]
     if missing:

@@ -40,6 +40,7 @@ from rrext.transports.parent import ParentWatch
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
     from rrext.engine.interface.engine import Engine
+    from rrext.engine.local_engine import LocalEngine
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
@@ -75,7 +76,7 @@ class Face(NamedTuple):
 
     connect: Callable[[Limits], ServedConnection] | None = None
     on_stdio: Callable[[Engine, Session], object] = lambda engine, session: None
-    as_one: Callable[[Engine], Engine] = lambda engine: engine
+    as_one: Callable[[LocalEngine], Engine] = lambda engine: engine
     listen: Callable[[argparse.Namespace, Environment], Listener] | None = None
 
 
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve; returns an exit code only if serving cannot start: stuck threads and tasks must not delay the end."""
     parent = ParentWatch()  # the parent may die while we load
     gc.disable()  # loading makes little garbage, and collections take a tenth of the start
-    stems = [_stem(path) for path in args.files]
+    stems = [stem_of(path) for path in args.files]
     for stem in stems:
         if stems.count(stem) > 1:
             print(f"rrext: two files have the token (stem) {stem!r}: rename one", file=sys.stderr)
@@ -289,7 +290,7 @@ def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, Inval
         with open(path, "rb") as file:
             text = file.read(limits.max_pipeline + 1)
         folder = os.path.dirname(os.path.abspath(path))
-        task = engine.load(text, token=_stem(path), name=_stem(path), folder=folder, partial=partial)
+        task = engine.load(text, token=stem_of(path), name=stem_of(path), folder=folder, partial=partial)
     except OSError as error:
         from rrext.cli.report import unreadable
 
@@ -313,5 +314,6 @@ def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, Inval
     return False
 
 
-def _stem(path: str) -> str:
+def stem_of(path: str) -> str:
+    """The token of a file."""
     return os.path.splitext(os.path.basename(path))[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import ToolError
+from rrext.errors import ToolError, error_from_wire
 
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
@@ -39,7 +39,11 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
         engine.abandon(pipe_id, caller)
         raise
     body, _ = await engine.ask(Close(pipe_id=pipe_id, meta=meta), caller)
-    return msgspec.json.decode(body)
+    result: dict[str, Any] = msgspec.json.decode(body)
+    failure = result.pop("error", None)
+    if failure is not None:
+        raise error_from_wire(failure["code"], failure["message"], None, {"result": result})
+    return result
 
 
 def _default_type(task: Task) -> str:

@@ -16,6 +16,8 @@ from rrext.tools.spec import ToolSpec
 class Shelf:
     """A source of tools: `grow` adds one to them."""
 
+    prefix = ""
+
     def __init__(self) -> None:
         self._tools: dict[str, ToolSpec] = {}
         self._watchers: list[Callable[[], None]] = []
