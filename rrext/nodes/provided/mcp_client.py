@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.provided.node import ProvidedToolsNode
 
 
@@ -20,6 +21,11 @@ class McpClientNode(ProvidedToolsNode):
 
     class Config:
         server: Annotated[str, "The name of a connection whose provider is mcp, in the operator's connections file."]
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """The line that installs the SDK, if it is missing."""
+        return missing_packages("mcp", "mcp")
 
     @classmethod
     def connection_of(cls, config: Any) -> str:

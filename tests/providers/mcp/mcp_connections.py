@@ -111,3 +111,12 @@ async def wait_for_text(path: Path, text: str) -> None:
 
 def text_of(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as status:
+            return status.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

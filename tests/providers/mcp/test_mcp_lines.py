@@ -50,7 +50,7 @@ JSON = st.recursive(
 
 
 @given(
-    request_id=st.integers(0, 10**17) | st.text("abc-", min_size=1),
+    request_id=st.integers(0, 10**17) | st.text("abc-", min_size=1, max_size=64),
     result=st.dictionaries(st.sampled_from(["id", "result", "x"]) | st.text(), JSON),
     order=st.permutations(["jsonrpc", "id", "result"]),
     spaced=st.booleans(),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from mcp_connections import HERE, PATIENCE, Connect, hand_written
+from mcp_connections import HERE, PATIENCE, Connect, hand_written, is_gone
 
 from rrext.errors import ToolError, Unavailable
 from rrext.providers.mcp.provider import McpProvider
@@ -28,15 +28,6 @@ ANSWERING = "serve(lambda request: answer(request, {'content': [{'type': 'text',
 
 def starts(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as status:
-            return status.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 async def until(condition: Callable[[], object]) -> None:

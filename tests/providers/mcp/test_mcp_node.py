@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from mcp_connections import HERE, PATIENCE, hand_written, wait_for_text
+from mcp_connections import HERE, PATIENCE, hand_written, is_gone, wait_for_text
 
 from rrext.client.client import Client
 from rrext.connections.connections import Connections
@@ -108,6 +110,19 @@ async def test_a_server_that_is_not_known_or_not_there_fails_the_calls_with_the_
     async with serving(command=["no-such-program"]) as client:
         with pytest.raises(Unavailable, match="no-such-program cannot be started"):
             await client.tool(node_id="mcp_1", tool="add", input={})
+
+
+def test_a_command_calls_a_tool_and_leaves_no_server_behind(tmp_path: Path) -> None:
+    deaf = "import atexit\natexit.register(time.sleep, 1000)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    code = deaf + "serve(lambda request: answer(request, {'structuredContent': {'pid': os.getpid()}}))"
+    connections = tmp_path / "connections.toml"
+    connections.touch(0o600)
+    connections.write_text(f"[outside]\nprovider = 'mcp'\ncommand = {hand_written(code, tmp_path)!r}\n")
+    file = tmp_path / "a.pipe"
+    file.write_bytes(msgspec.json.encode(pipeline()))
+    command = [sys.executable, "-m", "rrext", "tool", "--connections", str(connections), str(file), "act"]
+    found = msgspec.json.decode(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    assert is_gone(found["pid"])
 
 
 async def test_a_change_of_the_tools_is_an_event_of_the_engine_and_the_new_ones_are_called(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from mcp_connections import Connect, free_port
+from mcp_connections import PATIENCE, Connect, free_port
 
 from rrext.errors import ResultTooLarge, ToolError, Unavailable
 from rrext.limits import KIB, Limits
@@ -206,6 +206,42 @@ async def test_a_connection_that_breaks_in_a_call_fails_that_call_alone(connect:
         assert "may have run" in (caught.value.hint or "")
         release.set()
         assert await other == "fine"
+
+
+async def test_a_change_that_is_announced_on_the_stream_of_a_session_is_told(connect: Connect) -> None:
+    known = [{"name": "act"}]
+    changing = asyncio.Event()
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                request = Request(head, b"", writer)
+                request = Request(head, await reader.readexactly(int(request.headers.get("content-length", "0"))), writer)
+                if request.method == "server/discover":
+                    request.send("400 Bad Request")
+                elif request.method == "initialize":
+                    request.answer(INFO, "Mcp-Session-Id: 1")
+                elif request.method == "tools/list":
+                    request.answer({"tools": known})
+                elif request.http_method == "GET":
+                    await changing.wait()
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+                    writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+                else:
+                    request.send("202 Accepted")
+        writer.close()
+
+    async with await asyncio.start_server(converse, "127.0.0.1", 0) as server:
+        provider = connect(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        assert [tool.name for tool in await provider.tools()] == ["act"]
+        changed = asyncio.Event()
+        provider.watch(changed.set)
+        known.append({"name": "more"})
+        changing.set()
+        async with asyncio.timeout(PATIENCE):
+            await changed.wait()
+        assert [tool.name for tool in await provider.tools()] == ["act", "more"]
 
 
 async def test_a_session_that_a_restarted_server_forgot_is_begun_anew(connect: Connect) -> None:
