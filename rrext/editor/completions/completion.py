@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.configs import config_keys, config_values, takes_texts
+from rrext.editor.completions.configs import config_keys, config_values, path_offers, takes_texts
 from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.documentation import page_about
 from rrext.editor.completions.edges import edge_keys, edge_snippets, edge_values
@@ -16,7 +16,6 @@ from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
 from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
-from rrext.editor.completions.paths import path_offers
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes

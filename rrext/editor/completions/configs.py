@@ -1,4 +1,4 @@
-"""Offers inside a config: its keys and their values, profiles, names of tools."""
+"""Offers inside a config: its keys and their values, profiles, names of tools, paths."""
 
 from __future__ import annotations
 
@@ -156,3 +156,20 @@ def _tools(context: CompletionContext, component: CursorComponent) -> Iterator[O
         if node is not None and any(edge.kind == "control" and edge.source == component.id for edge in part.edges):
             for name in node.tools:
                 yield Offer(name, "tool", (literal(name),), f"{part.id} ({part.provider})", ("tool", part.provider, name))
+
+
+def path_offers(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
+    """The names in the folder that is typed. Of a setting that takes a folder, folders alone."""
+    node, parts = component.node, component.parts[1:]
+    if node is None or context.files is None:
+        return
+    inner = parts[1:] if parts and parts[0] in node.profiles else parts
+    wanted = node.paths.get(inner[0]) if inner else None
+    typed = context.gap.typed[len(context.gap.quote) :]
+    if wanted is None or "\\" in typed:
+        return
+    folder = typed[: typed.rfind("/") + 1]
+    for name, is_folder in context.files.listed(folder or "."):
+        if is_folder or wanted == "file":
+            path = f"{folder}{name}{'/' * is_folder}"
+            yield Offer(path, "folder" if is_folder else "file", (literal(path),))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rrext.editor.completions.context import CompletionContext, CursorComponent
+from rrext.editor.completions.fields import template_of
 from rrext.editor.completions.template import Stop, Template, joined, literal
-from rrext.editor.completions.values import template_of
 from rrext.editor.schemas.lookup import Field, Schema, fields_of, schemas_at
 from rrext.nodes.base.node import Node
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -11,11 +13,14 @@ from rrext.editor.pages.component import add_short, component_page
 from rrext.editor.pages.edge import class_type_page, lane_page
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.pages.setting import profile_page, setting_page
-from rrext.editor.pages.variables import variable_at, variable_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
 from rrext.editor.written_pipeline import WrittenComponent, text_of
+from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX, Environment
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import ValueAt
+from rrext.pipefile.text.tree import Located
+
+_VARIABLE: Final = re.compile(PLACEHOLDER)
 
 
 class Hover(msgspec.Struct, frozen=True):
@@ -29,10 +34,10 @@ def hover_at(analysis: Analysis, offset: int) -> Hover | None:
     """The hover at an offset. It never contains a variable's value or a secret of the file."""
     place = analysis.map.at(offset)
     parts = analysis.loaded.parts(place.pointer)
-    variable = variable_at(analysis.text, place.located, offset) if parts and not place.in_key else None
+    variable = _variable_at(analysis.text, place.located, offset) if parts and not place.in_key else None
     if variable is not None:
         is_replaced = parts[0] == "components" and parts[2:3] == ["config"] and len(parts) > 3
-        return Hover(variable.span, variable_page(analysis, variable, is_replaced=is_replaced))
+        return Hover(variable.span(), _variable_page(analysis.settings.environment, variable[1], is_replaced=is_replaced))
     span = _span(analysis, place, offset)
     if span is None or span[0] == span[1] or not span[0] <= offset <= span[1]:  # the value may be missing
         return None
@@ -110,3 +115,29 @@ def _other_page(analysis: Analysis, node_id: str) -> Page | None:
 
 def _key_page(texts: Mapping[str, str], key: str) -> Page | None:
     return Page().title(Code(key)).prose(texts[key]) if key in texts else None
+
+
+# variables
+
+
+def _variable_at(text: str, located: Located, offset: int) -> re.Match[str] | None:
+    """The variable at an offset, which is in a value of the text."""
+    if located.kind == "string":
+        for match in _VARIABLE.finditer(text, located.start, located.end):
+            if match.start() <= offset <= match.end():
+                return match
+    return None
+
+
+def _variable_page(environment: Environment, name: str, *, is_replaced: bool) -> Page:
+    """The page of a variable: whether it has a value, never the value. `is_replaced`: it stands in settings."""
+    page = Page().title("Variable ", Code(name))
+    if not is_replaced:
+        return page.text("It stays as it is written: variables are not replaced here.")
+    if not environment.may_read(name):
+        why = "it is the server's own access to other servers" if name in NEVER else "it was not named by the operator"
+        page.text(f"Pipelines may not read it: {why}.")
+        return page.text("They may read ", Code(f"{PREFIX}*"), " and the names given by ", Code("--env"), ".")
+    if environment.get(name) is None:
+        return page.text("It has no value: a run would be refused.")
+    return page.text("It has a value, which is not shown.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faces.lsp.editors import Editor
 
-from rrext.faces.lsp import workspace_scan
+from rrext.faces.lsp.features import workspace
 
 BAD = '{"components": [{"id": "in", "provider": "webhok", "config": {}}]}'
 GOOD = '{"components": [{"id": "in", "provider": "webhook", "config": {}}]}'
@@ -126,18 +126,18 @@ def test_the_search_is_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in (".git", "node_modules", "venv"):
         (folder / name).mkdir()
         (folder / name / "x.pipe").write_text(BAD)
-    found = workspace_scan.pipelines_in([str(folder)], lambda: False)
+    found = workspace.pipelines_in([str(folder)], lambda: False)
     assert [Path(path).name for path in found] == ["a.pipe", "b.pipe"]
-    monkeypatch.setattr(workspace_scan, "MAX_WORKSPACE_FILES", 1)
-    assert len(workspace_scan.pipelines_in([str(folder)], lambda: False)) == 1
-    monkeypatch.setattr(workspace_scan, "MAX_SCANNED_ENTRIES", 0)
-    assert workspace_scan.pipelines_in([str(folder)], lambda: False) == []
-    assert workspace_scan.pipelines_in([str(folder / "none")], lambda: False) == []
+    monkeypatch.setattr(workspace, "MAX_WORKSPACE_FILES", 1)
+    assert len(workspace.pipelines_in([str(folder)], lambda: False)) == 1
+    monkeypatch.setattr(workspace, "MAX_SCANNED_ENTRIES", 0)
+    assert workspace.pipelines_in([str(folder)], lambda: False) == []
+    assert workspace.pipelines_in([str(folder / "none")], lambda: False) == []
 
 
 async def test_a_large_file_is_left_to_be_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "a.pipe").write_text(BAD + " " * 1000)
-    monkeypatch.setattr(workspace_scan, "MAX_WORKSPACE_FILE", 500)
+    monkeypatch.setattr(workspace, "MAX_WORKSPACE_FILE", 500)
     editor = await started(folder)
     assert [name for name, _ in await until_told(editor, 1)] == ["b.pipe"]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from rrext.editor.outline.links import links_of
-from rrext.editor.workspace_files import WorkspaceFiles
+from rrext.editor.workspace_files import WorkspaceFiles, links_of
 from rrext.faces.lsp.positions import as_range
 from rrext.faces.lsp.runs.deployments import folder_of
 
