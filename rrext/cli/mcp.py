@@ -1,4 +1,4 @@
-"""`rrext mcp`: the tools of pipelines for an agent host that speaks the Model Context Protocol on stdio."""
+"""`rrext mcp`: the tools of pipelines for an agent host that speaks the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
 
-DESCRIPTION = "Load pipelines and offer their tools on stdin and stdout by the Model Context Protocol."
+DESCRIPTION = "Load pipelines and offer their tools by the Model Context Protocol, on stdin and stdout or over HTTP."
 EXAMPLE = """examples:
   rrext mcp pipeline.pipe --root .
   rrext mcp pipeline.pipe --root . --print-config vscode
+  rrext mcp pipeline.pipe --root . --http 127.0.0.1:8080
 
-The host starts the command, and ends it by closing its stdin. --print-config prints the lines for the settings of a host.
+The host starts the command, and ends it by closing its stdin. --print-config prints the lines for the settings of a host;
+with --http those of a host that takes a URL, and the command runs by itself.
 """
 HOSTS: Final = ("vscode", "claude", "cursor", "zed", "codex")
 PATHS: Final = frozenset(("--root", "--nodes", "--connections", "--log-file", "--tokens"))
@@ -113,7 +115,8 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     if missing is not None:
         raise UsageError(f"--http: {missing}")
     from rrext.faces.http.listener import HttpClients
-    from rrext.faces.mcp.http_app import PATH, McpApp
+    from rrext.faces.mcp.http_app import McpApp
+    from rrext.faces.mcp.versions import PATH
 
     def app(process: ServingProcess) -> McpApp:
         caller = Caller(user_id=args.user, space_id=args.space, trusted=False)
@@ -134,10 +137,17 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         print(f"rrext: there is no file {missing[0]}", file=sys.stderr)
         return EXIT_INVALID
-    from rrext.faces.mcp.host_settings import settings_for
+    from rrext.faces.mcp.host_settings import settings_for, settings_for_url
 
-    name = os.path.splitext(os.path.basename(args.files[0]))[0]
-    print(settings_for(args.print_config, name, [*_program(), *elsewhere(sys.argv[1:])]))
+    name = stem_of(args.files[0])
+    if args.listen is None:
+        print(settings_for(args.print_config, name, [*_program(), *elsewhere(sys.argv[1:])]))
+    else:
+        from rrext.faces.http.address import Address
+        from rrext.faces.mcp.versions import PATH
+
+        url = f"http://{Address.of(args.listen).reachable}{PATH}"
+        print(settings_for_url(args.print_config, name, url, with_token=args.tokens is not None))
     return 0
 
 

@@ -39,6 +39,13 @@ class Address(NamedTuple):
         except ValueError:
             return self.host == "localhost"
 
+    @property
+    def reachable(self) -> str:
+        """The address as a client of this machine writes it. Raises `UsageError` for port 0, which stands for a free one."""
+        if not self.port:
+            raise UsageError("the settings of a host need a port: port 0 is another one at each start")
+        return f"localhost:{self.port}" if self.host in ("0.0.0.0", "::") else str(self)
+
     def require_tokens(self) -> None:
         """Raise `UsageError` if programs of other machines can connect, which has to be allowed to each user by a token."""
         if not self.is_local:

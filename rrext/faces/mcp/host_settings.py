@@ -1,4 +1,4 @@
-"""Settings that make an agent host start a server, in the form that each host documents."""
+"""Settings by which an agent host finds a server, in the form that each host documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 FILES: Final = {
     "vscode": ".vscode/mcp.json",
-    "claude": "claude_desktop_config.json, or .mcp.json for Claude Code",
+    "claude": "claude_desktop_config.json, or .mcp.json for Claude Code, which alone takes a URL",
     "cursor": ".cursor/mcp.json",
     "zed": "settings.json",
     "codex": "~/.codex/config.toml",
@@ -23,7 +23,24 @@ def settings_for(host: str, name: str, command: Sequence[str]) -> str:
     if host == "codex":
         # strings of JSON are basic strings of TOML
         return f"[mcp_servers.{json.dumps(name)}]\ncommand = {json.dumps(program)}\nargs = {json.dumps(arguments)}"
-    key = {"vscode": "servers", "zed": "context_servers"}.get(host, "mcpServers")
     if host == "vscode":
         server = {"type": "stdio", **server}
+    return _table(host, name, server)
+
+
+def settings_for_url(host: str, name: str, url: str, *, with_token: bool) -> str:
+    """The lines for the settings of a host: a server at a URL; with a place for the user's token if clients need one."""
+    if host == "codex":
+        lines = [f"[mcp_servers.{json.dumps(name)}]", f"url = {json.dumps(url)}"]
+        return "\n".join([*lines, *(['bearer_token_env_var = "RREXT_TOKEN"'] if with_token else [])])
+    server: dict[str, Any] = {"url": url}
+    if host in ("vscode", "claude"):
+        server = {"type": "http", **server}
+    if with_token:
+        server["headers"] = {"Authorization": "Bearer TOKEN"}
+    return _table(host, name, server)
+
+
+def _table(host: str, name: str, server: dict[str, Any]) -> str:
+    key = {"vscode": "servers", "zed": "context_servers"}.get(host, "mcpServers")
     return json.dumps({key: {name: server}}, indent=2)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -34,12 +34,10 @@ from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
 from rrext.faces.mcp.progress import ProgressFeed
 from rrext.faces.mcp.tool_changes import watch_tools
-from rrext.faces.mcp.versions import SERVER, VERSIONS
+from rrext.faces.mcp.versions import PATH, SERVER, VERSIONS
 from rrext.limits import Limits
 from rrext.server.arguments import decode, refuse_long_names
 from rrext.wire.messages import Request
-
-PATH: Final = "/mcp"
 
 Context = ServerRequestContext[Any, Any]
 

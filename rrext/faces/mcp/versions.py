@@ -1,4 +1,4 @@
-"""Versions of the protocol, and the names that its messages have for this server."""
+"""Versions of the protocol, and the names of this server in it."""
 
 from __future__ import annotations
 
@@ -16,3 +16,6 @@ SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 
 SERVER: Final = {"name": "rrext", "version": __version__}
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {"listChanged": True}}
+
+PATH: Final = "/mcp"
+"""The path of the protocol over HTTP."""

@@ -52,6 +52,25 @@ def test_the_printed_command_serves_from_another_folder(host: str, tmp_path: Pat
     assert "read_file" in [tool["name"] for tool in json.loads(answer.stdout)["result"]["tools"]]
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_takes_a_url_gets_it_with_a_place_for_a_token(host: str, tmp_path: Path) -> None:
+    (tmp_path / "my files.pipe").touch()
+    done = printed(host, tmp_path, "my files.pipe", "--http", "0.0.0.0:8080", "--tokens", "tokens.toml")
+    assert done.returncode == 0, done.stderr
+    server = server_of(host, done.stdout)
+    assert server["url"] == "http://localhost:8080/mcp"
+    assert "token" in json.dumps(server).lower()
+    plain = server_of(host, printed(host, tmp_path, "my files.pipe", "--http", "[::1]:80").stdout)
+    assert {key: value for key, value in plain.items() if key != "type"} == {"url": "http://[::1]:80/mcp"}
+
+
+def test_a_port_that_is_another_one_at_each_start_has_no_settings(tmp_path: Path) -> None:
+    (tmp_path / "my files.pipe").touch()
+    done = printed("zed", tmp_path, "my files.pipe", "--http", "127.0.0.1:0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "port 0" in done.stderr
+
+
 def test_a_pipeline_that_is_not_there_has_no_settings(tmp_path: Path) -> None:
     done = printed("vscode", tmp_path, "nothing.pipe")
     assert (done.returncode, done.stdout) == (2, "")
