@@ -16,7 +16,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import hypothesis
 import pytest
-from forked import ForkingSubprocess
+from forked import FORKING
 from postgres_server import Database, PostgresServer, running_postgres
 from promises import PROMISES
 
@@ -115,7 +115,15 @@ def hang_up_ends() -> Iterator[None]:
 def forked_children() -> Iterator[None]:
     """Nodes in this process fork their child processes: for tests of what such a node does, not of its process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rrext.nodes.child.launch.subprocess", ForkingSubprocess)
+        patch.setattr("rrext.nodes.child.launch.subprocess", FORKING)
+        yield
+
+
+@pytest.fixture(scope="module")
+def forked_servers() -> Iterator[None]:
+    """Clients in this process fork the servers that they spawn: for tests of what a server does, not of its start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rrext.transports.process.subprocess", FORKING)
         yield
 
 

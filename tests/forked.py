@@ -31,11 +31,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
-__all__ = ["Forked", "ForkingSubprocess", "process"]
+__all__ = ["FORKING", "Forked", "completed", "process"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+PATIENCE: Final = 50.0
+"""Seconds until a process that should end is killed."""
 MESSAGE: Final = 1 << 20
 DESCRIPTORS: Final = 32
 HIGH: Final = 200
@@ -66,6 +69,17 @@ def process(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     return (Forked if can_fork and is_alike else subprocess.Popen)(command, **options)
 
 
+def completed(command: Sequence[str], stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a process to its end. `stdin` is what it reads, or a descriptor."""
+    given = subprocess.PIPE if isinstance(stdin, bytes) else stdin
+    with process(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as started:
+        try:
+            out, err = started.communicate(stdin if isinstance(stdin, bytes) else None, timeout=PATIENCE)
+        finally:
+            started.kill()
+    return subprocess.CompletedProcess(command, started.returncode, out, err)
+
+
 def start_of(variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """What a process reads of these variables at its start: the locale, and those of Python and the system's libraries."""
     locale = next((variables[name] for name in LOCALE if variables.get(name)), "C.UTF-8")
@@ -73,11 +87,8 @@ def start_of(variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return locale, own
 
 
-class ForkingSubprocess:
-    """Stands in for the module `subprocess`, as far as modules that start processes of rrext use it."""
-
-    Popen = staticmethod(process)
-    TimeoutExpired = subprocess.TimeoutExpired
+FORKING: Final = SimpleNamespace(**{**vars(subprocess), "Popen": process})
+"""Stands in for the module `subprocess` in a module that starts processes of rrext."""
 
 
 class _Forker:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from forked import process
+from forked import completed, process
 
 from rrext.cli.main import main
 from rrext.nodes.vectors.edge import node as edge_node
@@ -70,10 +70,8 @@ class Done:
 
 def call(*args: str, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> Done:
     """Run a command in a process of its own to its end."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with process(command(*args), cwd=cwd, env=environment(**env), **pipes) as started:
-        out, err = started.communicate(stdin)
-    return Done(started.returncode, out, err)
+    done = completed(command(*args), stdin, cwd=cwd, env=environment(**env))
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def here(capfd: Any, *args: str) -> Done:

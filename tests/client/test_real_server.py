@@ -24,7 +24,7 @@ from rrext.errors import (
     ToolTimeout,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_servers")]
 
 HERE = Path(__file__).resolve().parent
 ROOT = str(HERE.parents[1])

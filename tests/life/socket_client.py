@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from forked import completed
 from raw_client import FrameReader, Server, command_line, environment
 
 __all__ = ["SocketClient", "folder", "listen", "refused"]
@@ -65,7 +65,7 @@ def listen(spawn: Callable[..., Server], path: Path, *options: str, **how: Any) 
 def refused(path: Path, *options: str) -> str:
     """What stderr says of a server that ends with 2 at once."""
     line = command_line("--listen", f"unix:{path}", *options)
-    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, env=environment(), timeout=50, check=False)
+    done = completed(line, env=environment())
     assert done.returncode == 2, done
     assert done.stdout == b""
     return done.stderr.decode().splitlines()[-1]

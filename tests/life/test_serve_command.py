@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import completed
 from raw_client import NODES, PIPE, Server, command_line, environment, request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,15 +24,7 @@ def run(
     """A server that cannot start, with a request on its stdin; unless it `reads`, it must not even look at that."""
     read_fd, write_fd = os.pipe()
     os.write(write_fd, request(1, "rrext_ping"))
-    done = subprocess.run(
-        command_line(*options, files=files, nodes=nodes),
-        stdin=read_fd,
-        capture_output=True,
-        env=environment(),
-        timeout=50,
-        check=False,
-        text=True,
-    )
+    done = completed(command_line(*options, files=files, nodes=nodes), stdin=read_fd, env=environment(), text=True)
     os.close(write_fd)
     assert os.read(read_fd, 1000) == (b"" if reads else request(1, "rrext_ping"))
     os.close(read_fd)

@@ -30,7 +30,11 @@ from rrext.errors import (
 from rrext.limits import DEFAULTS
 from rrext.testing import open_pipeline
 
-pytestmark = [pytest.mark.anyio, pytest.mark.promise("testing:pair-public")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.promise("testing:pair-public"),
+    pytest.mark.usefixtures("forked_servers"),
+]
 
 CLIENT_TESTS = Path(__file__).resolve().parents[1] / "client"
 ROOT = str(CLIENT_TESTS.parents[1])

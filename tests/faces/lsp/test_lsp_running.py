@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlparse
 import pytest
 from faces.lsp.running import NODES, Desk, components, desk, pipeline
 
+pytestmark = pytest.mark.usefixtures("forked_servers")
+
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Desk]:
