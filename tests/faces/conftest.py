@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,13 @@ from houses import STANDING, LocalHouse, WireLine, open_house
 def standing_server_ends() -> Iterator[None]:
     yield
     STANDING.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spawned_servers_are_forked(request: pytest.FixtureRequest) -> None:
+    """Except where the start of a server is the point."""
+    if request.path.parent == Path(__file__).parent and request.path.name != "test_spawned_environment.py":
+        request.getfixturevalue("forked_servers")
 
 
 @pytest.fixture(params=WAYS, ids=str)
