@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import stdio_client
 from mcp_server import COMMAND, served_by_http
+
+if TYPE_CHECKING:
+    from mcp import Client  # most of a second, which each process that collects tests would spend
 
 MODES = ("auto", "legacy", "2026-07-28")
 EACH = [(transport, mode) for transport in ("stdio", "http") for mode in MODES]
@@ -26,6 +28,9 @@ def url() -> Iterator[str]:
 @pytest.fixture(params=EACH, ids="-".join)
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A connected client that begins in this way."""
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     transport, mode = request.param
     stdio = stdio_client(StdioServerParameters(command=COMMAND[0], args=COMMAND[1:]))
     server = stdio if transport == "stdio" else request.getfixturevalue("url")
@@ -54,6 +59,8 @@ async def test_results_of_every_kind_are_read(client: Client) -> None:
 
 
 async def test_failures_are_told_apart(client: Client) -> None:
+    from mcp import MCPError
+
     failed = await client.call_tool("add", {"b": "x"})
     assert failed.is_error
     with pytest.raises(MCPError) as caught:
@@ -103,6 +110,8 @@ async def test_many_calls_at_once_get_their_own_results(client: Client) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_sixteen_clients_at_once_get_their_own_results(mode: str, url: str) -> None:
+    from mcp import Client
+
     async def drive(number: int) -> None:
         async with Client(url, mode=mode) as client:
             for step in range(10):

@@ -258,10 +258,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process. What nobody waits for stays as a zombie where the first process does not either."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_server_that_is_killed_while_a_process_starts_leaves_neither_the_process_nor_its_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", KILLED_EARLY], env=environment, stdout=subprocess.PIPE, timeout=PATIENCE)
-    while Path(f"/proc/{int(done.stdout)}").exists() or list(tmp_path.iterdir()):
+    while is_running(int(done.stdout)) or list(tmp_path.iterdir()):
         threading.Event().wait(0.01)
 
 

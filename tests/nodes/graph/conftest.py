@@ -32,4 +32,9 @@ def graph(graph_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Gr
     if graph_kind == "neo4j":
         server: BoltServer = request.getfixturevalue("bolt_server")
         return GraphWorld("neo4j", Neo4jNode, server.config(allow_execute=True), ("MATCH (n) DETACH DELETE n", *PEOPLE))
-    return GraphWorld("ladybug", LadybugNode, {"path": str(tmp_path / "graph.lbug"), "allow_execute": True}, (*SCHEMA, *PEOPLE))
+    config = {
+        "path": str(tmp_path / "graph.lbug"),
+        "allow_execute": True,
+        "threads": 1,
+    }  # a slow statement keeps one processor busy
+    return GraphWorld("ladybug", LadybugNode, config, (*SCHEMA, *PEOPLE))

@@ -25,7 +25,7 @@ SLOW = "UNWIND range(1, 3000000) AS x RETURN count(x % 7) AS n"
 
 
 def world(path: Path | None = None, **settings: Any) -> GraphWorld:
-    config = {"allow_execute": True, "path": str(path or ""), "statement_timeout": 3.0, **settings}
+    config = {"allow_execute": True, "path": str(path or ""), "statement_timeout": 3.0, "threads": 1, **settings}
     return GraphWorld("ladybug", LadybugNode, config)
 
 
