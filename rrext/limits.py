@@ -266,7 +266,7 @@ MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
 MIN_SECRET_OF_URL: Final = 16
 """Characters from which a word with digits in the URL of a connection may be a key."""
-MAX_PRIVATE_FILE: Final = 1_048_576
+MAX_PRIVATE_FILE: Final = 131_072
 """Bytes of a file of connections, or of a file with a secret: larger files were not written by hand."""
 MAX_AUTHORIZATION: Final = 16_384
 """Characters of a caller's authorization: servers of HTTP refuse longer headers."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rrext.errors import RrextError
 from rrext.limits import MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
 
-_BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,]+")
+_BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,\r\n]+")
 _ELLIPSIS: Final = re.compile(r"…|\.\.\.")
 _SCHEME: Final = re.compile(r"(?i)(?:basic|bearer|bot|digest|key|negotiate|token)\s+(?=\S{8})")
 """The beginning of an authorization: its rest is a secret by itself."""

@@ -121,6 +121,12 @@ def test_the_oldest_values_are_forgotten_so_that_clients_cannot_fill_the_memory(
     assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS} values>"
 
 
+def test_the_lines_of_a_key_are_found_one_by_one() -> None:
+    redactor = knowing(K="-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcwggSj\n-----END KEY-----\n")
+    assert redactor.text("line 2: MIIEvQIBADANBgkqhkiG") == "line 2: ${K}"
+    assert redactor.text("9w0BAQEFAASCBKcwggSj") == "${K}"
+
+
 def test_values_that_clients_send_never_replace_a_secret_of_the_operator() -> None:
     redactor = Redactor()
     redactor.learn("KEY", "of-the-operator", always=True)

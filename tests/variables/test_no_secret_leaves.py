@@ -184,9 +184,8 @@ def test_no_command_says_a_secret(place: Place) -> None:
     path = place.folder / "p.pipe"
     (place.folder / "o.txt").write_text("text")
     lines = [
-        *(["check"], ["tools"], ["send", "o.txt"]),
-        *(["tool", tool] for tool in ("says", "surroundings", "wrong_result")),
-        *(["tool", "fail", "--input", json.dumps({"way": way})] for way in ("chained", "tool error")),
+        *(["check"], ["tools"], ["send", "o.txt"], ["tool", "says"], ["tool", "surroundings"]),
+        ["tool", "fail", "--input", '{"way": "chained"}'],
     ]
     path.write_text(json.dumps(pipeline(component("l", "leaky_client", {"header": "File"}))))
     for command, *words in lines:
