@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from bench_client import ServerGone
 from bench_sdk import BLOCK, take_turns, timed
 from bench_subject import ADD, SUM, Figures, Size, Subject, check, on_one_core, same_core
 
@@ -23,14 +24,17 @@ def outside_calls(subject: Subject, size: Size) -> Figures:
         connections.touch(0o600)
         connections.write_text(f"[bench]\nprovider = 'mcp'\ncommand = {SERVER!r}\n")
         command = [*subject.command[:-1], "--connections", str(connections), str(HERE / "outside.pipe")]
-        return asyncio.run(both(Subject("outside", command, subject.dialect), size.calls // BLOCK))
+        try:
+            return asyncio.run(both(Subject("outside", command, subject.dialect), size.calls // BLOCK))
+        except ExceptionGroup as group:  # the SDK wraps what goes wrong beside its client
+            raise ServerGone(f"{group}: {group.exceptions}") from group
 
 
 async def both(subject: Subject, turns: int) -> Figures:
     from mcp import Client, StdioServerParameters
 
     async with AsyncExitStack() as stack:
-        server = stack.enter_context(subject.start(cpus=same_core()))
+        server = stack.enter_context(subject.start(seconds=300, cpus=same_core()))
         alone = await stack.enter_async_context(Client(StdioServerParameters(command=SERVER[0], args=SERVER[1:])))
         requests = server.frames(BLOCK, "add", ADD)
 

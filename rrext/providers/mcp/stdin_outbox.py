@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import TracebackType
 
 import anyio
+import msgspec
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from rrext.errors import Unavailable
 from rrext.providers.mcp.limits import MAX_BACKLOG
 from rrext.transports.descriptor_channel import Buffer, FdChannel
+
+_encode = msgspec.json.Encoder(enc_hook=lambda model: model.model_dump(by_alias=True, exclude_unset=True)).encode
 
 
 class StdinOutbox:
@@ -34,7 +37,7 @@ class StdinOutbox:
         """Write a message. Raises `BrokenResourceError` after the end of the server, `Unavailable` for a request to a
         server that has not read its stdin for long."""
         message = item.message
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        data = _encode({name: getattr(message, name) for name in message.model_fields_set}) + b"\n"
         pieces: list[Buffer] = [data]
         if not self._is_writing:
             try:

@@ -9,8 +9,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
+import msgspec
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from rrext.errors import Unavailable
 from rrext.limits import READ_BUFFER
@@ -132,8 +140,8 @@ class StdioTransport(Transport):
 
     def _take(self, line: bytes) -> None:
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
+            message = _message(line)
+        except (ValueError, msgspec.DecodeError, RecursionError):
             request_id = answered_id(line, line)
             if request_id is None:
                 self._log.line("stdout", line[:READ_BUFFER].decode("utf-8", "replace"))
@@ -152,6 +160,15 @@ class StdioTransport(Transport):
     def _answer(self, request_id: int | str, code: int, message: str) -> None:
         error = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
         self.inbox.put(SessionMessage(error))
+
+
+def _message(line: bytes) -> JSONRPCMessage:
+    """The message of a line. Results take a short way past the SDK's models, which would read them twice."""
+    match msgspec.json.decode(line):
+        case {"jsonrpc": "2.0", "id": int() | str() as number, "result": dict() as result, **rest} if not rest:
+            return JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=result)
+        case found:
+            return jsonrpc_message_adapter.validate_python(found, by_name=False)
 
 
 class _EndlessLine(Exception):
