@@ -284,6 +284,8 @@ MAX_KEPT_SCHEMAS: Final = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 MAX_REFERENCES: Final = 1000
 """References in one list; agents are given tens of tools, and each costs some of a resolution's time."""
+MAX_KEPT_REFERENCES: Final = 2000
+"""Resolved references kept per connection: two full lists; the oldest must be resolved again."""
 MAX_EXPORTED_NAME: Final = 64
 """Characters of the name of a tool, as it is exported: what OpenAI and Anthropic accept; MCP accepts more."""
 NAME_HASH_DIGITS: Final = 10

@@ -104,6 +104,8 @@ class Client:
     chat = in_caller_thread(AsyncClient.chat)
     tool = in_caller_thread(AsyncClient.tool)
     tools = in_caller_thread(AsyncClient.tools)
+    tools_resolve = in_caller_thread(AsyncClient.tools_resolve)
+    tools_call = in_caller_thread(AsyncClient.tools_call)
     ping = in_caller_thread(AsyncClient.ping)
     cancel = in_caller_thread(AsyncClient.cancel)
     shutdown = in_caller_thread(AsyncClient.shutdown)

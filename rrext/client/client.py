@@ -24,6 +24,7 @@ from rrext.client.question import QUESTION_TYPE, question_content
 from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
+from rrext.client.tool_references import tools_call, tools_resolve
 from rrext.client.updates import CallEventCallback, ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
@@ -343,6 +344,8 @@ class Client:
         """
         arguments = {"token": token, "nodeId": node_id, "context": context, "format": format}
         return (await self.request("tools", arguments))["tools"]
+
+    tools_resolve, tools_call = tools_resolve, tools_call
 
     @property
     def database(self) -> Database:

@@ -19,7 +19,7 @@ from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
 from rrext.engine.execute import execute
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
-from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.call import Call
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
@@ -37,6 +37,7 @@ from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
+    from rrext.engine.calls.reference_calls import ReferenceCalls
     from rrext.engine.events.records import Filter
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
@@ -54,8 +55,8 @@ class LocalEngine(Engine):
     """
 
     __slots__ = (
-        "_host", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog", "environment", "limits",
-        "root",
+        "_host", "_known_references", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog",
+        "environment", "limits", "root",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +86,7 @@ class LocalEngine(Engine):
         self._tasks = Tasks()
         self._list = ToolList(self._host)
         self._tools = ToolCalls(self._host, self._pipes, self._list)
+        self._known_references: ReferenceCalls | None = None
         self._objects = ObjectCalls(self._host, self._pipes)
         self._reaper: Timer | None = None
 
@@ -102,14 +104,9 @@ class LocalEngine(Engine):
     def start(self, call: Call, *, alone: bool = False) -> bool:
         if not call.unsettled:  # answered before the loop got the call from the reading thread
             return False
-        operation = call.operation
-        call.redact = self._redact
-        if call.caller.authorization is not None:
-            self._host.redactor.learn("authorization", call.caller.authorization)
         is_late = call.received is not None and self._host.is_late(call)
         try:
-            if self._host.events.watches_calls or call.feed is not None:
-                self._watch(call)
+            operation = self._meant(call)
             if type(operation) is operations.Tool and not is_late:
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
             match operation:
@@ -133,13 +130,8 @@ class LocalEngine(Engine):
         return False
 
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
-        operation = call.operation
-        call.redact = self._redact
-        if call.caller.authorization is not None:
-            self._host.redactor.learn("authorization", call.caller.authorization)
         try:
-            if self._host.events.watches_calls or call.feed is not None:
-                self._watch(call)
+            operation = self._meant(call, here=True)
             if call.received is not None and self._host.is_late(call):
                 return False
             if isinstance(operation, operations.Tool):
@@ -149,6 +141,20 @@ class LocalEngine(Engine):
             self._refuse(call, error)
         return True
 
+    def _meant(self, call: Call, *, here: bool = False) -> operations.Operation:
+        """The operation of a call that begins; a call by call ref becomes that of its tool, unless the loop is needed."""
+        call.redact = call.redact or self._redact
+        if call.caller.authorization is not None:
+            self._host.redactor.learn("authorization", call.caller.authorization)
+        operation = call.operation
+        if type(operation) is operations.CallTool:
+            if here and self._known_references is None:
+                return operation
+            operation = self._references.begin(call, operation, here=here) or operation
+        if self._host.events.watches_calls or call.feed is not None:
+            self._watch(call)
+        return operation
+
     def _watch(self, call: Call) -> None:
         from rrext.engine.calls.watched_answer import watch_call
 
@@ -156,6 +162,8 @@ class LocalEngine(Engine):
 
     def _refuse(self, call: Call, error: Exception) -> None:
         """Answer a call that cannot begin."""
+        if self._host.events.watches_calls:
+            self._watch(call)
         if isinstance(error, RrextError):
             call.fail(error)
         else:
@@ -260,6 +268,8 @@ class LocalEngine(Engine):
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
         """Run an operation that is neither a tool call nor an operation on a pipe, and return the body of its answer."""
         match operation:
+            case operations.ResolveTools():
+                return await self._references.resolve(call, operation)
             case operations.ListTools():
                 task = self._tasks.get(operation.token)
                 return await self._list.listing(call, task, operation.node_id, operation.format)
@@ -281,22 +291,25 @@ class LocalEngine(Engine):
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
+    @property
+    def _references(self) -> ReferenceCalls:
+        """The references of requests; most engines get none."""
+        if self._known_references is None:
+            from rrext.engine.calls.reference_calls import ReferenceCalls
+
+            self._known_references = ReferenceCalls(self._host, self._tasks, self._list)
+        return self._known_references
+
     def task(self, token: str) -> Task:
         """The running pipeline of a token. Raises `TaskNotRegistered`."""
         return self._tasks.get(token)
 
-    def abandon(self, pipe_id: int, caller: Caller) -> None:
-        """Free a pipe that its caller does not close."""
-        pipe = self._pipes.get(pipe_id, caller.connection_id)
-        if pipe is not None:
-            self._objects.reclaim(pipe)
-
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
-        """Find the task of a tool call, by its pipe or by its token."""
+        """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
         if operation.pipe_id is None:
-            return self._tasks.get(operation.token)
+            return call.task or self._tasks.get(operation.token)
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        if operation.token is not None and operation.token != pipe.task.token:
+        if (operation.token or pipe.task.token) != pipe.task.token or (call.task or pipe.task) is not pipe.task:
             raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
         return pipe.task
 
@@ -328,6 +341,8 @@ class LocalEngine(Engine):
             return
         task.stopping = True
         self._tasks.remove(task)
+        if self._known_references is not None:
+            self._known_references.forget_task(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe, reason="terminated")
@@ -344,6 +359,8 @@ class LocalEngine(Engine):
         for pipe in self._pipes.of_connection(connection_id):
             self._objects.reclaim(pipe, reason="disconnected")
         self._pipes.forget_connection(connection_id)
+        if self._known_references is not None:
+            self._known_references.disconnect(connection_id)
         for task in self._tasks:
             for component in task.components.values():
                 component.disconnected(connection_id)
@@ -353,6 +370,8 @@ class LocalEngine(Engine):
         if self._reaper is not None:
             self._reaper.cancel()
         await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))
+        if self._known_references is not None:
+            await self._known_references.aclose()
         await self._host.aclose()
 
     def _end_idle(self, task: Task) -> None:

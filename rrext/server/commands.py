@@ -22,6 +22,8 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
     "execute": operations.Execute,
     "terminate": operations.Terminate,
     "tools": operations.ListTools,
+    "rrext_tools_resolve": operations.ResolveTools,
+    "rrext_tools_call": operations.CallTool,
     "rrext_validate": operations.Validate,
     "rrext_services": operations.Services,
     "rrext_get_tasks": operations.ListTasks,

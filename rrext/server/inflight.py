@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import Open, Operation, Tool
+from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.limits import REQUEST_COST
 from rrext.wire.messages import Request
@@ -28,7 +28,7 @@ class HeldRequest(msgspec.Struct, frozen=True):
     @property
     def counts(self) -> bool:
         """Whether the request counts against `max_inflight`."""
-        return self.shape is Tool or self.shape is Open
+        return self.shape in (Tool, CallTool, Open)
 
 
 class InFlight:

@@ -14,7 +14,7 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
-from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
+from rrext.engine.interface.operations import CallTool, Close, ListTools, Open, Operation, ResolveTools, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
@@ -28,6 +28,11 @@ from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
 log: Final = logging.getLogger("rrext.session")
+
+_COUNTED: Final = frozenset({Tool, CallTool, Open})
+"""Operations that `max_inflight` counts."""
+_OF_CALLERS: Final = frozenset({Tool, CallTool, Open, ListTools, ResolveTools})
+"""Operations whose request may name its caller."""
 
 
 class Session:
@@ -129,16 +134,19 @@ class Session:
         inflight = self._inflight
         if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
             return event
-        subcommand = event.arguments.get("subcommand") if event.command == "rrext_process" else None
-        if subcommand != "tool" and subcommand != "write":
+        shape: type[Operation] | None = CallTool if event.command == "rrext_tools_call" else None
+        if event.command == "rrext_process":
+            subcommand = event.arguments.get("subcommand")
+            shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
+        if shape is None:
             return event
         try:
             inflight.check_id(event.id)
             if event.nbytes > self.limits.max_name:
                 refuse_long_names(event, self.limits)
-            if subcommand == "tool":
+            if shape is not Write:
                 inflight.check_room(self.limits.max_inflight)
-            call = self._admit(event, Tool if subcommand == "tool" else Write)
+            call = self._admit(event, shape)
         except RrextError as error:
             self._refuse(event, error)
             return None
@@ -178,7 +186,7 @@ class Session:
         if shape is Open and request.id is None:
             log.debug("ignored: an open without id, whose pipe nobody would know")
             return False
-        if shape is Tool or shape is Open:
+        if shape in _COUNTED:
             inflight.check_room(self.limits.max_inflight)
         if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:
             inflight.hold(HeldRequest(request, shape, self.now()))
@@ -205,18 +213,18 @@ class Session:
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
-        if context is not None and shape in (Tool, Open, ListTools):
+        if context is not None and shape in _OF_CALLERS:
             caller = caller_of(caller, context, self.limits)
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
         if (
             request.id is not None
-            and isinstance(operation, Tool)
+            and isinstance(operation, Tool | CallTool)
             and (operation.progress or operation.stream or operation.events)
         ):
             call.feed = SessionFeed(self, request.id)
-        self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
+        self._inflight.add(call, request.nbytes, counts=shape in _COUNTED)
         return call
 
     def _refuse(self, event: Any, error: Exception) -> None:

@@ -163,6 +163,32 @@ LISTS = [
     ask("a service almost right", "rrext_services", "provider_not_found", service="metre"),
 ]
 
+REFERENCES = [
+    ask(
+        "references that are resolved",
+        "rrext_tools_resolve",
+        tools=[
+            "add",
+            {"type": "node", "node": "probe_1", "tool": "add_async"},
+            {"type": "node", "node": "probe_1", "tool": "add", "name": "plus_one", "arguments": {"b": 1}, "permission": "ask"},
+        ],
+    ),
+    ask("no references", "rrext_tools_resolve", tools=[]),
+    ask("references that are wrong", "rrext_tools_resolve", "invalid_arguments", tools=["ad", {"type": "nod"}, 7]),
+    ask("a reference to no tool", "rrext_tools_resolve", "tool_not_found", tools=["ad"]),
+    ask("no list of references", "rrext_tools_resolve", "invalid_arguments", tools={}),
+    ask("a call by call ref", "rrext_tools_call", call_ref="tools.node.probe_1.add_async.self", arguments={"a": 1, "b": 2}),
+    ask("a call by function name", "rrext_tools_call", name="tools__node__probe_1__add__self", arguments='{"a": 1}'),
+    ask("a call by name", "rrext_tools_call", name="add", arguments={"a": 1}),
+    ask("a call with wrong arguments", "rrext_tools_call", "invalid_arguments", name="add", arguments={"a": "1"}),
+    ask("a call that nobody permits", "rrext_tools_call", "unavailable", name="plus_one", arguments={"a": 1}),
+    ask("a call of two tools", "rrext_tools_call", "invalid_arguments", name="add", call_ref="tools.node.a.b.self"),
+    ask("a call of no tool", "rrext_tools_call", "invalid_arguments"),
+    ask("a call ref of no tool", "rrext_tools_call", "tool_not_found", call_ref="tools.node.probe_1.ad.self"),
+    ask("a call ref that is none", "rrext_tools_call", "tool_not_found", call_ref="add"),
+    ask("a connection that nobody has", "rrext_tools_call", "connection_unknown", call_ref="tools.mcp.x.y.default"),
+]
+
 PIPES = [
     pipe("a pipe", "open", object={"name": "a.txt", "path": "/x", "size": 3, "metadata": {"k": 1}}, mimeType="text/plain"),
     pipe("text", "write", pipe_id=1, data="hel"),
@@ -257,4 +283,4 @@ OWN = [
     own("a tail for a ping", "rrext_ping", "invalid_arguments", b"tail"),
 ]
 
-ROWS = [*GOOD_CALLS, *BAD_CALLS, *FAILURES, *LISTS, *PIPES, *TASKS, *OWN]
+ROWS = [*GOOD_CALLS, *BAD_CALLS, *FAILURES, *LISTS, *REFERENCES, *PIPES, *TASKS, *OWN]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.engine.calls.pipe_services import DroppedAnswer
+from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import ToolError, error_from_wire
 
@@ -36,7 +38,7 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
     try:
         await engine.ask(Write(pipe_id=pipe_id, data=text, meta=meta), caller)
     except BaseException:
-        engine.abandon(pipe_id, caller)
+        engine.start(Call(Close(pipe_id=pipe_id, meta=meta), DroppedAnswer(), caller))  # which frees the pipe
         raise
     body, _ = await engine.ask(Close(pipe_id=pipe_id, meta=meta), caller)
     result: dict[str, Any] = msgspec.json.decode(body)

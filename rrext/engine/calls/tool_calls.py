@@ -54,7 +54,7 @@ class ToolCalls:
 
     def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
         """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept."""
-        route = task.only_route(operation.node_id, operation.tool)
+        route = call.route or task.only_route(operation.node_id, operation.tool)
         if route is None and task.may_learn(operation.node_id, operation.tool):
             self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
             return False
@@ -81,7 +81,7 @@ class ToolCalls:
 
         False if the call has to wait, for which the loop is needed.
         """
-        route = task.only_route(operation.node_id, operation.tool)
+        route = call.route or task.only_route(operation.node_id, operation.tool)
         if route is None or not (route.for_threads and route.component.ready):
             return False
         lease = self._lease(call, task, operation)

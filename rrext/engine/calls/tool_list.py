@@ -54,6 +54,14 @@ class ToolList:
                 found.append(route)
         return found
 
+    def is_visible(self, call: Call, task: Task, route: Route) -> bool:
+        """Whether the caller may see the tool now. Its component must be ready."""
+        lease = Lease(task, Place.free())
+        try:
+            return self._is_usable(call, task, route, lease)
+        finally:
+            lease.drop()
+
     def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
         """Whether the caller may call the tool now. False if its node object cannot be made."""
         try:

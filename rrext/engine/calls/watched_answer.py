@@ -52,10 +52,12 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
         return
     asked: int | None = getattr(operation, "pipe_id", None)
     pipe = None if asked is None else pipes.get(asked, caller.connection_id)
-    task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
+    task = call.task
+    if task is None:
+        task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
     tool = node_id = None
     if isinstance(operation, Tool):
-        route = None if task is None else task.only_route(operation.node_id, operation.tool)
+        route = call.route or (None if task is None else task.only_route(operation.node_id, operation.tool))
         if route is not None:
             tool, node_id = operation.tool, route.node_id
         else:  # text of the caller, which may contain a secret

@@ -104,8 +104,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     `command` is the face's name of the operation, `data` the raw bytes of a write, `received` a time of the engine's clock.
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
-    a run can be stopped, and `seconds` and `deadline` of a call with a timeout. `unsettled` holds one item, which the
-    answering thread takes out.
+    a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
+    with a timeout. `unsettled` holds one item, which the answering thread takes out.
     """
 
     operation: Operation
@@ -121,6 +121,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     deadline: float | None = None
     redact: Callable[[RrextError], None] | None = None
     outlet: Outlet | None = None
+    task: Any = None
+    route: Any = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
     @property

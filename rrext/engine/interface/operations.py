@@ -31,6 +31,24 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
     events: bool | None = None
 
 
+class ResolveTools(Operation, frozen=True, kw_only=True):
+    """Resolve references to tools, all or none. → `{builtins, custom}`"""
+
+    tools: Any
+
+
+class CallTool(Operation, frozen=True, kw_only=True):
+    """Call a tool by its call ref, or by a name. → `{result}`"""
+
+    call_ref: str | None = None
+    name: str | None = None
+    arguments: Any = None
+    pipe_id: int | None = None
+    progress: bool | None = None
+    stream: bool | None = None
+    events: bool | None = None
+
+
 ANY_TOOL: Final = "*"
 """In the answer to `tools`, in place of a name: every tool of a node that cannot tell them."""
 

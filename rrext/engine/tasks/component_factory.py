@@ -50,7 +50,9 @@ def references_of(spec: PipelineSpec, components: dict[str, Component], *, remot
     return found
 
 
-def component_for(reference: Reference, components: dict[str, Component], *, remote: bool) -> Component | None:
+def component_for(
+    reference: Reference, components: dict[str, Component], *, remote: bool, is_hidden: bool = True
+) -> Component | None:
     """The component that has the tool of a reference. None for a builtin, and for a node that is not there.
 
     A pipeline or a connection is a hidden component, which is added if it is the first of its name.
@@ -61,10 +63,10 @@ def component_for(reference: Reference, components: dict[str, Component], *, rem
     node_class: type[Node] = PipelineNode if reference.kind == "pipeline" else ConnectionNode
     node_id = f"{reference.kind}:{name}"
     while (component := components.get(node_id)) is not None:
-        if component.is_hidden:
+        if component.is_hidden or not is_hidden:
             return component
         node_id += "'"
-    component = components[node_id] = Component(node_id, node_class, (reference.kind, name), remote=remote, is_hidden=True)
+    component = components[node_id] = Component(node_id, node_class, (reference.kind, name), remote=remote, is_hidden=is_hidden)
     return component
 
 

@@ -1,0 +1,311 @@
+"""Resolves the references of requests, and begins calls by call ref."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.calls.dynamic_tools import learn_tool
+from rrext.engine.calls.kept_references import KeptReferences
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Place
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
+from rrext.engine.tasks.component_factory import component_for
+from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.task import Task
+from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
+from rrext.limits import NAME_HASH_DIGITS
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.spec import PipelineSpec
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.validation import PipelineOutline
+from rrext.references.call_ref import CallRef
+from rrext.references.reference import Reference
+from rrext.references.reference_reader import ReferenceReader, texts_in
+
+if TYPE_CHECKING:
+    from rrext.engine.tasks.registry import Tasks
+
+KEYS: Final = {"mcp": "server", "http": "server", "composio": "connection", "pipeline": "pipeline", "node": "node"}
+"""Kind of a reference → the key of the part that may not be there."""
+
+
+class ReferenceCalls:
+    """Runs `ResolveTools`, and makes tool calls of `CallTool`.
+
+    Pipelines and connections that requests name are components of two tasks of the engine, one for callers who are trusted,
+    which no list of tasks has.
+    """
+
+    def __init__(self, host: Host, tasks: Tasks, tool_list: ToolList) -> None:
+        self._host = host
+        self._tasks = tasks
+        self._list = tool_list
+        self._kept: dict[str, KeptReferences] = {}
+        self._outside: dict[bool, Task] = {}
+
+    # resolve
+
+    async def resolve(self, call: Call, operation: ResolveTools) -> dict[str, Any]:
+        """The body of the answer: builtins by name, the others described. Raises one error with all problems."""
+        reader = ReferenceReader()
+        references = reader.references(operation.tools, "/tools")
+        problems = [(path, message, "invalid_arguments") for path, message in texts_in(reader.problems)]
+        if not references and not problems:
+            return {"builtins": [], "custom": []}
+        task = None
+        if any(reference.kind in ("node", "builtin") for reference in references):
+            task = self._tasks.get(operation.token)
+        found = await asyncio.gather(*(self._resolved(call, task, each) for each in references), return_exceptions=True)
+        answers: list[tuple[Reference, Task, Route]] = []
+        for reference, each in zip(references, found, strict=True):
+            if isinstance(each, _Problem):
+                problems += each.problems
+            elif isinstance(each, BaseException):
+                raise each
+            else:
+                answers.append((reference, *each))
+        if problems:
+            raise _error_of(
+                sorted(problems, key=lambda problem: int(problem[0].split("/")[2] if problem[0] != "/tools" else 0))
+            )
+        return self._described(call, answers)
+
+    async def _resolved(self, call: Call, task: Task | None, reference: Reference) -> tuple[Task, Route]:
+        """The task and the route of a reference. Raises `_Problem`."""
+        try:
+            if reference.kind in ("node", "builtin"):
+                assert task is not None
+                return task, await self._own(call, task, reference)
+            task = self.outside(call, reference)
+            component = task.components[node_of(reference)]
+            await component.ensure(self._host, trusted=call.caller.trusted)
+        except NotFound as error:
+            key = "tool" if error.code == "tool_not_found" else KEYS[reference.kind]
+            path = reference.path if reference.kind == "builtin" else below(reference.path, key)
+            raise _Problem([(path, error.message, error.code)]) from None
+        except RrextError as error:
+            raise _Problem([(below(reference.path, KEYS.get(reference.kind, "tool")), error.message, error.code)]) from None
+        origin = component.tool(reference.action)
+        if origin is None:
+            key = "action" if reference.kind == "composio" else "tool"
+            known = [*component.node_class.tools, *component.dynamic_tools]
+            missing = ToolNotFound.near(f'"{reference.integration}" has no tool "{reference.action}".', reference.action, known)
+            raise _Problem([(below(reference.path, key), missing.message, missing.code)])
+        return task, self._wrapped(call, task, reference, Route(component, origin))
+
+    async def _own(self, call: Call, task: Task, reference: Reference) -> Route:
+        """The route of a tool of a pipeline. Raises `NotFound` also for a tool that the caller may not call."""
+        node_id = reference.integration or None
+        if task.may_learn(node_id, reference.action):
+            await learn_tool(self._host, task, node_id, reference.action, trusted=call.caller.trusted)
+        try:
+            for route in task.route(node_id, reference.action):
+                await route.component.ensure(self._host, trusted=call.caller.trusted)
+                if self._list.is_visible(call, task, route):
+                    return route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)
+            raise ToolNotFound(f'No handler found for tool "{reference.action}"')
+        except NotFound as error:
+            raise self._list.explain(call, task, error, reference.action, node_id) from None
+
+    def _wrapped(self, call: Call, task: Task, reference: Reference, route: Route) -> Route:
+        """The route through a reference. Raises `_Problem` for arguments and parameters that do not fit the tool."""
+        if reference.arguments or reference.parameters:
+            from rrext.tools.narrowed_spec import narrowing_problems
+
+            schema = self._description(call, task, route)["inputSchema"]
+            found = narrowing_problems(schema, reference.arguments, reference.parameters, self._host.limits)
+            if found:
+                texts = ((path, message + (f' Did you mean "{near[0]}"?' if near else "")) for path, message, near in found)
+                raise _Problem([(below(reference.path, *path), text, "invalid_arguments") for path, text in texts])
+        made = Route.of_reference(reference, route.node_id, route.component, route.spec)
+        made.asks = made.asks or route.asks
+        made.plain = made.plain and not made.asks
+        made.for_threads = made.for_threads and made.plain
+        return made
+
+    def _described(self, call: Call, answers: Sequence[tuple[Reference, Task, Route]]) -> dict[str, Any]:
+        custom: list[dict[str, Any]] = []
+        for reference, task, route in answers:
+            if reference.kind == "builtin" or not self._list.is_visible(call, task, route):
+                continue
+            described = self._description(call, task, route)
+            entry = {
+                "name": described["name"],
+                "description": described["description"],
+                "input_schema": described["inputSchema"],
+                "call_ref": self._kept_of(call).keep(_ref_of(reference, task), task, route),
+            }
+            custom.append(entry if reference.permission == "allow" else {**entry, "permission": reference.permission})
+        return {"builtins": [reference.name for reference, _, _ in answers if reference.kind == "builtin"], "custom": custom}
+
+    def _description(self, call: Call, task: Task, route: Route) -> dict[str, Any]:
+        if route.spec.static and not route.component.tool_description:
+            return route.spec.describe(None)
+        lease = Lease(task, Place.free())
+        try:
+            return route.spec.describe(lease.objects.object(route.component.id))
+        finally:
+            lease.drop()
+
+    # call
+
+    def begin(self, call: Call, operation: CallTool, *, here: bool = False) -> Tool | None:
+        """Make a call that of the tool which its call ref or name means. Raises `RrextError`.
+
+        `here`: on the thread that reads requests. The answer is None there, if the loop is needed.
+        """
+        name = operation.call_ref or operation.name
+        if not name or (operation.call_ref and operation.name):
+            raise InvalidArguments.at("/call_ref", "expected either call_ref or name")
+        kept = self._kept.get(call.caller.connection_id)
+        found = None if kept is None else kept.find(name, offered=operation.call_ref is None)
+        node_id: str | None = None
+        if found is not None:
+            call.task, call.route = found
+            node_id, tool = call.route.node_id, call.route.spec.name
+        elif (ref := CallRef.read(name)) is None:
+            if operation.call_ref is not None:
+                raise ToolNotFound.near(f'There is no call_ref "{name}".', name, kept.call_refs if kept is not None else ())
+            tool = name
+        elif ref.provider == "node":
+            node_id, tool = ref.integration, ref.action
+        elif here:
+            return None
+        else:
+            tool = ref.action
+            call.task, node_id = self._outside_of(call, ref)
+        made = call.operation = Tool(
+            token=operation.token,
+            timeout=operation.timeout,
+            meta=operation.meta,
+            tool=tool,
+            node_id=node_id,
+            input=_object_in(operation.arguments),
+            pipe_id=operation.pipe_id,
+            progress=operation.progress,
+            stream=operation.stream,
+            events=operation.events,
+        )
+        call.redact = self._redact
+        return made
+
+    def _redact(self, error: RrextError) -> None:
+        """Name the arguments of `rrext_tools_call` in an error, instead of the input of `tool`."""
+        listed = error.data.get("errors")
+        if isinstance(error, InvalidArguments) and isinstance(listed, list):
+            for each in listed:
+                each["path"] = each["path"].replace("/input", "/arguments", 1)
+            error.message = error.message.replace("/input", "/arguments", 1)
+        self._host.redactor.error(error)
+
+    def _outside_of(self, call: Call, ref: CallRef) -> tuple[Task, str]:
+        """The task and the component of a plain call ref of a pipeline or a connection. Raises if there is none."""
+        kinds = ("pipeline", "mcp", "http", "composio")
+        if ref.provider not in kinds:
+            raise ToolNotFound.near(f'There is no provider "{ref.provider}".', ref.provider, ("node", *kinds))
+        kind: Any = ref.provider
+        connection = ref.connection if kind == "composio" else ""
+        reference = Reference(path="", kind=kind, integration=ref.integration, action=ref.action, connection=connection)
+        return self.outside(call, reference), node_of(reference)
+
+    # tasks of the engine
+
+    def outside(self, call: Call, reference: Reference) -> Task:
+        """The engine's task with the component of a pipeline or a connection. Raises the errors of an unknown one."""
+        name, remote = reference.connection or reference.integration, not call.caller.trusted
+        if reference.kind == "pipeline":
+            self._tasks.get(name)
+        else:
+            known = self._host.shared_connections if remote else self._host.connections
+            known.find(name, reference.kind)
+        task = self._outside.get(remote)
+        if task is None:
+            task = self._outside[remote] = self._new_task()
+        components: Any = task.components
+        if node_of(reference) not in components:
+            component = component_for(reference, components, remote=remote, is_hidden=False)
+            assert component is not None
+            component.tools_changed = lambda changed: task.update_routes()
+            task.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
+            task.update_routes()
+        return task
+
+    def _new_task(self) -> Task:
+        loaded = LoadedPipeline(
+            PipelineSpec(source="", components=(), chain=(), project_id=""),
+            (), {"components": []}, base="", outline=PipelineOutline(), text=None, source_map=None,
+        )  # fmt: skip
+        limits = self._host.limits
+        return Task("", loaded, {}, limits, clock=self._host.clock, threads=limits.threads, public_token="")
+
+    async def aclose(self) -> None:
+        """Close the components of pipelines and connections."""
+        parts = [component for task in self._outside.values() for component in task.components.values()]
+        await asyncio.gather(*(component.close(self._host.limits.drain) for component in parts))
+
+    # ends
+
+    def forget_task(self, task: Task) -> None:
+        """Drop the references to a pipeline that has ended."""
+        for kept in self._kept.values():
+            kept.forget(task)
+
+    def disconnect(self, connection_id: str) -> None:
+        """Drop the references of a connection that ended."""
+        self._kept.pop(connection_id, None)
+
+    def _kept_of(self, call: Call) -> KeptReferences:
+        return self._kept.setdefault(call.caller.connection_id, KeptReferences())
+
+
+class _Problem(Exception):
+    """The problems of one reference: JSON pointer, message, code."""
+
+    def __init__(self, problems: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def node_of(reference: Reference) -> str:
+    """The id of the component of a pipeline or a connection, in the engine's tasks."""
+    return f"{reference.kind}:{reference.connection or reference.integration}"
+
+
+def _error_of(problems: Sequence[tuple[str, str, str]]) -> RrextError:
+    """One error for all problems. It has their code, if they share it."""
+    path, message, code = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    shared = code if all(other == code for _, _, other in problems) else "invalid_arguments"
+    listed = [{"path": path, "message": message, "code": code} for path, message, code in problems]
+    return error_from_wire(shared, f"{path}: {message}{more}", None, {"errors": listed})
+
+
+def _ref_of(reference: Reference, task: Task) -> CallRef:
+    """The call ref of a resolved reference: that of the tool, or one whose last segment names the wrapper."""
+    ref = reference.call_ref
+    if not reference.is_wrapper:
+        return ref
+    from hashlib import sha256
+
+    about = msgspec.structs.asdict(reference)
+    del about["path"]
+    written = msgspec.json.encode([task.token, about], order="deterministic")
+    return ref._replace(connection=f"{ref.connection}_{sha256(written).hexdigest()[:NAME_HASH_DIGITS]}")
+
+
+def _object_in(arguments: Any) -> Any:
+    """The arguments; a JSON text of an object, as models may write it, is that object."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        decoded = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
+    return decoded if isinstance(decoded, dict) else arguments
