@@ -102,6 +102,9 @@ PROMISES: dict[str, str] = {
         "Fixed arguments leave the schema and cannot be given; narrower parameters hold besides the original ones"
     ),
     "references:names:one-to-one": "A tool's name anywhere and its function name mean one tool, and never two",
+    "references:request:all-or-none": (
+        "References of a request are resolved all or none; what is resolved belongs to its connection, and ends with it"
+    ),
     "references:pipeline:wrapped": (
         "A reference of a pipeline is a tool of its own, called like every tool; the tool that it wraps stays as it is"
     ),

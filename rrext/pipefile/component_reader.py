@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -23,6 +23,10 @@ from rrext.references.reference_reader import ReferenceReader
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
+
+
+_SUBSTITUTED: Final = ("arguments", "available")
+"""Keys of a reference whose variables are replaced: callers see the others."""
 
 
 class ComponentReader:
@@ -64,7 +68,13 @@ class ComponentReader:
         draft = self._shape.component(value, index)
         if self._is_file:
             self._report_secrets(draft)
-        draft.config = self._substituted(draft.config, below(draft.path, "config"))
+        path = below(draft.path, "config")
+        node = self._known_node(draft.provider)
+        if isinstance(node, type) and node.takes_references and "tools" in draft.config:
+            tools = draft.config["tools"]
+            draft.config = {**self._substituted({**draft.config, "tools": None}, path), "tools": self._with_values(tools, path)}
+        else:
+            draft.config = self._substituted(draft.config, path)
         self._find_node(draft)
         self._configure(draft)
         if self._partial:
@@ -82,6 +92,16 @@ class ComponentReader:
             self._report_variable(name, where)
         return variables.value
 
+    def _with_values(self, tools: Any, path: str) -> Any:
+        """References with the values of variables where callers do not see them: fixed arguments and conditions."""
+        if not isinstance(tools, list):
+            return tools
+        return [
+            {key: self._substituted(part, below(path, "tools", index, key)) if key in _SUBSTITUTED else part
+             for key, part in each.items()} if isinstance(each, dict) else each
+            for index, each in enumerate(tools)
+        ]  # fmt: skip
+
     def _read_references(self, draft: ComponentSpec) -> None:
         """Read the references of the config and of control edges."""
         reader = ReferenceReader()
@@ -89,7 +109,8 @@ class ComponentReader:
             draft.references = tuple(reader.references(draft.config["tools"], below(draft.path, "config", "tools")))
         for place, given in draft.edge_tools.items():
             path = below(draft.path, "control", place, EDGE_TOOLS)
-            read = tuple(reader.references(self._substituted(given, path), path, node=draft.id))
+            written = self._with_values(given, below(draft.path, "control", place))
+            read = tuple(reader.references(written, path, node=draft.id))
             draft.controls = tuple(replace(edge, references=read) if edge.index == place else edge for edge in draft.controls)
         for problem in reader.problems:
             related = () if problem.related is None else (Related(*problem.related),)
@@ -117,9 +138,7 @@ class ComponentReader:
         provider = draft.provider
         if not provider:
             return
-        if provider not in self._nodes:
-            self._nodes[provider] = self._looked_up(provider)
-        found = self._nodes[provider]
+        found = self._known_node(provider)
         if isinstance(found, type):
             draft.node = found
             return
@@ -135,6 +154,11 @@ class ComponentReader:
             message = f"{message[:-1]} that is loaded. It may be one of {origin}: without trust no code of nodes is loaded."
             severity = "information"
         self._problems.add("unknown_provider", message, path, near=near, severity=severity)
+
+    def _known_node(self, provider: str) -> type[Node] | RrextError | None:
+        if provider and provider not in self._nodes:
+            self._nodes[provider] = self._looked_up(provider)
+        return self._nodes.get(provider)
 
     def _looked_up(self, provider: str) -> type[Node] | RrextError | None:
         try:

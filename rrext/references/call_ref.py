@@ -37,6 +37,12 @@ class CallRef(NamedTuple):
         """The name with dots. Only a plain one can be read again."""
         return ".".join((PREFIX, *self))
 
+    @property
+    def names_a_wrapper(self) -> bool:
+        """Whether the last segment is none of a tool as it is, so that only the table that made the name knows it."""
+        own = {"node": OWN, "pipeline": OWN, "mcp": DEFAULT, "http": DEFAULT}.get(self.provider)
+        return own is not None and self.connection != own
+
     @classmethod
     def read(cls, name: str) -> CallRef | None:
         """Read either form of a plain name; None for any other text."""

@@ -58,6 +58,14 @@ class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     request_id: int | str
 
 
+def inline_operation(command: str, arguments: dict[str, Any]) -> type[operations.Operation] | None:
+    """The operation of a command that the thread which reads may begin; None for others."""
+    if command == "rrext_process":
+        subcommand = arguments.get("subcommand")
+        return operations.Tool if subcommand == "tool" else operations.Write if subcommand == "write" else None
+    return operations.CallTool if command == "rrext_tools_call" else None
+
+
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
     """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
     if command == "rrext_process":

@@ -19,7 +19,7 @@ from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.call_feed import LateEvent, SessionFeed
-from rrext.server.commands import operation_for
+from rrext.server.commands import inline_operation, operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
@@ -134,10 +134,7 @@ class Session:
         inflight = self._inflight
         if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
             return event
-        shape: type[Operation] | None = CallTool if event.command == "rrext_tools_call" else None
-        if event.command == "rrext_process":
-            subcommand = event.arguments.get("subcommand")
-            shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
+        shape = inline_operation(event.command, event.arguments)
         if shape is None:
             return event
         try:

@@ -72,9 +72,8 @@ def narrowed_schema(
     for name, narrower in parameters.items():
         properties[name] = _intersection(properties[name], narrower) if name in properties else dict(narrower)
     made = {**schema, "properties": properties}
-    if "required" in schema:
-        made["required"] = [name for name in schema["required"] if name not in fixed]
-    return made
+    required = [name for name in made.pop("required", ()) if name not in fixed]
+    return {**made, "required": required} if required else made
 
 
 def narrowing_problems(

@@ -166,6 +166,20 @@ async def test_a_reference_that_asks_is_called_only_with_a_permit(relay: str | N
         assert asked_for == [("tools_1", "sales", {"rows": 2})]
 
 
+async def test_the_value_of_a_variable_is_in_fixed_arguments_and_in_nothing_that_callers_see() -> None:
+    secret = "a-secret-of-twenty-letters"
+    reference = node_reference(description="${ROCKETRIDE_S}", arguments={"sql": "${ROCKETRIDE_S}"}, permission="ask")
+    async with loaded(node_reference(name="other")) as w:
+        w.engine.load(pipeline(reference), token="u", env={"ROCKETRIDE_S": secret})
+        listed = await w.ask(ListTools(token="u")).answer()
+        assert secret not in str(listed)
+        [sales] = [tool for tool in listed["tools"] if tool["name"] == "sales"]
+        assert sales["description"] == "${ROCKETRIDE_S}"
+        w.engine.host.permit = lambda *about: asyncio.sleep(0, result=True)
+        result = await w.ask(Tool(token="u", tool="sales", input={})).result()
+        assert result["sql"] == secret
+
+
 async def test_the_timeout_of_a_reference_holds() -> None:
     PARK[:] = [AsyncPark()]
     async with loaded({"type": "node", "node": "store_1", "tool": "slow", "name": "brief", "timeout": 2}) as w:

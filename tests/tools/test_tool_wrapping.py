@@ -64,7 +64,7 @@ def test_fixed_arguments_leave_the_schema_and_reach_the_tool() -> None:
     described = wrapped.describe(None)
     assert (described["name"], described["description"]) == ("sales", "Sales.")
     assert list(described["inputSchema"]["properties"]) == ["rows", "order"]
-    assert described["inputSchema"].get("required", []) == []
+    assert "required" not in described["inputSchema"]
     assert call(wrapped, {"rows": 2}) == {"sql": "SELECT 1", "rows": 2, "order": "up"}
     assert call(wrapped, None) == {"sql": "SELECT 1", "rows": 10, "order": "up"}
     assert list(QUERY.describe(None)["inputSchema"]["properties"]) == ["sql", "rows", "order"]

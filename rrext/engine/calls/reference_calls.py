@@ -170,10 +170,11 @@ class ReferenceCalls:
         if found is not None:
             call.task, call.route = found
             node_id, tool = call.route.node_id, call.route.spec.name
-        elif (ref := CallRef.read(name)) is None:
-            if operation.call_ref is not None:
-                raise ToolNotFound.near(f'There is no call_ref "{name}".', name, kept.call_refs if kept is not None else ())
+        elif (ref := CallRef.read(name)) is None and operation.call_ref is None:
             tool = name
+        elif ref is None or ref.names_a_wrapper:
+            known = kept.call_refs if kept is not None else ()
+            raise ToolNotFound.near(f'There is no call_ref "{name}" here: resolve the reference first.', name, known)
         elif ref.provider == "node":
             node_id, tool = ref.integration, ref.action
         elif here:
