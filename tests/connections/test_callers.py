@@ -19,10 +19,17 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.testing import pair
 
 TOKEN = "Bearer 0a1b2c3d4e5f6789"
+KEY = "9f8e7d6c5b4a3210"
 TABLES: dict[str, Any] = {
     "own": {"provider": "http", "url": "https://own.example"},
     "shared": {"provider": "http", "url": "https://shared.example", "shared": True},
-    "forwarding": {"provider": "http", "url": "https://fwd.example", "forward_authorization": True, "shared": True},
+    "forwarding": {
+        "provider": "http",
+        "url": "https://fwd.example",
+        "headers": {"Key": KEY},
+        "forward_authorization": True,
+        "shared": True,
+    },
 }
 
 
@@ -49,9 +56,10 @@ class Outside(Node):
         return ctx.authorization_for(self.shared)
 
     @tool_function
-    async def fails(self, ctx: ToolContext) -> None:
+    async def fails(self, ctx: ToolContext, said: str = "") -> None:
         """Fail with what the server was sent."""
         ctx.progress(1, 1, f"sending {ctx.authorization_for(self.shared)}")
+        ctx.publish("sending", {"key": self.shared.settings.headers["Key"].reveal()})
         raise ToolError(f"refused: {ctx.authorization_for(self.shared)}", data={"sent": TOKEN.split()[1].encode().hex()})
 
 
@@ -113,19 +121,23 @@ async def test_an_authorization_reaches_only_servers_whose_connection_forwards_i
 
 
 @pytest.mark.promise("connections:authorization")
-async def test_an_authorization_is_in_no_failure_event_or_log(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.promise("secrets:never-leave")
+async def test_an_authorization_and_a_secret_are_in_no_failure_event_or_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     told: list[Any] = []
     async with engine_with("forwarding") as engine:
         engine.subscribe(Filter(data=True), told.append)
         async with pair(engine, context={"authorization": TOKEN}) as client:
             with pytest.raises(ToolError) as raised:
-                await client.tool(tool="fails", progress=lambda *progress: told.append(progress))
+                await client.tool(
+                    tool="fails", input={"said": f"the key is {KEY}"}, progress=lambda *progress: told.append(progress)
+                )
     said = repr([raised.value.message, raised.value.data, told, caplog.text, Caller(authorization=TOKEN)])
     assert "sending ${authorization}" in said
     assert raised.value.message == "refused: ${authorization}"
-    credentials = TOKEN.split()[1]
-    assert [form for form in (credentials, credentials.encode().hex()) if form in said] == []
+    assert "'said': 'the key is ${forwarding.headers.Key}'" in said
+    assert "{'key': '${forwarding.headers.Key}'}" in said
+    assert [core for core in (TOKEN.split()[1], KEY) for form in (core, core.encode().hex()) if form in said] == []
 
 
 @pytest.mark.parametrize("wrong", ["", "Bearer x\r\nHost: y", "ü", "x" * 16_385, 7])

@@ -116,10 +116,10 @@ def calls(peer: Peer, header: str) -> Iterator[int]:
             for tool in ("fail", "fail_later"):
                 yield peer.send("rrext_process", subcommand="tool", tool=tool, token=token, input={"way": way})
             own = {"authorization": AUTHORIZATION, "userId": "u"}
-            given = {"token": token, "input": {"way": way}, "progress": True, "context": own}
+            given = {"token": token, "input": {"way": way}, "progress": True, "events": True, "context": own}
             yield peer.send("rrext_process", subcommand="tool", tool="forward", **given)
         for tool in ("chunks", "wrong_result", "says", "surroundings"):
-            yield peer.send("rrext_process", subcommand="tool", tool=tool, token=token, progress=True, stream=True)
+            yield peer.send("rrext_process", subcommand="tool", tool=tool, token=token, progress=True, stream=True, events=True)
         for name in ("fails to open", "o"):
             opened = {"subcommand": "open", "token": token, "mimeType": "text/plain", "object": {"name": name}}
             pipe = (peer.ask("rrext_process", **opened) or {}).get("pipe_id", 0)
