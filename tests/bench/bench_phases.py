@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench_client import Server, write_all
+from bench_http import http_calls
 from bench_outside import outside_calls
 from bench_sdk import sdk_shapes
 from bench_shapes import many_calls, server_shapes
@@ -142,6 +143,7 @@ class Phase:
 
 PHASES: dict[str, Phase] = {
     "shapes": Phase(5, 3, {"rrext": shapes, "mcp": many_calls, "node": many_calls}),
+    "http": Phase(5, 3, {"rrext": http_calls}),
     "outside": Phase(5, 3, {"rrext": outside_calls}),
     "start": Phase(11, 5, {"rrext": starts, "mcp": start, "mcp-ts": start}),
     "sleep": Phase(3, 1, {"rrext": sleeps}),

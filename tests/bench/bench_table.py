@@ -60,6 +60,7 @@ SHAPE_ROWS = (
 )
 ROWS = (
     *SHAPE_ROWS,
+    Row("call over MCP by HTTP", "http", "over HTTP p50 µs", ("rrext", "SDK over HTTP p50 µs"), 1.3, 1.1),
     Row("external MCP server", "outside", "through rrext p50 µs", ("rrext", "SDK client alone p50 µs"), 1.15, 1),
     Row("spawn to first result", "start", "start ms", ("mcp", "start ms"), 1 / 4, 1 / 6),
     Row("spawn to first result", "start", "start ms", ("mcp-ts", "start ms"), 1, 1 / 2),

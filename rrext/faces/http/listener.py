@@ -206,8 +206,8 @@ def _waits_for_client(connection: H11Protocol) -> bool:
 def _listening_at(address: Address, backlog: int) -> socket.socket:
     """A listening socket. Raises `UsageError`."""
     try:
-        family, kind, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
-        end = socket.socket(family, kind)
+        family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        end = socket.socket(family, kind, protocol)  # named, or asyncio leaves Nagle's algorithm on: 40 ms for each answer
         try:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             end.bind(where)

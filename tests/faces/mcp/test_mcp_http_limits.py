@@ -136,6 +136,22 @@ async def test_a_client_that_reads_its_whole_answer_slowly_gets_it(port: int, ap
     writer.close()
 
 
+async def test_small_answers_leave_at_once(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Nagle's algorithm, each one after the first would wait for an acknowledgement."""
+    accepted: list[socket.socket] = []
+    make = asyncio.selector_events._SelectorSocketTransport.__init__
+
+    def noted(self: Any, loop: Any, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        make(self, loop, sock, *args, **kwargs)
+        accepted.append(sock)
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "__init__", noted)
+    with socket.create_connection(("127.0.0.1", port)):
+        while not accepted:
+            await asyncio.sleep(0)
+    assert accepted[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @pytest.fixture
 def app() -> Pouring:
     return Pouring()
