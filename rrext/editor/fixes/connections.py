@@ -45,7 +45,7 @@ def joins_to(context: FixContext, draft: ComponentSpec, sources: list[ComponentS
     read = {edge.source_id for other in context.analysis.drafts for edge in other.inputs}
     after: dict[EdgeKind, set[str]] = {kind: context.written.behind(draft.id, kind) for kind in EDGE_KEYS}
     for source in sources:
-        if source.node is None or not is_first(context, source) or not context.name(source):
+        if source.node is None or not is_first(context, source):
             continue
         for lane in names_between("input", source.node, draft.node):
             if source.id not in after["input"] and (not source.inputs or lane in sent_lanes(source)):
@@ -65,11 +65,11 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     unread = [join for join in joins if join.unread]
     best = unread if len(unread) == 1 else joins
     for join in sorted(joins, key=lambda join: not join.unread)[:MAX_FIXES]:
-        name = context.name(join.source)
+        name = join.source.id
         edits = add_edges(context, draft, join.kind, [edge_of(join.kind, join.name, name)])
         verb = "Connect it to" if join.kind == "input" else "Bind it to"
         yield fix(problem, f"{verb} {shown(name)} ({join.name})", edits, preferred=len(best) == 1 and join is best[0])
-    title = f"Remove {shown(context.name(draft))}" + (", with every edge from it" if _is_used(context, draft) else "")
+    title = f"Remove {shown(draft.id)}" + (", with every edge from it" if _is_used(context, draft) else "")
     yield fix(problem, title, remove_component(context, draft), preferred=not joins)
 
 
@@ -87,7 +87,7 @@ def _is_led_to(context: FixContext, draft: ComponentSpec) -> bool:
 
 
 def _is_used(context: FixContext, draft: ComponentSpec) -> bool:
-    return bool(context.written.edges_from.get(context.name(draft)))
+    return bool(context.written.edges_from.get(draft.id))
 
 
 # helpers
@@ -99,16 +99,16 @@ def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None
     class_type = None if draft is None else _missing_type(context, draft, problem)
     if draft is None or class_type is None:
         return
-    edge = edge_of("control", class_type, context.name(draft))
+    edge = edge_of("control", class_type, draft.id)
     unbound = [other for other in context.analysis.drafts if _could_help(context, other, draft, class_type)]
     for other in unbound[:MAX_FIXES]:
-        title = f"Bind {shown(context.name(other))} to {shown(context.name(draft))} ({class_type})"
+        title = f"Bind {shown(other.id)} to {shown(draft.id)} ({class_type})"
         yield fix(problem, title, add_edges(context, other, "control", [edge]), preferred=len(unbound) == 1)
     nodes = [(name, node) for name, node in catalog_nodes(context) if class_type in served_types(node) and not node.is_source()]
     for name, node in nodes[:MAX_FIXES]:
         id_ = fresh_id(context, name)
         component = new_component(context, name, node, node_id=id_, controls=[edge])
-        title = f"Add {shown(id_)}, bound to {shown(context.name(draft))} ({class_type})"
+        title = f"Add {shown(id_)}, bound to {shown(draft.id)} ({class_type})"
         yield fix(problem, title, add_components(context, component), preferred=len(nodes) == 1 and not unbound)
 
 
@@ -155,5 +155,5 @@ def invoke_excess(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     for class_type in draft.node.invoke:
         for helper, index in _bound(context, draft, class_type)[:MAX_FIXES]:
             if below(helper.path, "id") in paths:
-                title = f"Unbind {shown(context.name(helper))} from {shown(context.name(draft))}"
+                title = f"Unbind {shown(helper.id)} from {shown(draft.id)}"
                 yield fix(problem, title, remove_edge(context, below(helper.path, "control", index)))

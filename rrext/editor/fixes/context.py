@@ -74,16 +74,6 @@ class FixContext:
         parts = self.written.components
         return parts[draft.index] if draft.index < len(parts) else None
 
-    def name(self, draft: ComponentSpec) -> str:
-        """A component's id as it is written, with variables in place."""
-        part = self.part(draft)
-        return part.id if part is not None else ""
-
-    def provider(self, draft: ComponentSpec) -> str:
-        """A component's provider as it is written; empty if it contains a variable, whose value must stay hidden."""
-        part = self.part(draft)
-        return part.provider if part is not None and "${" not in part.provider else ""
-
     def span(self, problem: Problem) -> Span:
         """The marked span of a problem."""
         return self.map.span_of(problem)

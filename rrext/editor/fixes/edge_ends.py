@@ -9,33 +9,22 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
 
 
-def ends_of(context: FixContext, draft: ComponentSpec, source: str) -> tuple[ComponentSpec, ComponentSpec] | None:
-    """The component that an edge comes from, by its written id, and the component that holds it."""
-    part = context.written.by_id.get(source)
-    drafts = context.analysis.drafts
-    if part is None or part.index >= len(drafts):
-        return None
-    return drafts[part.index], draft
-
-
-def names_for(kind: EdgeKind, source: ComponentSpec, end: ComponentSpec) -> list[str]:
+def names_for(kind: EdgeKind, source: ComponentSpec | None, end: ComponentSpec) -> list[str]:
     """The lanes or class types that both ends have; none if one of them is unknown."""
-    if source.node is None or end.node is None:
+    if source is None or source.node is None or end.node is None:
         return []
     return list(names_between(kind, source.node, end.node))[:MAX_FIXES]
 
 
 def sources_for(context: FixContext, draft: ComponentSpec, kind: EdgeKind, name: str) -> list[str]:
-    """The written ids of the components from which such an edge could come."""
-    if draft.node is None:
-        return []
+    """The ids of the components from which such an edge could come."""
     after = context.written.behind(draft.id, kind)
     found = [
-        context.name(other)
+        other.id
         for other in context.analysis.drafts
         if other is not draft and other.id not in after and name in names_for(kind, other, draft) and is_first(context, other)
     ]
-    return [name for name in found if name][:MAX_FIXES]
+    return found[:MAX_FIXES]
 
 
 def is_first(context: FixContext, draft: ComponentSpec) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
+from rrext.editor.fixes.edge_ends import names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.written_pipeline import WrittenEdge
@@ -36,13 +36,13 @@ def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         return
     draft, edge = found
     taken = _others(context, draft, edge, source=edge.source)
-    ends = ends_of(context, draft, edge.source)
-    common = [] if ends is None else names_for("input", *ends)
+    producer = context.analysis.by_id.get(edge.source)
+    common = names_for("input", producer, draft)
     yield from replacements(context, problem, taken, only=common[0] if len(common) == 1 else "")
     names = [name for name in common if name not in taken]
     yield from _instead(context, problem, edge.name, names)
-    if ends is not None and not common:
-        yield _other_response(context, problem, ends[0], draft, edge)
+    if producer is not None and not common:
+        yield _other_response(context, problem, producer, draft, edge)
     yield _without(context, problem, edge, preferred=bool(common) and not names)
 
 
@@ -61,7 +61,7 @@ def _other_response(
     context: FixContext, problem: Problem, producer: ComponentSpec, draft: ComponentSpec, edge: WrittenEdge
 ) -> Fix | None:
     """A response node for the producer's output, if this response node reads only this unsuitable edge."""
-    if not context.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
+    if not draft.provider.startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
         return None
     offered = offered_lanes(producer.node)
     lane = edge.name if edge.name in offered else offered[0] if len(offered) == 1 else ""
@@ -71,7 +71,7 @@ def _other_response(
     changes = [context.replace(below(draft.path, "provider"), found[0])]
     if lane != edge.name:
         changes.append(context.replace(problem.path, lane))
-    title = f"Make {shown(context.name(draft))} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
+    title = f"Make {shown(draft.id)} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
     return fix(problem, title, *changes, preferred=not problem.near)
 
 
@@ -99,12 +99,12 @@ def control_on_invoker(context: FixContext, problem: Problem) -> Iterator[Fix | 
     if found is None:
         return
     draft, edge = found
-    ends = ends_of(context, draft, edge.source)
-    if ends is not None:
-        moved = edge_of("control", edge.name, context.name(draft))
+    invoked = context.analysis.by_id.get(edge.source)
+    if invoked is not None:
+        moved = edge_of("control", edge.name, draft.id)
         title = f"Move this edge to {shown(edge.source)}, which is invoked"
         yield fix(
-            problem, title, remove_edge(context, problem.path), add_edges(context, ends[0], "control", [moved]), preferred=True
+            problem, title, remove_edge(context, problem.path), add_edges(context, invoked, "control", [moved]), preferred=True
         )
     yield _without(context, problem, edge)
 
@@ -116,7 +116,7 @@ def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
         found = _edge_of(context, path)
         if found is not None:
             draft, edge = found
-            title = f"Remove the edge {_shown_edge(edge, context.name(draft))}"
+            title = f"Remove the edge {_shown_edge(edge, draft.id)}"
             yield fix(problem, title, remove_edge(context, path), preferred=len(paths) == 1)
 
 

@@ -21,6 +21,7 @@ def fresh_id(context: FixContext, provider: str, taken: Sequence[str] = ()) -> s
     """An unused id in the usual form: `webhook_1`."""
     written = context.written
     used = {*written.by_id, *context.analysis.by_id, *written.edges_from, text_of(written.source), *taken}
+    provider = provider if provider and "${" not in provider else "node"
     number = 1
     while f"{provider}_{number}" in used:
         number += 1

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rrext.editor.fixes.connections import joins_to
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edge_ends import catalog_nodes, ends_of, is_first, names_for
+from rrext.editor.fixes.edge_ends import catalog_nodes, is_first, names_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
 from rrext.editor.limits import MAX_FIXES
@@ -54,11 +54,11 @@ def _response(
     """A response node that reads lanes of components."""
     lanes = list(dict.fromkeys(lane for _, lane in reads))
     found = response_for(context, lanes) if lanes else None
-    if found is None or not all(context.name(draft) for draft, _ in reads):
+    if found is None or not all(draft.id for draft, _ in reads):
         return None
-    inputs = [edge_of("input", lane, context.name(draft)) for draft, lane in reads]
+    inputs = [edge_of("input", lane, draft.id) for draft, lane in reads]
     component = new_component(context, found[0], found[1], inputs=inputs)
-    behind = " and ".join(dict.fromkeys(shown(context.name(draft)) for draft, _ in reads))
+    behind = " and ".join(dict.fromkeys(shown(draft.id) for draft, _ in reads))
     which = f" for {', '.join(lanes)}" if len(lanes) > 1 else ""
     return fix(problem, f"Add {found[0]} after {behind}{which}", add_components(context, component), preferred=preferred)
 
@@ -69,13 +69,13 @@ def _response(
 def source_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A node that reads the source's output: an existing idle one, or new ones that answer."""
     source = context.draft(problem.path)
-    if source is None or source.node is None or not context.name(source):
+    if source is None or source.node is None or not source.id:
         return
     idle = [draft for draft in context.analysis.drafts if draft is not source and not draft.inputs and not draft.controls]
     joins = [(draft, join) for draft in idle for join in joins_to(context, draft, [source]) if join.kind == "input"]
     for draft, join in joins[:MAX_FIXES]:
-        edits = add_edges(context, draft, "input", [edge_of("input", join.name, context.name(source))])
-        title = f"Connect {shown(context.name(draft))} to it ({join.name})"
+        edits = add_edges(context, draft, "input", [edge_of("input", join.name, source.id)])
+        title = f"Connect {shown(draft.id)} to it ({join.name})"
         yield fix(problem, title, edits, preferred=len(joins) == 1)
     offered = offered_lanes(source.node)
     answering = _answering(context) if "chat" in source.node.accepts and "questions" in offered else []
@@ -101,9 +101,9 @@ def _answer(
     if found is None:
         return None
     id_ = fresh_id(context, name)
-    first = new_component(context, name, node, node_id=id_, inputs=[edge_of("input", "questions", context.name(source))])
+    first = new_component(context, name, node, node_id=id_, inputs=[edge_of("input", "questions", source.id)])
     last = new_component(context, found[0], found[1], inputs=[edge_of("input", "answers", id_)])
-    title = f"Add {name} and {found[0]} after {shown(context.name(source))}"
+    title = f"Add {name} and {found[0]} after {shown(source.id)}"
     return fix(problem, title, add_components(context, first, last), preferred=preferred)
 
 
@@ -142,7 +142,6 @@ def _also_offering(context: FixContext, draft: ComponentSpec, lane: str) -> list
     part = context.part(draft)
     found: list[dict[str, Any]] = []
     for source in dict.fromkeys(edge.source for edge in (part.edges if part is not None else ()) if edge.kind == "input"):
-        ends = ends_of(context, draft, source)
-        if ends is not None and lane in names_for("input", *ends):
+        if lane in names_for("input", context.analysis.by_id.get(source), draft):
             found.append(edge_of("input", lane, source))
     return found[:MAX_FIXES]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
+from rrext.editor.fixes.edge_ends import names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
 from rrext.editor.layout import Edits
@@ -65,8 +65,8 @@ def duplicate_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     located = context.find(problem.path)
     if draft is None or located is None or located.kind != "string":
         return
-    old = context.name(draft)
-    new = fresh_id(context, context.provider(draft) or "node")
+    old = draft.id
+    new = fresh_id(context, draft.provider)
     renamed = context.replace(problem.path, new)
     uses = _uses_of(context, draft, old)
     stay = f"Rename this {shown(old)} to {shown(new)}"
@@ -126,9 +126,9 @@ def _values_for(context: FixContext, draft: ComponentSpec | None, parts: list[st
     if draft is None:
         return []
     if key == "id":
-        return [fresh_id(context, context.provider(draft) or "node")]
+        return [fresh_id(context, draft.provider)]
     if key == "provider":
-        name = context.name(draft)
+        name = draft.id
         written = draft.config.get("type")
         if isinstance(written, str) and context.known_nodes.node(written) is not None:
             return [written]
@@ -146,8 +146,7 @@ def _edge_values(context: FixContext, draft: ComponentSpec, parts: list[str]) ->
     name, source = (edge.get(key) for key in EDGE_KEYS[kind])
     if parts[-1] == "from":
         return sources_for(context, draft, kind, name) if isinstance(name, str) else []
-    ends = ends_of(context, draft, source) if isinstance(source, str) else None
-    return [] if ends is None else names_for(kind, *ends)
+    return names_for(kind, context.analysis.by_id.get(source), draft) if isinstance(source, str) else []
 
 
 # values of the wrong type
@@ -209,8 +208,7 @@ def _element(context: FixContext, problem: Problem, located: Located, parts: lis
     draft = context.draft(problem.path)
     kind: EdgeKind = "input" if parts[2] == "input" else "control"
     if draft is not None and isinstance(located.value, str):
-        ends = ends_of(context, draft, located.value)
-        names = [] if ends is None else names_for(kind, *ends)
+        names = names_for(kind, context.analysis.by_id.get(located.value), draft)
         for name in names:
             edge = context.layout.style.flat(edge_of(kind, name, located.value))
             edits: Edits = (Edit(located.start, located.end, edge),)

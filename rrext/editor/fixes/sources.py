@@ -58,10 +58,10 @@ def _fitness(node: type[Node], lanes: set[str]) -> tuple[bool, int]:
 def multiple_sources(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The explicit choice of one source; preferably the only one whose output is read."""
     sources = _sources(context)
-    read = [draft for draft in sources if context.written.edges_from.get(context.name(draft))]
+    read = [draft for draft in sources if context.written.edges_from.get(draft.id)]
     for draft in sources[:MAX_FIXES]:
         preferred = len(read) == 1 and draft is read[0]
-        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=preferred)
+        yield _named(context, problem, draft, f"Begin at {shown(draft.id)}", preferred=preferred)
 
 
 def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
@@ -70,7 +70,7 @@ def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | No
     yield from replacements(context, problem)
     for draft in sources[:MAX_FIXES]:
         if draft.id not in problem.near:
-            title = f"Begin at {shown(context.name(draft))}"
+            title = f"Begin at {shown(draft.id)}"
             yield _named(context, problem, draft, title, preferred=len(sources) == 1 and not problem.near)
     yield fix(problem, 'Remove "source"', context.remove(problem.path), preferred=False)
 
@@ -79,7 +79,7 @@ def not_a_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The id of a source, or no `source`."""
     sources = _sources(context)
     for draft in sources[:MAX_FIXES]:
-        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=len(sources) == 1)
+        yield _named(context, problem, draft, f"Begin at {shown(draft.id)}", preferred=len(sources) == 1)
     yield fix(problem, 'Remove "source"', context.remove(problem.path))
 
 
@@ -87,8 +87,8 @@ def other_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The other source as the start; or its removal."""
     draft = context.draft(problem.path)
     if draft is not None:
-        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))} instead", preferred=False)
-        yield fix(problem, f"Remove {shown(context.name(draft))}, with every edge from it", remove_component(context, draft))
+        yield _named(context, problem, draft, f"Begin at {shown(draft.id)} instead", preferred=False)
+        yield fix(problem, f"Remove {shown(draft.id)}, with every edge from it", remove_component(context, draft))
 
 
 def _sources(context: FixContext) -> list[ComponentSpec]:
@@ -99,6 +99,6 @@ def _sources(context: FixContext) -> list[ComponentSpec]:
 
 
 def _named(context: FixContext, problem: Problem, draft: ComponentSpec, title: str, *, preferred: bool) -> Fix | None:
-    name = context.name(draft)
+    name = draft.id
     edits = context.set(context.analysis.base, "source", name, ROOT_KEYS) if name else None
     return fix(problem, title, edits, preferred=preferred)
