@@ -25,7 +25,7 @@ def of_answer(connection: str, code: int, message: str, data: Any) -> RrextError
     """The error for a call that the server answered with an error of JSON-RPC."""
     of = f'the MCP server of connection "{connection}"'
     if code == RESULT_TOO_LARGE:
-        return ResultTooLarge(f"Of {of}, {message}", data={"limit": "max_result"})
+        return ResultTooLarge(f"{of} sent too much: {message}", data={"limit": "max_result"})
     if code == UNREACHABLE:
         return Unavailable(f"{of} is not available: {message}", hint="Check the URL of this connection, and its server.")
     found: dict[str, Any] = {"mcpCode": code}

@@ -47,10 +47,10 @@ class StdinOutbox:
                 raise
             if not pieces:
                 return
-        elif self._size > MAX_BACKLOG:
-            if isinstance(message, JSONRPCRequest):
-                raise Unavailable(f"The MCP server does not read its stdin: {self._size:,} bytes wait for it")
-            return  # a notification about a call that it never read
+        elif self._size > MAX_BACKLOG and isinstance(message, JSONRPCRequest):
+            raise Unavailable(f"the MCP server does not read its stdin: {self._size:,} bytes wait for it")
+        elif self._size > 2 * MAX_BACKLOG:
+            return  # answers to a server that asks without end; cancels are few, as each has its request
         self._backlog += pieces
         self._size += sum(map(len, pieces))
         self._is_writing = True
