@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 # The tests start hundreds of processes, which would each compile the same modules where nobody may keep what is compiled;
@@ -29,6 +32,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000)
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
 
+MEMORY = Path("/dev/shm")
+ROOMY = 4 << 30
+"""Bytes that must be free: a vector store takes 64 MB, and several tests run at once."""
 FIRST = "tests/nodes/graph/"
 """The tests of this folder are the first: processes take work over from the end of each other's, so one has all of these, and
 the Java server that they share starts once."""
@@ -109,6 +115,17 @@ def hang_up_ends() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of this test in memory, where there is much of it, else on the disk. A store waits for the disk at every file
+    that it makes and changes, which protects it from a power cut; a test only kills processes."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOMY:
+        yield tmp_path_factory.mktemp("disk")
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY, prefix="rrext-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="module")

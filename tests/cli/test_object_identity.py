@@ -22,6 +22,12 @@ ECHO = str(EXAMPLES / "echo.pipe")
 
 
 @pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """Stores are in memory."""
+    return memory_path
+
+
+@pytest.fixture
 def two(tmp_path: Path) -> Path:
     """Two folders with folders and files of the same names."""
     for person in ("p", "q"):

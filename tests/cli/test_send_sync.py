@@ -24,6 +24,12 @@ COUNTS = dict.fromkeys(("new", "changed", "unchanged", "deleted", "failed", "ski
 
 
 @pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """Stores are in memory."""
+    return memory_path
+
+
+@pytest.fixture
 def docs(tmp_path: Path) -> Path:
     """A folder of six files."""
     for number in range(5):

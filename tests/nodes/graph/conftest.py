@@ -13,6 +13,12 @@ from rrext.nodes.graph.ladybug.node import LadybugNode
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 
 
+@pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """Embedded databases are in memory."""
+    return memory_path
+
+
 @pytest.fixture(scope="session")
 def bolt_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoltServer]:
     server = BoltServer(tmp_path_factory.mktemp("bolt"))

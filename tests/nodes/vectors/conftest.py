@@ -15,6 +15,12 @@ from rrext.nodes.vectors.store import VectorStore
 
 
 @pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """Stores are in memory."""
+    return memory_path
+
+
+@pytest.fixture
 def new_store(tmp_path: Path) -> Iterator[NewStore]:
     numbers = itertools.count()
     given: list[VectorStore] = []
