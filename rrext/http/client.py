@@ -27,11 +27,18 @@ class BodyTooLarge(Exception):
     """The body of an answer is larger than its reader allows."""
 
 
-def new_client(headers: Mapping[str, str], *, silence: float, wait: float, trust_env: bool) -> httpx2.AsyncClient:
+def new_client(
+    headers: Mapping[str, str],
+    *,
+    silence: float,
+    wait: float,
+    trust_env: bool,
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> httpx2.AsyncClient:
     """Make a client; it connects to nothing yet. Blocks: it imports, and reads certificates.
 
     `silence` limits the pauses of a server, `wait` the time until one of the connections is free. With `trust_env`, proxies
-    and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE).
+    and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE). Requests go through `transport`.
     """
     from http.cookiejar import DefaultCookiePolicy
 
@@ -46,6 +53,7 @@ def new_client(headers: Mapping[str, str], *, silence: float, wait: float, trust
         timeout=httpx2.Timeout(silence, connect=min(CONNECT_TIMEOUT, silence), pool=wait),
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         follow_redirects=False,
+        transport=transport,
         trust_env=trust_env,
     )
     # Calls of different callers share the client: none gets a cookie of another.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,17 @@ async def test_the_keys_of_a_connection_go_with_each_request_and_come_back_in_no
     assert said["headers"]["x-key"] == "${shop.headers.X-Key}"
     for secret in ("4711", "4712", "4713"):
         assert secret not in json.dumps(said) + text
+
+
+@pytest.mark.promise("provider:http:keys")
+async def test_no_logger_of_the_process_is_told_a_key(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), api_host(Redirecting(307, "/pets/2")) as host:
+        async with provider_of("http", of(host, **KEYS), variables=VARIABLES) as provider:
+            await provider.call("getPet", {"id": 1}, ToolContext(authorization="Bearer caller-4714"))
+        assert [asked.query["token"] for asked in host.asked] == ["to/ken &4712"] * 3
+    assert any("/pets/2" in message for message in caplog.messages), "the client does log its requests"
+    for secret in ("4711", "4712", "4713", "4714"):
+        assert not [record for record in caplog.records if secret in f"{record.getMessage()} {record.args!r}"]
 
 
 async def test_a_document_from_elsewhere_neither_gets_the_keys_nor_says_where_they_go() -> None:

@@ -127,7 +127,9 @@ class ApiClient:
         self._query = "&".join(f"{name}={value}" for name, value in pairs)
         timeout = self._connection.timeout
         try:
-            return new_client({}, silence=timeout, wait=timeout, trust_env=False)
+            from rrext.providers.http.keyed_transport import KeyedTransport
+
+            return new_client({}, silence=timeout, wait=timeout, trust_env=False, transport=KeyedTransport())
         except ImportError:
             raise ConnectionInvalid(
                 f'the connection "{self._connection.name}" needs a package that is not installed',
@@ -145,12 +147,13 @@ class ApiClient:
     ) -> HttpAnswer:
         import httpx2
 
+        from rrext.providers.http.keyed_transport import SECRETS
+
         method, url, content = request.method, request.url, request.content
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                sent = client.build_request(
-                    method, _with_query(url, query), headers={**request.headers, **headers}, content=content
-                )
+                secrets = {SECRETS: (headers, query)}
+                sent = client.build_request(method, url, headers=request.headers, content=content, extensions=secrets)
                 response = await client.send(sent, stream=True)
                 try:
                     if response.status_code in (301, 302, 303, 307, 308) and "location" in response.headers:
@@ -167,7 +170,6 @@ class ApiClient:
         except (ForeignPacking, httpx2.DecodingError):
             raise bad_answer(server, "in a form that cannot be unpacked") from None
         except httpx2.TransportError as error:
-            # The client's own exception holds the request, and its headers the key.
             raise broken(server, error, tries=1) from None
         raise failure(server, "redirected", f" redirects in a circle, or more than {MAX_REDIRECTS} times")
 
@@ -198,12 +200,6 @@ class ApiClient:
             etag=response.headers.get("etag", ""),
             body=await whole_body(response, maximum),
         )
-
-
-def _with_query(url: str, query: str) -> str:
-    if not query or query in url.partition("?")[2]:
-        return url
-    return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
 def _redirected(method: str, content: bytes | None, status: int) -> tuple[str, bytes | None]:
