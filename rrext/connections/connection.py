@@ -116,3 +116,14 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     forward_authorization: bool = False
     shared: bool = False
     folder: str = ""
+
+
+class ConnectionProblem(msgspec.Struct, frozen=True):
+    """A fault in the configuration of a connection: a JSON pointer, a message, and the line of the file."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"

@@ -6,29 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
-
-from rrext.connections.connection import Connection
-from rrext.connections.secret import Secret
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, NotFound
 from rrext.limits import MIN_SECRET_OF_URL
 
 if TYPE_CHECKING:
+    from rrext.connections.connection import Connection, ConnectionProblem
+    from rrext.connections.secret import Secret
     from rrext.redaction import Redactor
 
 
-class ConnectionProblem(msgspec.Struct, frozen=True):
-    """A fault in the configuration of a connection: a JSON pointer, a message, and the line of the file."""
-
-    path: str
-    message: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
-
-
-Found: TypeAlias = Connection | tuple[ConnectionProblem, ...]
+Found: TypeAlias = "Connection | tuple[ConnectionProblem, ...]"
 
 
 class Connections:
@@ -100,7 +87,7 @@ class Connections:
 
     def __iter__(self) -> Iterator[Connection]:
         """The connections without problems, also those that are switched off."""
-        return (found for found in self._found.values() if isinstance(found, Connection))
+        return (found for found in self._found.values() if not isinstance(found, tuple))
 
     def __len__(self) -> int:
         return len(self._found)
@@ -113,7 +100,11 @@ NO_CONNECTIONS: Final = Connections({})
 
 
 def _secrets(connection: Connection) -> Iterator[Secret]:
-    for value in msgspec.structs.asdict(connection.settings).values():
+    from rrext.connections.secret import Secret
+
+    settings = connection.settings
+    for key in settings.__struct_fields__:
+        value = getattr(settings, key)
         for secret in value.values() if isinstance(value, dict) else (value,):
             if isinstance(secret, Secret):
                 yield secret

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.connections.connection import SETTINGS, Connection, Settings
-from rrext.connections.connections import ConnectionProblem, Connections
+from rrext.connections.connection import SETTINGS, Connection, ConnectionProblem, Settings
+from rrext.connections.connections import Connections
 from rrext.connections.secret import Secret
 from rrext.errors import near_matches
 from rrext.limits import MAX_CONNECTION_TIMEOUT
