@@ -34,11 +34,10 @@ class Access:
         self._hosts = frozenset(names) if address.is_local else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            refusal = self._refusal(scope)
-            if refusal is not None:
-                await refusal(scope, receive, send)
-                return
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from rrext.errors import UsageError
-from rrext.faces.http.limits import MAX_TOKENS_FILE, MIN_TOKEN
+from rrext.faces.http.limits import MAX_TOKENS, MAX_TOKENS_FILE, MIN_TOKEN
 
 
 class UserTokens:
@@ -48,6 +48,8 @@ def _tokens_of(path: str) -> dict[str, str]:
         raise UsageError(f'--tokens {path}: expected lines token = "user"{where and f" ({where})"}') from None
     if not table:
         raise UsageError(f'--tokens {path}: it has no token; expected lines token = "user"')
+    if len(table) > MAX_TOKENS:
+        raise UsageError(f"--tokens {path}: it has {len(table)} tokens, more than {MAX_TOKENS}")
     for number, (token, user) in enumerate(table.items(), 1):
         if not isinstance(user, str) or not user:
             raise UsageError(f'--tokens {path}: token number {number} has no user; expected token = "user"')

@@ -188,6 +188,7 @@ class McpApp:
             raise
         finally:
             self._calls.discard(call)
+            self._engine.disconnect(caller.connection_id)  # a transaction or a pipe of the call has no later one
             self.on_answer()
         if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:
             raise ResultTooLarge.of(4 * len(tail) // 3, self._limits.max_result)

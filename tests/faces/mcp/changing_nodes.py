@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rrext import Node, ToolContext, tool_function
+from rrext.nodes.base.setup import SetupContext
 from rrext.tools.decorator import ToolOptions
 from rrext.tools.spec import ToolSpec
 
@@ -60,6 +61,18 @@ class Patient(Node):
     """A tool that another process lets go on."""
 
     provider = "patient"
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[list[str]]:
+        gone: list[str] = []
+        ctx.on_disconnect(gone.append)
+        yield gone
+
+    @tool_function
+    def connections_gone(self) -> list[str]:
+        """The connections that have ended, as a node hears of them that keeps something for each."""
+        return list(self.shared)
 
     @tool_function
     def await_file(self, path: str, *, ctx: ToolContext) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +81,10 @@ def test_cutting_the_connection_cancels_the_call(server: HttpServer) -> None:
         pass
     while server.call("journal", key="cut")["structuredContent"]["result"] != ["unwound"]:
         pass
+
+
+def test_what_nodes_keep_for_a_connection_is_released_after_each_call() -> None:
+    here = Path(__file__).resolve().parent
+    with HttpServer("--nodes", str(here / "changing_nodes.py"), files=[here / "changing.pipe"]) as server:
+        while len(server.call("connections_gone")["structuredContent"]["result"]) < 3:
+            pass

@@ -151,6 +151,12 @@ def test_a_file_of_tokens_that_cannot_be_used_is_refused_and_not_repeated(
     assert "secret-token" not in str(caught.value)
 
 
+def test_a_file_of_too_many_tokens_is_refused(tokens: Path) -> None:
+    tokens.write_text("".join(f'a-token-of-many-{number} = "ada"\n' for number in range(501)))
+    with pytest.raises(UsageError, match="501 tokens"):
+        UserTokens(str(tokens))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
 def test_a_file_of_tokens_of_another_user_is_refused(tokens: Path) -> None:
     os.chown(tokens, 65534, -1)
