@@ -88,10 +88,9 @@ class Secret:
 
 
 def _from_keyring(service: str, user: str) -> str | None:
-    import keyring
-    from keyring.errors import KeyringError
-
     try:
+        import keyring
+
         return keyring.get_password(service, user)
-    except KeyringError as error:
+    except Exception as error:  # its backends raise whatever their systems do
         raise ConnectionInvalid(f"the keyring does not answer: {error or type(error).__name__}") from None
