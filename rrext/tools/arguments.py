@@ -158,6 +158,11 @@ def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dic
     return schema, tuple((p.name, form.exact, form.convert) for p, form in forms if form.convert is not None)
 
 
+def fits_exactly(schema: Any, value: Any) -> bool:
+    """Whether a value fits a schema that asks for its Python type alone. False if only a validator can tell."""
+    return isinstance(schema, dict) and _is_exact(schema) and _EXACT[schema["type"]] is type(value)
+
+
 def _is_exact(schema: Mapping[str, Any]) -> bool:
     """Whether a schema only asks for a type that Python has too. Floats do not count: JSON has no NaN."""
     return schema.get("type") in _EXACT and schema.keys() <= _ANNOTATION_KEYWORDS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments, near_matches
 from rrext.limits import Limits
-from rrext.tools.arguments import ROOT, InputPlan, published_input
+from rrext.tools.arguments import ROOT, InputPlan, fits_exactly, published_input
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
@@ -87,10 +87,11 @@ def narrowing_problems(
         for name in names:
             if name not in known and not is_open:
                 found.append(((key, name), f'The tool has no parameter "{name}".', near_matches(name, known)))
-    about = {name: value for name, value in fixed.items() if name in known}
+    about = {name: value for name, value in fixed.items() if name in known and not fits_exactly(schema["properties"][name], value)}
     try:
-        whole = SchemaValidator({**schema, "required": []})
-        found += [(("arguments", *path), f"{text}.", ()) for path, text in _problems(whole, about, limits)]
+        if about:
+            whole = SchemaValidator({**schema, "required": []})
+            found += [(("arguments", *path), f"{text}.", ()) for path, text in _problems(whole, about, limits)]
     except InvalidSchema:
         return found  # an author's mistake, which each call tells
     for name, narrower in parameters.items():
@@ -102,7 +103,7 @@ def narrowing_problems(
 
 
 def _problems(validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> list[Any]:
-    return [] if not value or validator.fits(value) else validator.problems(value, limits.max_errors)
+    return [] if validator.fits(value) else validator.problems(value, limits.max_errors)
 
 
 def _intersection(original: Any, narrower: Mapping[str, Any]) -> dict[str, Any]:

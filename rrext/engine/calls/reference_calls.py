@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -62,7 +62,7 @@ class ReferenceCalls:
         task = None
         if any(reference.kind in ("node", "builtin") for reference in references):
             task = self._tasks.get(operation.token)
-        found = await asyncio.gather(*(self._resolved(call, task, each) for each in references), return_exceptions=True)
+        found = await asyncio.gather(*(self._resolving(call, task, each) for each in references), return_exceptions=True)
         answers: list[tuple[Reference, Task, Route]] = []
         for reference, each in zip(references, found, strict=True):
             if isinstance(each, _Problem):
@@ -76,6 +76,20 @@ class ReferenceCalls:
                 sorted(problems, key=lambda problem: int(problem[0].split("/")[2] if problem[0] != "/tools" else 0))
             )
         return self._described(call, answers)
+
+    def _resolving(self, call: Call, task: Task | None, reference: Reference) -> Awaitable[tuple[Task, Route]]:
+        """The task and the route of a reference, at once where no component has to be set up."""
+        if task is None or reference.kind not in ("node", "builtin"):
+            return self._resolved(call, task, reference)
+        route = task.only_route(reference.integration or None, reference.action)
+        if route is None or not route.component.ready or not self._list.is_visible(call, task, route):
+            return self._resolved(call, task, reference)
+        done: asyncio.Future[tuple[Task, Route]] = asyncio.get_running_loop().create_future()
+        try:
+            done.set_result((task, route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)))
+        except _Problem as problem:
+            done.set_exception(problem)
+        return done
 
     async def _resolved(self, call: Call, task: Task | None, reference: Reference) -> tuple[Task, Route]:
         """The task and the route of a reference. Raises `_Problem`."""
