@@ -102,6 +102,7 @@ PROMISES: dict[str, str] = {
         "Fixed arguments leave the schema and cannot be given; narrower parameters hold besides the original ones"
     ),
     "references:names:one-to-one": "A tool's name anywhere and its function name mean one tool, and never two",
+    "tools:allow-list:hides": "With `--tools` clients see and call those tools alone; others are as if they were not there",
     "references:request:all-or-none": (
         "References of a request are resolved all or none; what is resolved belongs to its connection, and ends with it"
     ),

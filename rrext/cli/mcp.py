@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of, tell_listening
+from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, allowed_tools, stem_of, tell_listening
 from rrext.cli.serve import run as serve
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
@@ -119,7 +119,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     from rrext.faces.mcp.versions import PATH
 
     def app(process: ServingProcess) -> McpApp:
-        caller = Caller(user_id=args.user, space_id=args.space, trusted=False)
+        caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
         return McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now)
 
     def tell(address: Address) -> None:

@@ -88,6 +88,12 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     parser.add_argument(
+        "--tools",
+        action="append",
+        metavar="NAME",
+        help="offer only this tool, by name, node.tool or call ref; may be repeated (default: all tools)",
+    )
+    parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
     parser.add_argument(
@@ -235,7 +241,7 @@ def _serve_claimed(
             serves_stdio=args.stdio or listener is None,
             connect_stdio=face.connect or framed_connection,
             on_stdio=face.on_stdio,
-            caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space),
+            caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space, tools=allowed_tools(args)),
             listener=listener,
             parent=parent,
             watchdog=watchdog,
@@ -253,11 +259,16 @@ def _serve_claimed(
     return EXIT_INVALID
 
 
+def allowed_tools(args: argparse.Namespace) -> frozenset[str] | None:
+    """The only tools that clients may use; None for all."""
+    return None if args.tools is None else frozenset(args.tools)
+
+
 def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listener:
     from rrext.server.unix import UnixClients
     from rrext.transports.unix import socket_path
 
-    return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen))
+    return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen), tools=allowed_tools(args))
 
 
 def tell_listening(address: str) -> None:

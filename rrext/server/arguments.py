@@ -138,4 +138,4 @@ def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/contex
     secret = given.authorization
     if secret is not None and not (secret.isascii() and secret.isprintable() and 0 < len(secret) <= MAX_AUTHORIZATION):
         raise InvalidArguments.at(f"{path}/authorization", f"expected 1 to {MAX_AUTHORIZATION} printable ASCII characters")
-    return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted, secret)
+    return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted, secret, caller.tools)

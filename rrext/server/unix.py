@@ -31,9 +31,10 @@ class UnixClients:
     mode of the socket's file keeps other users out.
     """
 
-    def __init__(self, path: str, on_listening: Callable[[], object]) -> None:
-        """`start` will listen at `path`, and then call `on_listening`."""
+    def __init__(self, path: str, on_listening: Callable[[], object], *, tools: frozenset[str] | None = None) -> None:
+        """`start` will listen at `path`, and then call `on_listening`. `tools` are the only ones that clients may use."""
         self._path = path
+        self._tools = tools
         self._on_listening = on_listening
         self._listener: UnixListener | None = None
         self._process: ServingProcess | None = None
@@ -117,7 +118,7 @@ class UnixClients:
             sink,
             host=process.host,
             limits=limits,
-            caller=Caller(connection_id=f"unix-{next(self._numbers)}"),
+            caller=Caller(connection_id=f"unix-{next(self._numbers)}", tools=self._tools),
             on_shutdown=process.shut_down,
         )
 

@@ -87,7 +87,9 @@ def narrowing_problems(
         for name in names:
             if name not in known and not is_open:
                 found.append(((key, name), f'The tool has no parameter "{name}".', near_matches(name, known)))
-    about = {name: value for name, value in fixed.items() if name in known and not fits_exactly(schema["properties"][name], value)}
+    about = {
+        name: value for name, value in fixed.items() if name in known and not fits_exactly(schema["properties"][name], value)
+    }
     try:
         if about:
             whole = SchemaValidator({**schema, "required": []})

@@ -185,6 +185,27 @@ async def test_the_references_to_a_pipeline_end_with_it() -> None:
         assert (await w.ask(CallTool(name="sales"), caller=ADA).error()).code == "TASK_NOT_REGISTERED"
 
 
+@pytest.mark.promise("tools:allow-list:hides")
+async def test_a_caller_with_a_list_of_tools_sees_and_calls_no_others() -> None:
+    async with loaded(node_reference()) as w:
+        few = Caller("few", tools=frozenset({"sales", "store_1.query"}))
+        assert await w.tools(caller=few) == ["query", "sales"]
+        assert (await w.tool("query", sql="x", caller=few).result())["sql"] == "x"
+        assert (await w.tool("sales", node="tools_1", caller=few).result())["rows"] == 10
+        assert (await call(w, "tools.node.store_1.query.self", arguments={"sql": "y"}, caller=few))["sql"] == "y"
+        hidden, missing = w.tool("ask", tool="x", caller=few), w.tool("zzzz", caller=few)
+        assert (await hidden.error()).message.replace("ask", "zzzz") == (await missing.error()).message
+        for named in ({"name": "ask"}, {"call_ref": "tools.node.agent.ask.self"}, {"call_ref": "tools.pipeline.t.run.self"}):
+            assert isinstance(await w.ask(CallTool(**named), caller=few).error(), ToolNotFound)
+        wrapped = {"type": "node", "node": "agent", "tool": "ask"}
+        assert [each["path"] for each in (await refusal(w, "ask", wrapped, caller=few)).data["errors"]] == [
+            "/tools/0",
+            "/tools/1/tool",
+        ]
+        assert [each["name"] for each in (await resolve(w, node_reference(name="mine"), caller=few))["custom"]] == ["mine"]
+        assert (await call(w, name="mine", caller=few))["sql"] == "SELECT 1"
+
+
 @pytest.mark.promise("tool:context:per-call")
 @pytest.mark.parametrize("tool", ["who", "who_blocking"])
 async def test_fifty_calls_of_one_reference_see_their_own_context(tool: str) -> None:

@@ -82,13 +82,16 @@ class ReferenceCalls:
         if task is None or reference.kind not in ("node", "builtin"):
             return self._resolved(call, task, reference)
         route = task.only_route(reference.integration or None, reference.action)
-        if route is None or not route.component.ready or not self._list.is_visible(call, task, route):
+        is_known = route is not None and route.component.ready and route.is_among(call.caller.tools)
+        if route is None or not is_known or not self._list.is_visible(call, task, route):
             return self._resolved(call, task, reference)
         done: asyncio.Future[tuple[Task, Route]] = asyncio.get_running_loop().create_future()
         try:
             done.set_result((task, route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)))
         except _Problem as problem:
             done.set_exception(problem)
+        except RrextError:
+            return self._resolved(call, task, reference)
         return done
 
     async def _resolved(self, call: Call, task: Task | None, reference: Reference) -> tuple[Task, Route]:
@@ -122,7 +125,7 @@ class ReferenceCalls:
         try:
             for route in task.route(node_id, reference.action):
                 await route.component.ensure(self._host, trusted=call.caller.trusted)
-                if self._list.is_visible(call, task, route):
+                if route.is_among(call.caller.tools) and self._list.is_visible(call, task, route):
                     return route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)
             raise ToolNotFound(f'No handler found for tool "{reference.action}"')
         except NotFound as error:
@@ -235,6 +238,8 @@ class ReferenceCalls:
     def outside(self, call: Call, reference: Reference) -> Task:
         """The engine's task with the component of a pipeline or a connection. Raises the errors of an unknown one."""
         name, remote = reference.connection or reference.integration, not call.caller.trusted
+        if call.caller.tools is not None and reference.call_ref.text not in call.caller.tools:
+            raise ToolNotFound(f'No handler found for tool "{reference.call_ref.text}"')
         if reference.kind == "pipeline":
             self._tasks.get(name)
         else:

@@ -22,6 +22,7 @@ from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.not_found import tool_not_found
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.task import Task
@@ -61,6 +62,8 @@ class ToolCalls:
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
+            if call.caller.tools is not None and call.task is None:
+                routes = self._allowed(call, task, operation, routes)
             run = self._admit(call, task, routes[0], operation, is_only=len(routes) == 1)
         except RrextError as error:
             call.fail(error)
@@ -82,6 +85,8 @@ class ToolCalls:
         False if the call has to wait, for which the loop is needed.
         """
         route = call.route or task.only_route(operation.node_id, operation.tool)
+        if call.caller.tools is not None and call.task is None:
+            return False
         if route is None or not (route.for_threads and route.component.ready):
             return False
         lease = self._lease(call, task, operation)
@@ -177,6 +182,14 @@ class ToolCalls:
             return task.route(operation.node_id, operation.tool)
         except NotFound as error:
             raise self._list.explain(call, task, error, operation.tool, operation.node_id) from None
+
+    def _allowed(self, call: Call, task: Task, operation: Tool, routes: Sequence[Route]) -> Sequence[Route]:
+        """The routes that the caller may use. Others are as if they were not there: raises `ToolNotFound`."""
+        allowed = [route for route in routes if route.is_among(call.caller.tools)]
+        if allowed:
+            return allowed
+        error = tool_not_found(operation.tool, operation.node_id)
+        raise self._list.explain(call, task, error, operation.tool, operation.node_id)
 
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """Make a lease, whose turn is held already or waits in line."""

@@ -47,6 +47,8 @@ class ToolList:
         found: list[Route] = []
         for route in task.tools_of(None):
             component = route.component
+            if not route.is_among(call.caller.tools):
+                continue
             if component.blocked is not None or component.failure is not None:
                 continue
             can_be_asked = component.ready or not route.spec.has_predicate
@@ -103,7 +105,7 @@ class ToolList:
 
     def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
         try:
-            return list(task.tools_of(node_id))
+            return [route for route in task.tools_of(node_id) if route.is_among(call.caller.tools)]
         except NotFound as error:
             raise self.explain(call, task, error, "", node_id) from None
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Caller(msgspec.Struct, frozen=True):
     """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it.
 
-    `authorization` is its own, for servers outside whose connection forwards it.
+    `authorization` is its own, for servers outside whose connection forwards it. `tools` are the only tools that it may use, by
+    name, `node.tool` or call ref; None for all.
     """
 
     connection_id: str = "local"
@@ -26,6 +27,7 @@ class Caller(msgspec.Struct, frozen=True):
     space_id: str | None = None
     trusted: bool = True
     authorization: str | None = None
+    tools: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         return f"<Caller {self.connection_id}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from rrext.limits import QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
@@ -57,6 +58,10 @@ class Route:
         """The route of a reference that a node offers to a tool of a component."""
         spec = reference.wrap(origin)
         return cls(component, spec, node_id=node_id, origin=origin, asks=reference.permission == "ask")
+
+    def is_among(self, names: Container[str] | None) -> bool:
+        """Whether a caller who may use only the tools of these names may use this one; None are all."""
+        return names is None or self.spec.name in names or self.exported_name in names or self.label in names
 
     def learn(self, took: float, limit: float) -> None:
         """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""
