@@ -19,7 +19,7 @@ from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.tasks.component_factory import component_for
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.task import Task
-from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
+from rrext.errors import ConnectionUnknown, InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
 from rrext.limits import NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
@@ -244,7 +244,11 @@ class ReferenceCalls:
             self._tasks.get(name)
         else:
             known = self._host.shared_connections if remote else self._host.connections
-            known.find(name, reference.kind)
+            settings = known.find(name, reference.kind).settings
+            integration = getattr(settings, "integration", reference.integration)
+            if reference.kind == "composio" and integration != reference.integration:
+                message = f'the connection "{name}" is for {integration}, not for {reference.integration}'
+                raise ConnectionUnknown(message, data={"connection": name, "near": []})
         task = self._outside.get(remote)
         if task is None:
             task = self._outside[remote] = self._new_task()
