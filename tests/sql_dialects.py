@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.nodes.sql.dialect_lookup import sql_dialect
+from rrext.cli.sql.statements import sql_dialect
 from rrext.nodes.sql.gate.dialect import SqlDialect
 
 DIALECTS: dict[str, SqlDialect] = {

@@ -16,12 +16,19 @@ from rrext.client.client_session import ClientSession, Dialect
 from rrext.client.connection_errors import client_closed
 from rrext.client.database import Database
 from rrext.client.events import EventStream
-from rrext.client.launch import Launch, ServeOptions, serve_command, server_env
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.question import QUESTION_TYPE, question_content
-from rrext.client.server_address import ServerAddress, SocketAddress, open_channel
+from rrext.client.server_address import (
+    Launch,
+    ServeOptions,
+    ServerAddress,
+    SocketAddress,
+    open_channel,
+    serve_command,
+    server_env,
+)
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.tool_references import tools_call, tools_resolve
@@ -68,8 +75,8 @@ class Client:
 
         `files`, `nodes`, `root`, `env_names` (`--env`), `connections`, `threads`, `pipe_idle`, `max_frame`, `drain`, `partial`
         and `args` are those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of
-        our variables (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, those of `env_names`, and `env`: give it there
-        those that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
+        our variables (see `server_env` of `rrext.client.server_address`), `ROCKETRIDE_*`, those of `env_names`, and `env`: give
+        it there those that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
         `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context` is `{userId, spaceId,
         authorization}`. Entering the block raises `InvalidPipeline` for a bad file.
         """

@@ -1,19 +1,116 @@
-"""The address of a client's server: a command to start it, the path of its socket, or an open stream to it."""
+"""The server of a client: a command that starts it, with its environment, the path of its socket, or an open stream to it."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias, TypedDict
 
 import anyio
 import msgspec
 from anyio.abc import ByteStream
 
 from rrext.client.channel import Channel, as_channel
-from rrext.client.launch import Launch
-from rrext.errors import NotConnected
+from rrext.errors import NotConnected, UsageError
 from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS
 from rrext.transports.descriptor_channel import SocketChannel
+from rrext.transports.process import ChildProcess
 from rrext.transports.unix import connect, socket_path
+
+PASSED_ON = frozenset(
+    {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
+)
+"""Variables that a program needs to find its files and its language, and `PYTHONPATH`, so that it finds our modules."""
+PREFIXES = ("LC_", "ROCKETRIDE_")
+
+
+def server_env(
+    extra: Mapping[str, str] | None = None, base: Mapping[str, str] | None = None, names: Collection[str] = ()
+) -> dict[str, str]:
+    """The environment of a spawned server: an allow-list of ours, all `ROCKETRIDE_*`, those of `names`, and `extra`.
+
+    Passed on are HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, PYTHONPATH, SHELL, TERM, TMPDIR, TZ, USER and VIRTUAL_ENV.
+    Keys and passwords that happen to be in our environment are not, unless `names` has them.
+    """
+    ours = os.environ if base is None else base
+    passed = {name: ours[name] for name in ours if name in PASSED_ON or name in names or name.startswith(PREFIXES)}
+    return {**passed, **(extra or {})}
+
+
+class ServeOptions(TypedDict, total=False):
+    """Options of `rrext serve`."""
+
+    nodes: Sequence[str | os.PathLike[str]]
+    root: str | os.PathLike[str] | None
+    env_names: Sequence[str]
+    connections: str | os.PathLike[str] | None
+    threads: int | None
+    pipe_idle: float | None
+    max_frame: int | None
+    drain: float | None
+    partial: bool
+    args: Sequence[str]
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that is still to be started."""
+
+    command: Sequence[str]
+    env: dict[str, str]
+    cwd: str | None = None
+    rlimits: dict[str, int] | None = None
+    on_stderr: Callable[[bytes], object] | None = None
+
+    def start(self) -> ChildProcess:
+        """Start it. Raises `UsageError` when there is no such program."""
+        try:
+            return ChildProcess(self.command, env=self.env, cwd=self.cwd, rlimits=self.rlimits, on_stderr=self.on_stderr)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"the server cannot be started: {error}") from error
+
+
+def serve_command(
+    files: Sequence[str | os.PathLike[str]],
+    command: Sequence[str] | None = None,
+    *,
+    nodes: Sequence[str | os.PathLike[str]] = (),
+    root: str | os.PathLike[str] | None = None,
+    env_names: Sequence[str] = (),
+    connections: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    pipe_idle: float | None = None,
+    max_frame: int | None = None,
+    drain: float | None = None,
+    partial: bool = False,
+    args: Sequence[str] = (),
+) -> list[str]:
+    """A command line of `rrext serve`, run by the Python that runs us if `command` does not say otherwise."""
+    flags = {
+        "--root": root,
+        "--connections": connections,
+        "--threads": threads,
+        "--pipe-idle": pipe_idle,
+        "--max-frame": max_frame,
+        "--drain": drain,
+    }
+    line = list(command or (sys.executable, "-m", "rrext", "serve"))
+    for name in nodes:
+        line += ["--nodes", os.fspath(name)]
+    for name in env_names:
+        line += ["--env", name]
+    for flag, value in flags.items():
+        if value is not None:
+            line += [flag, str(value)]
+    if partial:
+        line.append("--partial")
+    return [*line, *args, *map(_as_operand, files)]
+
+
+def _as_operand(file: str | os.PathLike[str]) -> str:
+    """A path that cannot be taken for a flag."""
+    path = os.fspath(file)
+    return os.path.join(os.curdir, path) if path.startswith("-") else path
 
 
 class SocketAddress(msgspec.Struct, frozen=True):

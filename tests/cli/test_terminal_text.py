@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.cli.progress import amount, duration, pace, size
-from rrext.cli.table import table
+from rrext.cli.tools import table
 from rrext.columns import columns, cut, one_line, printable, wrapped
 
 WORDS = st.text(st.sampled_from("ab本\u0301 -é"), max_size=40)

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from rrext import ToolError, Unavailable
-from rrext.client import blocking_tools
+from rrext.client import blocking
 from rrext.client.database import Database
 from rrext.client.vectors import Vectors
 
@@ -138,7 +138,7 @@ async def test_a_transaction_that_is_cancelled_is_rolled_back() -> None:
     assert tools.names == ["begin", "rollback"]
 
 
-@pytest.mark.parametrize(("plain", "blocking"), [(Database, blocking_tools.Database), (Vectors, blocking_tools.Vectors)])
+@pytest.mark.parametrize(("plain", "blocking"), [(Database, blocking.Database), (Vectors, blocking.Vectors)])
 def test_the_blocking_client_has_every_method_with_the_same_arguments(plain: Any, blocking: Any) -> None:
     names = {name for name in vars(plain) if not name.startswith("_")}
     assert names == {name for name in vars(blocking) if not name.startswith("_")}

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from rrext.client.client import Client
-from rrext.client.launch import serve_command, server_env
+from rrext.client.server_address import serve_command, server_env
 from rrext.errors import InvalidPipeline, RrextError, ServerExited, UsageError
 from rrext.transports.process import ChildProcess
 

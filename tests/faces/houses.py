@@ -21,8 +21,7 @@ from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 
 from rrext import Client
 from rrext.client.channel import Channel, as_channel
-from rrext.client.launch import serve_command, server_env
-from rrext.client.server_address import SocketAddress
+from rrext.client.server_address import SocketAddress, serve_command, server_env
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError

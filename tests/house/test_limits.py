@@ -28,7 +28,12 @@ OF_FORMATS = {
     },
     "nodes/vectors": {
         "edge/folder.py",  # the version of a format
-        *("postgres/index.py", "postgres/session.py", "postgres/table.py", "postgres/words.py"),  # of PostgreSQL and pgvector
+        *(
+            "postgres/index.py",
+            "postgres/session.py",
+            "postgres/table.py",
+            "postgres/text_search.py",
+        ),  # of PostgreSQL and pgvector
     },
     "picture": {  # measures of a drawing, and directions in it
         *("boxes.py", "canvas.py", "colours.py", "geometry.py", "layout.py", "mermaid.py", "nets.py", "placement.py"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib import import_module
 from typing import Final
 
 import msgspec
 
-from rrext.nodes.sql.dialect_lookup import sql_dialect
+from rrext.nodes import BUILTIN
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.patterns import BACKTICKED_NAME, ESCAPED_LITERAL
 
 
@@ -106,3 +108,9 @@ def _statement(text: str, begin: int, end: int, line: int, *, is_ended: bool) ->
     if start < end:
         inner = text[begin:end].lstrip()
         yield Statement(inner.rstrip(), line + text.count("\n", begin, end - len(inner)), is_ended)
+
+
+def sql_dialect(name: str) -> SqlDialect | None:
+    """The dialect of the node `db_NAME`; None for another language. Imports the module of the node, and no driver."""
+    module, _, node = BUILTIN.get(f"db_{name}", "").partition(":")
+    return getattr(import_module(module), node).sql_dialect if module else None

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 
 FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
 """The reason for a driver's failure.

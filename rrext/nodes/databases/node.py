@@ -1,10 +1,12 @@
-"""`DatabaseNode`: the settings and tools that SQL and graph databases share."""
+"""`DatabaseNode`: the settings, tools and lanes that SQL and graph databases share."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -15,7 +17,6 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
-from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound
 from rrext.nodes.llm.limits import DATA_ROWS
@@ -167,3 +168,24 @@ class DatabaseNode(Node):
             ctx.check()
             session.end()
         return {"ok": True}
+
+
+_BREAKS: Final = re.compile(r"\s*[\r\n]+\s*")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """A head, a rule and a line per row. `|` is escaped, and line breaks become blanks; null is an empty cell."""
+    lines = [_line(columns), _line(["---"] * len(columns))]
+    lines += [_line([row.get(name) for name in columns]) for row in rows]
+    return "\n".join(lines)
+
+
+def _line(cells: Iterable[Any]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _BREAKS.sub(" ", text).replace("\\", "\\\\").replace("|", "\\|")

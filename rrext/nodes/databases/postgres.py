@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 
 if TYPE_CHECKING:
     import psycopg

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
-from rrext.nodes.documents.html_repair import flattened
+from rrext.nodes.documents.html_repair import flattened, without_head
 from rrext.nodes.documents.limits import LONGEST_CELL, MAX_NESTING
 from rrext.nodes.documents.mail import read_mail
-from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.metadata import facts_of, front_matter_title
 from rrext.nodes.documents.mime_type import kind_of
 from rrext.nodes.documents.plain import decode

@@ -1,11 +1,13 @@
-"""Repair of HTML: elements are closed where a browser would close them, and not nested too deeply for the parser.
+"""HTML for the parser: without its head, which would come into the text, and repaired.
 
-The parser takes `<p>` for a child of an unclosed `<p>` before it, and silently drops the content of more than 64 nested
-elements. Pages with many such paragraphs, and newsletters with tables in tables, lost most of their text.
+Elements are closed where a browser would close them, and not nested too deeply. The parser takes `<p>` for a child of an
+unclosed `<p>` before it, and silently drops the content of more than 64 nested elements: pages with many such paragraphs, and
+newsletters with tables in tables, lost most of their text.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Final
 
@@ -112,3 +114,25 @@ class _Flattener:
         if name not in _INLINE and not self._is_apart:
             self._out.append("<br>")
             self._is_apart = True
+
+
+_META: Final = re.compile(r"<(?:meta|link|base)\b[^<>]*>", re.IGNORECASE)
+_TITLE_END: Final = re.compile(r"</title\s{0,9}>", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title\b[^<>]{0,500}>", re.IGNORECASE)
+_HEAD: Final = re.compile(r"<head\b[^<>]{0,500}>", re.IGNORECASE)
+_HEAD_END: Final = re.compile(r"</head\s{0,9}>", re.IGNORECASE)
+
+
+def without_head(page: str) -> tuple[str, str]:
+    """Return the page without the content of its head, and its title, "" if it has none."""
+    title = ""
+    begin = _TITLE.search(page)
+    end = _TITLE_END.search(page, begin.end()) if begin else None
+    if begin and end:
+        title = " ".join(html.unescape(page[begin.end() : end.start()]).split())
+        page = page[: begin.start()] + page[end.end() :]
+    begin = _HEAD.search(page)
+    end = _HEAD_END.search(page, begin.end()) if begin else None
+    if begin and end:
+        page = page[: begin.end()] + page[end.start() :]
+    return _META.sub("", page), title

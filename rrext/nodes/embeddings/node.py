@@ -1,8 +1,8 @@
-"""`EmbeddingNode`, the base of all embedding nodes, and `embedding_hashing`."""
+"""`EmbeddingNode`, the base of all embedding nodes, with the texts of its lanes, and `embedding_hashing`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Protocol
 
@@ -13,7 +13,6 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.embeddings.lanes import Pending, pending_documents, pending_question
 from rrext.nodes.embeddings.limits import HASHED_SIZE, MAX_CHARACTERS, MAX_TEXTS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -115,3 +114,49 @@ class HashingNode(EmbeddingNode):
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
         """Prepares nothing: the embedder is code alone."""
         yield ThreadedVectors(HashingEmbedder(config.size), ctx)
+
+
+Vector = list[float]
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Items, and which of them get a vector: `places` are their indexes, `texts` their texts.
+
+    `items` are documents, or the texts of a question. They are never changed: others hear the same lane.
+    """
+
+    items: tuple[Any, ...]
+    places: tuple[int, ...]
+    texts: tuple[str, ...]
+
+    def filled(self, model: str, vectors: Sequence[Vector]) -> list[Any]:
+        """The items, with vectors where they were missing; all else is unchanged."""
+        filled = list(self.items)
+        for place, vector in zip(self.places, vectors, strict=True):
+            filled[place] = {**filled[place], "embedding": vector, "embedding_model": model}
+        return filled
+
+
+def pending_documents(documents: Iterable[Any], model: str) -> Pending:
+    """Documents with a text and without a vector of this model. Documents without a text, as of a picture, stay as they are."""
+    return _pending(documents, "page_content", model)
+
+
+def pending_question(question: Mapping[str, Any], model: str) -> Pending:
+    """The texts of a question that have no vector of this model yet."""
+    return _pending(question.get("questions") or (), "text", model)
+
+
+def _pending(items: Iterable[Any], key: str, model: str) -> Pending:
+    items = tuple(items)
+    places, texts = [], []
+    for place, item in enumerate(items):
+        text = item.get(key) if isinstance(item, Mapping) else None
+        if isinstance(text, str) and text.strip() and not _has_vector(item, model):
+            places.append(place)
+            texts.append(text)
+    return Pending(items, tuple(places), tuple(texts))
+
+
+def _has_vector(item: Mapping[str, Any], model: str) -> bool:
+    return bool(item.get("embedding")) and item.get("embedding_model") == model

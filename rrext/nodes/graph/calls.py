@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.databases.calls import Answer, StatementCall
@@ -13,7 +13,6 @@ from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.node import RowMode
 from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.gate import ReadingCypher, read_only
-from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.transaction import GraphResult, GraphTransaction
 from rrext.tools.context import ToolContext
 
@@ -109,3 +108,27 @@ def _check_integers(value: Any, path: str, allowed: range) -> None:
     elif isinstance(value, list):
         for index, entry in enumerate(value):
             _check_integers(entry, f"{path}/{index}", allowed)
+
+
+SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
+"""The fields of an operator to show; plans that the server draws as text are shown unchanged."""
+
+
+def plan_lines(plan: Any) -> list[str]:
+    """The lines of a plan: its text, or for a Bolt server a line for each operator, above the operators that feed it."""
+    if isinstance(plan, str):
+        return plan.rstrip().split("\n")
+    return list(_operators(plan, 0)) if isinstance(plan, Mapping) else [str(plan)]
+
+
+def _operators(plan: Mapping[str, Any], depth: int) -> Iterator[str]:
+    arguments = plan.get("args") or {}
+    drawn = arguments.get("string-representation")
+    if depth == 0 and isinstance(drawn, str):
+        yield from drawn.rstrip().split("\n")
+        return
+    told = [f"{name}: {arguments[name]}" for name in SHOWN if name in arguments]
+    told += [f"{name}: {plan[name]}" for name in ("rows", "dbHits") if name in plan and name.capitalize() not in arguments]
+    yield f"{'  ' * depth}+ {plan.get('operatorType', '')}{' (' + ', '.join(told) + ')' if told else ''}"
+    for child in plan.get("children") or ():
+        yield from _operators(child, depth + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.nodes.databases.words import words, words_of
+from rrext.nodes.databases.word_lists import words, words_of
 
 WRITING: Final = words("""
     CREATE INSERT MERGE SET DELETE DETACH NODETACH REMOVE DROP FOREACH LOAD COPY TRANSACTIONS

@@ -12,7 +12,7 @@ MOST_WARNINGS: Final = 100
 LONGEST_WARNING: Final = 2000
 """Characters of a warning in an answer."""
 
-# conflicts.py
+# database.py
 CONFLICT_ATTEMPTS: Final = 50
 """The maximum number of attempts of a transaction."""
 CONFLICT_FIRST_PAUSE: Final = 0.001

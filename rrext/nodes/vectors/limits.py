@@ -96,7 +96,7 @@ MAKE_TRIES: Final = 5
 READERS: Final = 2
 """Threads that search and read. Qdrant lets one thread work at a time; the other packs and sends its answer meanwhile."""
 
-# postgres/frequent_words.py
+# postgres/search.py
 FREQUENT_SHARE: Final = 0.05
 """The share of all chunks from which a word is one of these."""
 FREQUENT_FROM: Final = 10_000

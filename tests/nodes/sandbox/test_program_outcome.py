@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
-from rrext.nodes.sandbox.probe import probe, verdict
+from rrext.nodes.sandbox.sandlock_sandbox import probe, verdict
 
 LIMITS = SandboxLimits(timeout=2.5)
 LIBRARY = os.path.dirname(os.path.realpath(os.__file__))

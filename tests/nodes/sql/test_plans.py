@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sql_contract import opened
 
-from rrext.nodes.sql.plans import plan_lines
+from rrext.nodes.sql.calls import plan_lines
 from rrext.nodes.sql.sqlite.node import SqliteNode
 
 UNION = "SELECT max(id) FROM a UNION SELECT 1"

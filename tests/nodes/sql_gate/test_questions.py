@@ -13,7 +13,7 @@ import pytest
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.databases.failure import SQL
-from rrext.nodes.databases.markdown import markdown_table
+from rrext.nodes.databases.node import markdown_table
 from rrext.nodes.databases.questions import WrittenStatement, read_reply
 from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT

@@ -11,9 +11,9 @@ from pg_stores import SIZE, SPACE, call, chunk, fill, names, open_store, until
 from postgres_server import Database, PostgresServer
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.vectors.postgres import frequent_words
+from rrext.nodes.vectors.postgres import search
 from rrext.nodes.vectors.postgres.store import PgVectorStore
-from rrext.nodes.vectors.postgres.words import any_of, telling_words
+from rrext.nodes.vectors.postgres.text_search import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
 from rrext.nodes.vectors.words import stored_words, unspaced_words, unsplit_words
 
@@ -154,8 +154,8 @@ def test_the_words_of_a_text_are_words_alone(text: str) -> None:
 def test_words_that_are_all_over_a_large_store_count_only_alone(
     store: PgVectorStore, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frequent_words, "FREQUENT_FROM", 100)
-    monkeypatch.setattr(frequent_words, "FREQUENT_LOOK", 0.0)
+    monkeypatch.setattr(search, "FREQUENT_FROM", 100)
+    monkeypatch.setattr(search, "FREQUENT_LOOK", 0.0)
     fill(store, [chunk(f"o{n:03}", content=f"the story of number{n} {'fox' if n in (5, 70) else ''}") for n in range(200)])
     assert len(names(store, "the fox", "keyword", top_k=100)) == 100, "nobody has counted yet"
     postgres_database.run("ANALYZE chunks")

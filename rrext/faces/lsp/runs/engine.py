@@ -82,7 +82,7 @@ class _Life:
     def __init__(
         self, options: Options, on_output: Callable[[bytes], object], on_event: Callable[[str, dict[str, Any]], object]
     ) -> None:
-        from rrext.client.launch import Launch, serve_command
+        from rrext.client.server_address import Launch, serve_command
 
         # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
         program = (sys.executable, "-P", "-m", "rrext", "serve")

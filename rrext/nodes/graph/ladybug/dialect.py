@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.nodes.databases.words import words, words_of
+from rrext.nodes.databases.word_lists import words, words_of
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.vocabulary import FUNCTIONS
 

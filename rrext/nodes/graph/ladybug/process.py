@@ -13,7 +13,15 @@ from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.process import ChildRequest, NodeProcess
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema
+from rrext.nodes.graph.backend import (
+    BackendTransaction,
+    GraphBackend,
+    GraphCursor,
+    GraphSchema,
+    Property,
+    RelationshipType,
+    Rows,
+)
 from rrext.nodes.graph.backend import Rows as RunsReads
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import (
@@ -29,7 +37,6 @@ from rrext.nodes.graph.ladybug.calls import (
 )
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, failure_of
-from rrext.nodes.graph.ladybug.schema import declared_schema
 from rrext.nodes.graph.ladybug.statement_check import check_embedded
 from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
@@ -172,3 +179,26 @@ class _RemoteCursor:
 
     def close(self) -> None:
         self._rows, self._is_last = [], True
+
+
+def declared_schema(run: Rows, database: str) -> GraphSchema:
+    """Read the declared tables of nodes and of relationships."""
+    tables = sorted((row[0], row[1]) for row in run("CALL show_tables() RETURN name, type"))
+    return GraphSchema(
+        database,
+        {name: _properties(run, name) for name, kind in tables if kind == "NODE"},
+        {name: RelationshipType(_properties(run, name), _ends(run, name)) for name, kind in tables if kind == "REL"},
+    )
+
+
+def _properties(run: Rows, table: str) -> tuple[Property, ...]:
+    rows: list[list[Any]] = run(f"CALL table_info({_text(table)}) RETURN *")
+    return tuple(Property(row[1], row[2], row[-1] is True) for row in rows)
+
+
+def _ends(run: Rows, table: str) -> tuple[tuple[str, str], ...]:
+    return tuple((row[0], row[1]) for row in run(f"CALL show_connection({_text(table)}) RETURN *"))
+
+
+def _text(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"

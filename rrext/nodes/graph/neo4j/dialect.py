@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 from rrext.nodes.graph.dialect import CypherDialect
 
 NEO4J: Final = CypherDialect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.databases.words import words, words_of
+from rrext.nodes.databases.word_lists import words, words_of
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, POSTGRES_LITERALS, SIGN, STRAIGHT
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.gate.patterns import LINE_COMMENT, LITERAL, QUOTED_NAME
 from rrext.nodes.sql.gate.tokens import NAME, WORD, SqlToken
 

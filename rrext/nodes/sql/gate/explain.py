@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.gate.tokens import NAME, NUMBER, STRING, WORD, SqlToken
 
 EXPLAIN_WORDS: Final = words(

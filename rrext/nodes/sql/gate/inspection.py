@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rrext.errors import InvalidArguments, ToolError, near_matches
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import ref
 
-from rrext.nodes.databases.words import words
+from rrext.nodes.databases.word_lists import words
 
 _ASKING_PRAGMAS: Final = words(
     """table_info table_xinfo table_list index_info index_xinfo index_list foreign_key_list foreign_key_check integrity_check

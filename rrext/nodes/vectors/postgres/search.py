@@ -1,7 +1,8 @@
-"""The statements of searches: by vectors, by words, and both at once."""
+"""The statements of searches: by vectors, by words, and both at once; and the words that are too frequent to search by."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -9,9 +10,10 @@ import msgspec
 from pgvector import Vector
 from psycopg import Connection, sql
 
+from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.postgres.words import any_of, telling_words
+from rrext.nodes.vectors.postgres.text_search import SIMPLE, any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
@@ -158,3 +160,33 @@ def _hybrid(
     rows = connection.execute(statement, values).fetchall()
     hits = [Hit(chunk_of(row), float(row[-1])) for row in rows]
     return hits, rows[0][-3] if rows else 0, (rows[0][-2] or 0.0) if rows else 0.0
+
+
+WORDS: Final = """
+SELECT array_agg(word) FROM pg_stats, unnest(most_common_elems::text::text[], most_common_elem_freqs) AS one (word, share)
+WHERE schemaname = %s AND tablename = %s AND attname = 'words' AND word IS NOT NULL AND share >= %s
+    AND (SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)) >= %s
+"""
+
+
+class FrequentWords:
+    """The frequent words of a table, as the server counted them last; none before its first count.
+
+    A language with stop words of its own needs no others.
+    """
+
+    def __init__(self, table: StoreTable) -> None:
+        self._table = table
+        self._look_at = 0.0
+        self._words: frozenset[str] = frozenset()
+
+    def words(self, connection: Connection[Any]) -> frozenset[str]:
+        """The words, queried at intervals. Raises the driver's errors."""
+        if self._table.language == SIMPLE and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + FREQUENT_LOOK
+            table = self._table
+            row = connection.execute(
+                WORDS, (table.schema, table.name, FREQUENT_SHARE, table.full_name, FREQUENT_FROM)
+            ).fetchone()
+            self._words = frozenset(row[0] or ()) if row else frozenset()
+        return self._words

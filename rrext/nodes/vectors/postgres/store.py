@@ -14,13 +14,12 @@ from rrext.errors import ToolError
 from rrext.nodes.vectors.limits import CHANGE_TRIES, ROWS_AT_ONCE
 from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
-from rrext.nodes.vectors.postgres.frequent_words import FrequentWords
 from rrext.nodes.vectors.postgres.index import IndexBuilder
 from rrext.nodes.vectors.postgres.pages import chunks_page, counted, places_page, versions_of
-from rrext.nodes.vectors.postgres.search import condition, found
+from rrext.nodes.vectors.postgres.search import FrequentWords, condition, found
 from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.postgres.words import indexed_words
+from rrext.nodes.vectors.postgres.text_search import indexed_words
 from rrext.nodes.vectors.store import (
     Chunk,
     ChunkPage,
