@@ -18,8 +18,7 @@ from rrext.client.database import Database
 from rrext.client.events import EventStream
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
-from rrext.client.pipelines import Path, pipeline_arguments
-from rrext.client.question import QUESTION_TYPE, question_content
+from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
 from rrext.client.server_address import (
     Launch,
     ServeOptions,

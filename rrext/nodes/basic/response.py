@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from rrext.errors import ResultTooLarge, ToolError
-from rrext.nodes.base.answers import answer_value
 from rrext.nodes.base.lanes import TABLE, Lane, Media
 from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.questions import answer_value
 from rrext.nodes.basic.limits import MAX_MEDIA
 
 RESERVED = frozenset({"name", "path", "objectId", "result_types", "stored", "metadata", "error"})

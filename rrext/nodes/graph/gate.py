@@ -14,11 +14,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.lexer import CypherToken, tokens
-from rrext.nodes.graph.limits import CASES_MAX, NAMES_MAX, NESTING_MAX, STATEMENT_MAX, STATEMENTS_REMEMBERED
-from rrext.nodes.graph.prefixes import beginning
-from rrext.nodes.graph.vocabulary import (
+from rrext.nodes.graph.dialect import (
     AFTER_OPERAND,
     CLAUSES,
     HINTS,
@@ -26,7 +22,11 @@ from rrext.nodes.graph.vocabulary import (
     PATH_MODES,
     TYPES,
     WRITING,
+    CypherDialect,
 )
+from rrext.nodes.graph.lexer import CypherToken, tokens
+from rrext.nodes.graph.limits import CASES_MAX, NAMES_MAX, NESTING_MAX, STATEMENT_MAX, STATEMENTS_REMEMBERED
+from rrext.nodes.graph.prefixes import beginning
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")

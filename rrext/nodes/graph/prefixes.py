@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from rrext.errors import ToolError
-from rrext.nodes.graph.dialect import CypherDialect
+from rrext.nodes.graph.dialect import SHOWN, SHOWN_KINDS, CypherDialect
 from rrext.nodes.graph.lexer import CypherToken
-from rrext.nodes.graph.vocabulary import SHOWN, SHOWN_KINDS
 
 _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.base.answers import answer_value
 from rrext.nodes.base.node import Node
-from rrext.nodes.base.questions import asked_question, question_text
+from rrext.nodes.base.questions import answer_value, asked_question, question_text
 from rrext.tools.decorator import tool_function
 
 

@@ -13,9 +13,8 @@ from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.drafts import require_vector
 from rrext.nodes.vectors.embedding import query_vector
 from rrext.nodes.vectors.limits import MAX_LIMIT
-from rrext.nodes.vectors.result_json import document_json
 from rrext.nodes.vectors.scopes import scope_of
-from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
+from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore, document_json
 from rrext.tools.context import ToolContext
 
 MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}

@@ -1,4 +1,4 @@
-"""The interface of vector stores, and the records of their arguments and results."""
+"""The interface of vector stores, the records of their arguments and results, and the JSON of these."""
 
 from __future__ import annotations
 
@@ -216,3 +216,23 @@ def require_space(stored: VectorSpace | None, given: VectorSpace, *, doing: str)
             "given": {"model": given.model, "size": given.size},
         },
     )
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """The JSON of a hit in the answer of `search`."""
+    return {"content": hit.chunk.content, "score": hit.score, "metadata": _metadata(hit.chunk)}
+
+
+def chunk_json(chunk: Chunk) -> dict[str, Any]:
+    """The JSON of a chunk in the answer of `get`."""
+    return {"content": chunk.content, "chunkId": chunk.chunk_id, "metadata": _metadata(chunk)}
+
+
+def document_json(chunk: Chunk, score: float | None) -> dict[str, Any]:
+    """The document of a chunk on a lane; `score` is null for a chunk that was read without a search."""
+    return {"type": "Document", "page_content": chunk.content, "score": score, "metadata": _metadata(chunk)}
+
+
+def _metadata(chunk: Chunk) -> dict[str, Any]:
+    placed = {"objectId": chunk.object_id, "nodeId": chunk.node_id, "parent": chunk.parent, "chunkId": chunk.chunk_id}
+    return {**chunk.extra, **placed}

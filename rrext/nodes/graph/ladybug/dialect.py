@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rrext.nodes.databases.word_lists import words, words_of
-from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.vocabulary import FUNCTIONS
+from rrext.nodes.graph.dialect import FUNCTIONS, CypherDialect
 
 _FUNCTIONS: Final = words_of(__file__, "functions.txt")
 

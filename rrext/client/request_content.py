@@ -1,16 +1,16 @@
-"""A pipeline on its way to the server, from an object or a file."""
+"""A pipeline on its way to the server, from an object or a file, and a question on its way to a pipeline."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from rrext.client.pending_call import Body
 from rrext.errors import ParseError, UsageError
-from rrext.wire.codec import decode
+from rrext.wire.codec import decode, encode
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -35,3 +35,15 @@ def _read_pipeline(content: bytes) -> Any:
         return decode(content)
     except ParseError:
         return content.decode("utf-8", "replace")
+
+
+QUESTION_TYPE: Final = "application/rocketride-question"
+
+
+def question_content(question: str | Mapping[str, Any]) -> bytes:
+    """The bytes of a question object, or of a new one for a text. Raises `UsageError` for what is not JSON."""
+    asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
+    try:
+        return encode(asked)
+    except ValueError as error:
+        raise UsageError(f"the question is not JSON: {error}") from error
