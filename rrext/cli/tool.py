@@ -13,9 +13,8 @@ from rrext.cli.options import add_pipeline_options, add_source, add_wait_option,
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
-from rrext.cli.rows import rows_in, write_rows
-from rrext.cli.tool_feed import ToolFeed, write_value
 from rrext.cli.tool_input import input_of_pairs, is_pairs, json_input
+from rrext.cli.tool_output import ToolFeed, rows_in, write_rows, write_value
 from rrext.columns import printable
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import ParseError, RrextError

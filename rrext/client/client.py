@@ -74,10 +74,9 @@ class Client:
 
         `files`, `nodes`, `root`, `env_names` (`--env`), `connections`, `threads`, `pipe_idle`, `max_frame`, `drain`, `partial`
         and `args` are those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of
-        our variables (see `server_env` of `rrext.client.server_address`), `ROCKETRIDE_*`, those of `env_names`, and `env`: give
-        it there those that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
-        `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context` is `{userId, spaceId,
-        authorization}`. Entering the block raises `InvalidPipeline` for a bad file.
+        our variables, `ROCKETRIDE_*`, those of `env_names`, and `env`, for those that the file of connections names. `rlimits`
+        maps names like `"AS"` to limits of the process (Linux). `on_stderr` gets the bytes of the server's stderr, which is
+        read in any case. `context` is `{userId, spaceId, authorization}`. A bad file raises `InvalidPipeline`.
         """
         launch = Launch(
             command=serve_command(files, command, **options),
@@ -117,24 +116,22 @@ class Client:
         try:
             await session.start(tasks, introduction)
         except BaseException:
-            await self._finish(session.abort)
+            await self._finish(abort=True)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session = self._session
-        assert session is not None
-        await self._finish(session.close)
+        await self._finish(abort=False)
 
-    async def _finish(self, end: Callable[[], Any]) -> None:
+    async def _finish(self, *, abort: bool) -> None:
         """End the session, then its tasks. The body's exception is not shown to the task group, which would wrap it."""
         tasks, session = self._tasks, self._session
         assert tasks is not None
         assert session is not None
         try:
-            await end()
+            await (session.abort() if abort else session.close())
         finally:
             tasks.cancel_scope.shield = True  # they end at once
             tasks.cancel_scope.cancel()

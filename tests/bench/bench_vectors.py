@@ -61,7 +61,7 @@ def store_alone(folder: Path, batches: list[list[dict[str, Any]]]) -> float:
     import qdrant_edge as qe
 
     from rrext.nodes.embeddings.hashing import hashed
-    from rrext.nodes.vectors.drafts import drafts_of
+    from rrext.nodes.vectors.checked_input import drafts_of
     from rrext.nodes.vectors.edge.requests import create_shard, point_of
 
     folder.mkdir()

@@ -14,8 +14,8 @@ from commands import EXAMPLES, Done, component, here, pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.cli.rows import rows_in
 from rrext.cli.tool_input import input_of_pairs
+from rrext.cli.tool_output import rows_in
 from rrext.errors import UsageError
 
 FILES = str(EXAMPLES / "filesystem.pipe")

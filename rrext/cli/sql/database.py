@@ -15,7 +15,7 @@ from rrext.cli.local import LocalPipeline
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
 from rrext.cli.sql.statements import Statement
-from rrext.cli.tool_feed import ToolFeed
+from rrext.cli.tool_output import ToolFeed
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches

@@ -9,20 +9,22 @@ from __future__ import annotations
 import csv
 import io
 import re
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.html_repair import flattened, without_head
-from rrext.nodes.documents.limits import LONGEST_CELL, MAX_NESTING
+from rrext.nodes.documents.limits import FRONT_MATTER, LONGEST_CELL, LONGEST_FACT, MAX_NESTING, MOST_NAMES
 from rrext.nodes.documents.mail import read_mail
-from rrext.nodes.documents.metadata import facts_of, front_matter_title
 from rrext.nodes.documents.mime_type import kind_of
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, too_large
-from rrext.nodes.documents.slides import speaker_notes
 from rrext.nodes.documents.tables import cut_tables, table_of
 
 _DELIMITERS: Final = ",;\t|"
@@ -111,3 +113,95 @@ def _delimiter(text: str) -> str:
 def _unix(text: str) -> str:
     """The text with line ends as `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_PART: Final = re.compile(r"ppt/notesSlides/notesSlide(\d{1,6})\.xml")
+_DRAWING: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_SHEET: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+
+
+def speaker_notes(data: bytes) -> str:
+    """The notes of a PPTX file as Markdown, in the order of their files; "" if there are none. Raises `ToolError`."""
+    texts: list[str] = []
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        parts = sorted((int(found[1]), name) for name in archive.namelist() if (found := _PART.fullmatch(name)))
+        for _, name in parts:
+            try:
+                root = ElementTree.fromstring(archive.read(name))
+            except ElementTree.ParseError as error:
+                raise corrupt(f'Its part "{name}" is damaged: {error}') from None
+            if text := _body(root):
+                texts.append(text)
+    return "".join(f"\n## Notes\n\n{text}\n" for text in texts)
+
+
+def _body(root: ElementTree.Element) -> str:
+    """The paragraphs of the notes' own shape; others hold the slide's number and picture."""
+    for shape in root.iter(f"{_SHEET}sp"):
+        place = shape.find(f".//{_SHEET}ph")
+        if place is not None and place.get("type") == "body":
+            paragraphs = ("".join(run.text or "" for run in p.iter(f"{_DRAWING}t")) for p in shape.iter(f"{_DRAWING}p"))
+            return "\n\n".join(text for text in paragraphs if text.strip())
+    return ""
+
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "title": ("title",),
+    "author": ("authors", "author"),
+    "subject": ("subject",),
+    "keywords": ("keywords",),
+    "created": ("created_at", "created"),
+    "modified": ("modified_at",),
+    "language": ("language",),
+    "pages": ("page_count",),
+    "sheets": ("sheet_names",),
+    "from": ("from",),
+    "to": ("to",),
+    "cc": ("cc",),
+    "attachments": ("attachments",),
+    "warnings": ("warnings",),
+}
+"""Metadata key of chunks -> the parser's keys for it, best first."""
+_JOINED: Final = frozenset({"author", "keywords", "language"})
+"""Keys whose lists become one text."""
+_TITLE: Final = re.compile(r"^title:[ \t]*(\S[^\n]*)$", re.MULTILINE)
+
+
+def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a parser as texts, numbers and lists of texts, under our keys. Empty values are left out."""
+    facts: dict[str, Any] = {}
+    for name, sources in _NAMES.items():
+        for source in sources:
+            value = _value(metadata.get(source))
+            if name in _JOINED and isinstance(value, list):
+                value = _shortened(", ".join(value))
+            if value not in (None, "", [], 0):
+                facts[name] = value
+                break
+    return facts
+
+
+def front_matter_title(markdown: str) -> dict[str, Any]:
+    """`{title}` if a Markdown file begins with front matter that has one."""
+    if not markdown.startswith("---\n"):
+        return {}
+    end = markdown.find("\n---", 3, FRONT_MATTER)
+    found = _TITLE.search(markdown, 4, max(end, 4))
+    return {"title": _shortened(found[1].strip().strip("\"'"))} if found else {}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _shortened(value.strip())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple):
+        texts = [_shortened(str(item)) for item in value[:MOST_NAMES]]
+        return [*texts, "…"] if len(value) > MOST_NAMES else texts
+    return None
+
+
+def _shortened(text: str) -> str:
+    """The text within its limit, and without characters that JSON or a database refuses: undecodable bytes of mails, nulls."""
+    text = text[: LONGEST_FACT + 1].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+    return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"

@@ -38,7 +38,7 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 16, 100_000
 LONGEST_DETAIL: Final = 200
 """Characters of the parser's message in an error."""
 
-# metadata.py
+# conversion.py, of metadata
 LONGEST_FACT: Final = 1000
 """Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
 MOST_NAMES: Final = 50

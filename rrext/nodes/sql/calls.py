@@ -11,7 +11,7 @@ from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.calls import Answer, StatementCall
 from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.nodes.sql.database import SqlDatabase
-from rrext.nodes.sql.gate.statement import ReadingSql
+from rrext.nodes.sql.gate.tokens import ReadingSql
 from rrext.nodes.sql.transaction import Result, SqlTransaction, check_statement
 
 

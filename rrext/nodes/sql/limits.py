@@ -23,7 +23,7 @@ CONFLICT_LAST_PAUSE: Final = 0.05
 MAX_INSERT_ROWS: Final = 10_000
 """Rows of one answer. They are one transaction, which holds locks in the database until the last one is inserted."""
 
-# schema_text.py
+# schema.py
 MAX_SCHEMA_TEXT: Final = 24_000
 """Characters of the schema in a prompt, about 6,000 tokens: what a model of any size still reads with attention."""
 MAX_COLUMNS: Final = 150

@@ -19,7 +19,7 @@ from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.row_import import insert_rows
-from rrext.nodes.sql.schema_text import schema_text
+from rrext.nodes.sql.schema import schema_text
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
-from rrext.nodes.vectors.drafts import ChunkDraft
+from rrext.nodes.vectors.checked_input import ChunkDraft
 from rrext.nodes.vectors.limits import EMBED_BATCH, KEPT_CHUNKS
 from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore, require_space
 from rrext.tools.context import ToolContext

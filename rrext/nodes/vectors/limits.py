@@ -21,11 +21,11 @@ MAX_QUERY_WORDS: Final = 500
 MAX_WORD: Final = 500
 """Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
 
-# scopes.py
+# checked_input.py, of scopes
 MAX_IDS: Final = 10_000
 """Object ids in one call: longer lists belong into a parent path."""
 
-# drafts.py
+# checked_input.py, of documents
 MAX_CONTENT: Final = 200_000
 """Characters of one chunk. A hit is read as a whole, so longer texts should be split."""
 MAX_NAME: Final = 2000
@@ -114,6 +114,6 @@ ROWS_AT_ONCE: Final = 10_000
 INLINE_SIZE: Final = 500
 """Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
 
-# pending_chunks.py
+# embedding.py
 KEPT_CHUNKS: Final = 100_000
 """Chunks that are kept before a part is stored, as many as one call of `upsert` takes."""

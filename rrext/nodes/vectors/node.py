@@ -10,7 +10,16 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.embeddings.bound_embedder import EMBEDDING_SLOT, embedder_of
-from rrext.nodes.vectors.drafts import draft_of, drafts_of, require_name, require_vector
+from rrext.nodes.vectors.checked_input import (
+    SearchFilter,
+    draft_of,
+    drafts_of,
+    folder_of,
+    require_name,
+    require_vector,
+    scope_of,
+    scope_to_delete,
+)
 from rrext.nodes.vectors.embedding import PendingChunks, query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.limits import (
     GET_DEFAULT,
@@ -23,7 +32,6 @@ from rrext.nodes.vectors.limits import (
     MAX_TOP_K,
 )
 from rrext.nodes.vectors.questions import answer_to, documents_for
-from rrext.nodes.vectors.scopes import SearchFilter, folder_of, scope_of, scope_to_delete
 from rrext.nodes.vectors.store import Mode, Search, VectorStore, chunk_json, hit_json
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

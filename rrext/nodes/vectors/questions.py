@@ -10,10 +10,9 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.lanes import empty_question
 from rrext.nodes.base.questions import question_text
 from rrext.nodes.embeddings.embedder import Embedder
-from rrext.nodes.vectors.drafts import require_vector
+from rrext.nodes.vectors.checked_input import require_vector, scope_of
 from rrext.nodes.vectors.embedding import query_vector
 from rrext.nodes.vectors.limits import MAX_LIMIT
-from rrext.nodes.vectors.scopes import scope_of
 from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore, document_json
 from rrext.tools.context import ToolContext
 

@@ -17,7 +17,7 @@ from pace import is_within
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import read_only
-from rrext.nodes.graph.ladybug.statement_check import check_embedded
+from rrext.nodes.graph.ladybug.rules import check_embedded
 from rrext.nodes.graph.lexer import TOKEN, tokens
 from rrext.nodes.graph.limits import STATEMENT_MAX
 

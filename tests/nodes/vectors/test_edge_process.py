@@ -25,7 +25,7 @@ from vector_contract import SIZE, call, chunk, everything, found, in_threads, pu
 
 from rrext.errors import Cancelled, ToolTimeout, Unavailable
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.vectors.drafts import drafts_of
+from rrext.nodes.vectors.checked_input import drafts_of
 from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.embedding import store_drafts

@@ -12,7 +12,7 @@ from vector_contract import call
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.vectors.drafts import ChunkDraft, drafts_of
+from rrext.nodes.vectors.checked_input import ChunkDraft, drafts_of
 from rrext.nodes.vectors.embedding import store_drafts
 from rrext.tools.context import ToolContext
 

@@ -134,7 +134,7 @@ class TransformerEmbedder:
                     f"The model in {folder.path} has no model.onnx" if folder.graph is None else "onnxruntime is not installed",
                     hint='Set "runtime": "numpy", or install what is missing: pip install onnxruntime',
                 )
-            from rrext.nodes.embeddings.transformer.onnx import OnnxEncoder
+            from rrext.nodes.embeddings.transformer.encoder import OnnxEncoder
 
             return OnnxEncoder(folder.graph, folder.config.hidden_size)
         from rrext.nodes.embeddings.transformer.bert import BertEncoder

@@ -35,9 +35,7 @@ from rrext.nodes.graph.ladybug.calls import (
     GraphRows,
     GraphRun,
 )
-from rrext.nodes.graph.ladybug.dialect import LADYBUG
-from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, failure_of
-from rrext.nodes.graph.ladybug.statement_check import check_embedded
+from rrext.nodes.graph.ladybug.rules import LADYBUG, EmbeddedError, EmbeddedSettings, check_embedded, failure_of
 from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
 

@@ -15,7 +15,7 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.inspection import Inspection
 from rrext.nodes.sql.gate.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
-from rrext.nodes.sql.gate.statement import ReadingSql
+from rrext.nodes.sql.gate.tokens import ReadingSql
 
 
 class SqlGate:

@@ -13,8 +13,7 @@ from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
 from rrext.nodes.sql.gate.limits import LONGEST_NAME
-from rrext.nodes.sql.gate.statement import Kind, ReadingSql
-from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, SqlToken
+from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Kind, ReadingSql, SqlToken
 
 _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(

@@ -1,8 +1,10 @@
-"""The tokens of an SQL statement, as the lexer makes them."""
+"""The tokens of an SQL statement, as the lexer makes them, and the statement that the gate let pass."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 WORD: Final = "word"
 NAME: Final = "name"
@@ -24,3 +26,17 @@ class SqlToken(NamedTuple):
     kind: str
     text: str
     start: int
+
+
+Kind: TypeAlias = Literal["select", "explain", "show"]
+
+
+class ReadingSql(msgspec.Struct, frozen=True):
+    """A statement that only reads."""
+
+    sql: str
+    """The caller's own text, sent to the database."""
+    kind: Kind
+    """`select`: any query; `explain` shows how one would run; `show` looks at the catalog or a setting."""
+    tables: tuple[str, ...] = ()
+    """Names in the places of tables, without those that `WITH` defines; each once, with its schema."""
