@@ -19,15 +19,7 @@ from rrext.client.events import EventStream
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
-from rrext.client.server_address import (
-    Launch,
-    ServeOptions,
-    ServerAddress,
-    SocketAddress,
-    open_channel,
-    serve_command,
-    server_env,
-)
+from rrext.client.server_address import Launch, ServeOptions, ServerAddress, SocketAddress, open_channel
 from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.tool_references import tools_call, tools_resolve
@@ -74,17 +66,12 @@ class Client:
 
         `files`, `nodes`, `root`, `env_names` (`--env`), `connections`, `threads`, `pipe_idle`, `max_frame`, `drain`, `partial`
         and `args` are those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of
-        our variables, `ROCKETRIDE_*`, those of `env_names`, and `env`, for those that the file of connections names. `rlimits`
-        maps names like `"AS"` to limits of the process (Linux). `on_stderr` gets the bytes of the server's stderr, which is
-        read in any case. `context` is `{userId, spaceId, authorization}`. A bad file raises `InvalidPipeline`.
+        our variables (see `server_env` of `rrext.client.server_address`), `ROCKETRIDE_*`, those of `env_names`, and `env`: give
+        it there those that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
+        `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context` is `{userId, spaceId,
+        authorization}`. Entering the block raises `InvalidPipeline` for a bad file.
         """
-        launch = Launch(
-            command=serve_command(files, command, **options),
-            env=server_env(env, names=options.get("env_names", ())),
-            cwd=None if cwd is None else os.fspath(cwd),
-            rlimits=dict(rlimits or {}),
-            on_stderr=on_stderr,
-        )
+        launch = Launch.serving(files, command, env, cwd, rlimits, on_stderr, **options)
         return cls(launch, dialect=dialect, context=context)
 
     @classmethod

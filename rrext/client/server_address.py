@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, Unpack
 
 import anyio
 import msgspec
@@ -61,6 +61,26 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     rlimits: dict[str, int] | None = None
     on_stderr: Callable[[bytes], object] | None = None
+
+    @classmethod
+    def serving(
+        cls,
+        files: Sequence[str | os.PathLike[str]],
+        command: Sequence[str] | None,
+        env: Mapping[str, str] | None,
+        cwd: str | os.PathLike[str] | None,
+        rlimits: Mapping[str, int] | None,
+        on_stderr: Callable[[bytes], object] | None,
+        **options: Unpack[ServeOptions],
+    ) -> Launch:
+        """A server of `files`, with `env` and what `server_env` passes on."""
+        return cls(
+            command=serve_command(files, command, **options),
+            env=server_env(env, names=options.get("env_names", ())),
+            cwd=None if cwd is None else os.fspath(cwd),
+            rlimits=dict(rlimits or {}),
+            on_stderr=on_stderr,
+        )
 
     def start(self) -> ChildProcess:
         """Start it. Raises `UsageError` when there is no such program."""
