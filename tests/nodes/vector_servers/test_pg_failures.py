@@ -18,7 +18,7 @@ from pg_stores import SIZE, SPACE, call, chunk, fill, names, open_store, until, 
 from postgres_server import Database, PostgresServer
 
 from rrext.errors import Cancelled, RrextError, ToolError, ToolTimeout, Unavailable
-from rrext.nodes.vectors.postgres import connections
+from rrext.nodes.vectors.postgres import connection_pool
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.store import Scope, Search
 from rrext.tools.context import CancelToken, ToolContext
@@ -95,7 +95,7 @@ def names_before_deadline(store: PgVectorStore) -> None:
 def test_a_server_that_does_not_heed_a_cancel_is_left_alone(
     store: PgVectorStore, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "CUT_AFTER", 0.3)
+    monkeypatch.setattr(connection_pool, "CUT_AFTER", 0.3)
     fill(store, [chunk("a")])
     pids = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rrext' AND wait_event_type = 'Lock'"
     token = CancelToken()
