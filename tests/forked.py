@@ -30,6 +30,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import signature
+from io import TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -58,7 +59,7 @@ LOCALE: Final = ("LC_ALL", "LC_CTYPE", "LANG")
 OF_START: Final = ("PYTHON", "MALLOC_", "LD_")
 """Variables that are read at the start of a process begin so."""
 HARMLESS: Final = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
-"""Variables of Python that decide nothing that a test sees, or that are heeded."""
+"""Variables of Python that are heeded, or decide nothing that a test sees."""
 
 
 def process(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -100,9 +101,8 @@ class _Forker:
         for end in (self._socket, other):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE)
         command = [sys.executable, "-P", __file__, str(other.fileno())]
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         with other, open(os.devnull, "r+b") as nothing:
-            variables = {**os.environ, "PYTHONPATH": path}
+            variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             self._process = subprocess.Popen(command, stdin=nothing, stdout=nothing, pass_fds=[other.fileno()], env=variables)
         atexit.register(self._end)
 
@@ -262,9 +262,16 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     places = [place for place in request["variables"].get("PYTHONPATH", "").split(os.pathsep) if place]
     sys.path[:] = [*([] if is_safe else [first]), *places, *STANDARD]
     sys.argv = [words[0] or words[1], *words[2:]]
-    for number, name, mode, more in ((0, "stdin", "r", {}), (1, "stdout", "w", {}), (2, "stderr", "w", {"buffering": 1})):
-        errors = "backslashreplace" if name == "stderr" else "strict"
-        stream = open(number, mode, errors=errors, closefd=False, **more)  # noqa: SIM115
+    is_unbuffered = "PYTHONUNBUFFERED" in os.environ
+    for number, name, mode in ((0, "stdin", "rb"), (1, "stdout", "wb"), (2, "stderr", "wb")):
+        buffering = 0 if is_unbuffered and mode == "wb" else -1
+        stream = TextIOWrapper(
+            open(number, mode, buffering=buffering, closefd=False),  # noqa: SIM115
+            encoding=getattr(sys, name).encoding,
+            errors="backslashreplace" if name == "stderr" else "strict",
+            line_buffering=name == "stderr",
+            write_through=is_unbuffered,
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     os._exit(run(words[0], words[1]))
@@ -298,6 +305,7 @@ def run(option: str, program: str) -> int:
         if not sys.stdout.closed:
             sys.stdout.flush()
     except OSError:
+        traceback.print_exc()
         code = 120
     return code & 0xFF
 
@@ -308,8 +316,8 @@ STANDARD: list[str] = []
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    given = {place for place in os.environ["PYTHONPATH"].split(os.pathsep) if place}
-    STANDARD[:] = [place for place in sys.path if place not in given]
+    STANDARD[:] = sys.path
+    sys.path.insert(0, str(ROOT))
     serve(control)
 
 

@@ -203,7 +203,7 @@ async def test_a_cancelled_call_and_a_deadline_end_what_never_stops_too(tmp_path
 
 
 async def test_rows_that_were_replaced_are_freed_and_the_log_becomes_part_of_the_file(tmp_path: Path) -> None:
-    async with on_file(tmp_path) as db:
+    async with on_file(tmp_path, statement_timeout=60.0) as db:
         for _ in range(50):
             await db("execute", sql="UPDATE city SET name = name || '.'")
         held = await db("query", sql="SELECT memory_usage_bytes AS n FROM duckdb_memory() WHERE tag = 'TRANSACTION'")
