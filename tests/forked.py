@@ -197,10 +197,9 @@ def serve(control: socket.socket) -> None:
         prepare(request["words"])
         pid = os.fork()
         if pid == 0:
-            for number in (control.fileno(), awake, wake, *reported.values(), descriptors[0]):
+            for number in (awake, wake, *reported.values(), descriptors[0]):
                 os.close(number)
-            become(request, descriptors[1:])
-        control.send(b"%d" % pid)
+            become(request, descriptors[1:], control)
         reported[pid] = descriptors[0]
         for number in descriptors[1:]:
             os.close(number)
@@ -236,14 +235,19 @@ def report(reported: dict[int, int]) -> None:
         os.close(reported.pop(pid))
 
 
-def become(request: dict[str, Any], descriptors: list[int]) -> None:
-    """Be the process of a request to its end."""
+def become(request: dict[str, Any], descriptors: list[int], control: socket.socket) -> None:
+    """Be the process of a request to its end.
+
+    It answers itself, so that nobody knows its pid before it is a leader and ignores the signals that it should.
+    """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, handler in INHERITED.items():
         signal.signal(number, signal.SIG_IGN if number in request["ignored"] else handler)
     if request["is_leader"]:
         os.setsid()
+    control.send(b"%d" % os.getpid())
+    control.close()
     moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, HIGH) for number in descriptors]
     for number in descriptors:
         os.close(number)
