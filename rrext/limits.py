@@ -51,6 +51,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The longest deadline that a caller may ask for."""
     progress_text: int = KIB
     """Characters of a progress message."""
+    permission_timeout: float = 60.0
+    """Seconds for the answer to a call's question for a permit; a person reads and decides. Without an answer it is denied."""
     max_event_data: int = MIB
     """Encoded data of one event; a larger message of a node is refused, larger arguments and results are left out."""
     # pipes and calls

@@ -109,6 +109,7 @@ PROMISES: dict[str, str] = {
     "references:pipeline:wrapped": (
         "A reference of a pipeline is a tool of its own, called like every tool; the tool that it wraps stays as it is"
     ),
+    "references:ask:caller-decides": "A tool that needs a permit for each call runs only if its caller is asked and allows it",
     "references:problems:all-at-once": "References are read whole, or refused with all problems, each at its JSON pointer",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:dynamic:followed": (

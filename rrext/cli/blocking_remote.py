@@ -94,7 +94,7 @@ class BlockingRemotePipeline(ServerPipeline):
         number, pieces = self._connection.request(command, arguments, tail)
         self._send(pieces)
         try:
-            answer = self._answer_to(number, feed)
+            answer = self._answer_to(number, feed, arguments.get("tool", ""))
         except BaseException as error:
             if is_cancel(error):
                 self._send(self._connection.request("cancel", {"requestId": number})[1])
@@ -103,7 +103,7 @@ class BlockingRemotePipeline(ServerPipeline):
             raise answer.error
         return answer.body
 
-    def _answer_to(self, number: RequestId, feed: Feed | None) -> Response:
+    def _answer_to(self, number: RequestId, feed: Feed | None, tool: str) -> Response:
         for message in self._messages:
             self._check()
             if isinstance(message, Response):
@@ -111,13 +111,21 @@ class BlockingRemotePipeline(ServerPipeline):
                     return message
             elif isinstance(message, Event):
                 if feed is not None and message.body.get("request") == number:
-                    feed_event(feed, message.name, message.body)
+                    self._told(feed, message, tool)
             elif isinstance(message, Malformed):
                 if message.id == number:
                     raise message.error
             elif isinstance(message, Fatal):
                 raise connection_lost(message.error, is_new=self._is_new)
         raise AssertionError("messages end with an exception")
+
+    def _told(self, feed: Feed, event: Event, tool: str) -> None:
+        """Take in an event of a call. The tool that the user named is permitted; the tools that it calls are not."""
+        if event.name == "rrext_permission":
+            allow = event.body["tool"] == tool
+            self._send(self._connection.request("rrext_permit", {"permission": event.body["permission"], "allow": allow})[1])
+        else:
+            feed_event(feed, event.name, event.body)
 
     def _receive(self) -> Iterator[ClientEvent]:
         framer = self._connection.framer

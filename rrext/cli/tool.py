@@ -121,6 +121,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         progress=True,
         stream=args.stream,
         events=args.events or None,
+        permits=True,
     )
     feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:

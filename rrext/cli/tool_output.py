@@ -27,6 +27,7 @@ class ToolFeed:
 
     def __init__(self, results: Results, take: TakeChunk) -> None:
         self._results = results
+        self._tool = ""
         self._take = take
         self._progress = ProgressLine()
         self._cancel: Callable[[], object] | None = None
@@ -35,6 +36,7 @@ class ToolFeed:
 
     async def run(self, pipeline: Pipeline, operation: Tool) -> tuple[bytes, bytes | None]:
         """The body and the raw bytes of the answer. Raises the call's failure, and that of `take`."""
+        self._tool = operation.tool
         asked, self._cancel = pipeline.cancellable(pipeline.ask(operation, feed=self))
         try:
             return await asked
@@ -69,6 +71,10 @@ class ToolFeed:
             if self._results.is_terminal:
                 self._progress.clear()
             sys.stderr.write(msgspec.json.encode(body).decode() + "\n")
+
+    async def permit(self, body: dict[str, Any]) -> bool:
+        """Permit the tool that the user named; the tools that it calls are not permitted."""
+        return bool(body["tool"] == self._tool)
 
     def wait_for_room(self) -> None:
         """Return at once: a chunk is passed on before its tool continues."""

@@ -20,10 +20,10 @@ from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
 from rrext.client.server_address import Launch, ServeOptions, ServerAddress, SocketAddress, open_channel
-from rrext.client.tool_call import result_of, tool_arguments, tool_call
+from rrext.client.tool_call import FeedOptions, result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.tool_references import tools_call, tools_resolve
-from rrext.client.updates import CallEventCallback, ChunkCallback, EventCallback, EventUpdates, ProgressCallback
+from rrext.client.updates import EventCallback, EventUpdates
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
@@ -289,26 +289,22 @@ class Client:
         input: Mapping[str, Any] | None = None,
         token: str | None = None,
         timeout: float | None = None,
-        progress: ProgressCallback | None = None,
-        on_chunk: ChunkCallback | None = None,
-        on_event: CallEventCallback | None = None,
         pipe_id: int | None = None,
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
-        reset_on_progress: bool = False,
-        max_total: float | None = None,
+        **options: Unpack[FeedOptions],
     ) -> Any:
         """Call a tool and return its result: a JSON value, or bytes.
 
         Without `node_id` the first node that has the tool answers. `progress` is called with value, total and message;
         `on_chunk` with each chunk of a generator tool; `on_event` with each `rrext_call` event: the start and the end of this
-        call and of the calls within it, and the steps of agents. Each may be `async`, and all calls of them come before the
-        return.
-        `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress instead, and
-        `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
+        call and of the calls within it, and the steps of agents; `on_permission` where a tool needs a permit for each call: it
+        gets the tool and its arguments, and returns whether the call is allowed. Each may be `async`, and all calls of them
+        come before the return. `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress
+        instead, and `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
         """
         arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta)
-        call = tool_call(self._connected(), arguments, timeout, progress, on_chunk, on_event, reset_on_progress, max_total)
+        call = tool_call(self._connected(), arguments, timeout, options)
         return result_of(await call)
 
     @overload

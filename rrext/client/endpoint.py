@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+from inspect import isawaitable
 from math import inf
 from threading import Lock
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import anyio
 
@@ -18,7 +20,7 @@ from rrext.client.event_loop import EventLoop, Waiter
 from rrext.client.frame_queue import FrameQueue
 from rrext.client.pending_call import Body, Deadline, PendingCall
 from rrext.client.request_slots import Slots
-from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback, Updates
+from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
 from rrext.errors import ClientError, LimitExceeded, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import Bytes
@@ -26,6 +28,9 @@ from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
 logger = logging.getLogger("rrext.client")
+
+FEED_EVENTS: Final = frozenset(("rrext_progress", "rrext_chunk", "rrext_call", "rrext_permission"))
+"""Events that belong to one call."""
 
 ErrorMaker: TypeAlias = Callable[[], RrextError]
 """Makes the error of a lost connection; each caller gets one of its own."""
@@ -158,10 +163,26 @@ class Endpoint:
         return self._loop.waiter()
 
     def updates(
-        self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None, on_event: CallEventCallback | None
+        self,
+        on_progress: ProgressCallback | None,
+        on_chunk: ChunkCallback | None,
+        on_event: CallEventCallback | None,
+        on_permission: PermissionCallback | None,
     ) -> Updates:
-        """A place for the progress, chunks and events of a call."""
-        return Updates(on_progress, on_chunk, self.resume, on_event)
+        """A place for the progress, chunks, events and questions of a call."""
+        asked = None if on_permission is None else partial(self._answer, on_permission)
+        return Updates(on_progress, on_chunk, self.resume, on_event, asked)
+
+    def _answer(self, on_permission: PermissionCallback, body: Body) -> Awaitable[object] | None:
+        """Ask the caller for a permit, and send the answer."""
+        allow = on_permission(body)
+        if isawaitable(allow):
+            return self._answer_later(allow, body)
+        self.post("rrext_permit", {"permission": body["permission"], "allow": allow is True}, urgent=True)
+        return None
+
+    async def _answer_later(self, asked: Awaitable[bool], body: Body) -> None:
+        self.post("rrext_permit", {"permission": body["permission"], "allow": await asked is True}, urgent=True)
 
     # Receiving
 
@@ -211,7 +232,7 @@ class Endpoint:
         if isinstance(message, Response):
             self._answered(message)
         elif isinstance(message, Event):
-            if message.name in ("rrext_progress", "rrext_chunk", "rrext_call"):
+            if message.name in FEED_EVENTS:
                 self._update(message, cost)
             else:
                 self._on_event(message.name, message.body)
@@ -237,8 +258,9 @@ class Endpoint:
         if event.name == "rrext_progress":
             call.updates.add_progress(event.body)
         else:
-            add = call.updates.add_chunk if event.name == "rrext_chunk" else call.updates.add_event
-            add(event.body, cost)
+            updates = call.updates
+            adds = {"rrext_chunk": updates.add_chunk, "rrext_call": updates.add_event, "rrext_permission": updates.add_question}
+            adds[event.name](event.body, cost)
             self._restrain(call, call.updates)
         if call.deadline is not None:
             call.refresh(self._loop.now())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body
 from rrext.client.request_slots import Slots
-from rrext.client.tool_call import deadline_of, result_of, tool_arguments, tool_call
-from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback
+from rrext.client.tool_call import FeedOptions, deadline_of, result_of, tool_arguments, tool_call
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -74,17 +73,13 @@ class Pipe:
         node_id: str = "",
         input: Mapping[str, Any] | None = None,
         timeout: float | None = None,
-        progress: ProgressCallback | None = None,
-        on_chunk: ChunkCallback | None = None,
-        on_event: CallEventCallback | None = None,
         meta: Any = None,
-        reset_on_progress: bool = False,
-        max_total: float | None = None,
+        **options: Unpack[FeedOptions],
     ) -> Any:
         """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
         session, pipe_id = self._opened()
         arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta)
-        call = tool_call(session, arguments, timeout, progress, on_chunk, on_event, reset_on_progress, max_total)
+        call = tool_call(session, arguments, timeout, options)
         return result_of(await call)
 
     async def close(self, *, timeout: float | None = None) -> Body:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, TypedDict
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body, Deadline
-from rrext.client.updates import CallEventCallback, ChunkCallback, ProgressCallback
+from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -35,28 +35,50 @@ def tool_arguments(
     return arguments
 
 
+class FeedOptions(TypedDict, total=False):
+    """Rarer options of a tool call: what it tells while it runs, and the time without progress; see `Client.tool`."""
+
+    progress: ProgressCallback | None
+    on_chunk: ChunkCallback | None
+    on_event: CallEventCallback | None
+    on_permission: PermissionCallback | None
+    reset_on_progress: bool
+    max_total: float | None
+
+
 def tool_call(
-    session: ClientSession,
-    arguments: Body,
-    timeout: float | None,
-    progress: ProgressCallback | None,
-    on_chunk: ChunkCallback | None,
-    on_event: CallEventCallback | None,
-    reset_on_progress: bool,
-    max_total: float | None,
+    session: ClientSession, arguments: Body, timeout: float | None, options: FeedOptions, command: str = "rrext_process"
 ) -> Coroutine[Any, Any, Body]:
     """A call of a tool, which returns the body of the answer; see `Client.tool`."""
     deadline = updates = None
-    if timeout is not None or reset_on_progress or max_total is not None:
-        deadline = _limit(arguments, timeout, reset_on_progress, max_total)
-    if progress is not None or on_chunk is not None or on_event is not None or reset_on_progress:
-        updates = session.endpoint.updates(progress, on_chunk, on_event)
-        arguments["progress"] = progress is not None or reset_on_progress
-        arguments["stream"] = on_chunk is not None
-        if on_event is not None:
-            arguments["events"] = True
+    if options:
+        deadline, updates = _with_options(session, arguments, timeout, options)
+    elif timeout is not None:
+        deadline = _limit(arguments, timeout, idle=False, total=None)
     slots = session.pipe_slots if "pipe_id" in arguments else session.slots
-    return session.endpoint.call("rrext_process", arguments, None, slots, deadline, updates)
+    return session.endpoint.call(command, arguments, None, slots, deadline, updates)
+
+
+def _with_options(
+    session: ClientSession, arguments: Body, timeout: float | None, options: FeedOptions
+) -> tuple[Deadline | None, Updates | None]:
+    """The deadline and the updates of a call; what the server must know of them goes into `arguments`."""
+    progress, on_chunk = options.get("progress"), options.get("on_chunk")
+    on_event, on_permission = options.get("on_event"), options.get("on_permission")
+    idle, total = options.get("reset_on_progress", False), options.get("max_total")
+    deadline = None
+    if timeout is not None or idle or total is not None:
+        deadline = _limit(arguments, timeout, idle=idle, total=total)
+    wanted = {
+        "progress": progress is not None or idle,
+        "stream": on_chunk is not None,
+        "events": on_event is not None,
+        "permits": on_permission is not None,
+    }
+    if not any(wanted.values()):
+        return deadline, None
+    arguments |= {name: True for name, is_wanted in wanted.items() if is_wanted}
+    return deadline, session.endpoint.updates(progress, on_chunk, on_event, on_permission)
 
 
 def result_of(body: Body) -> Any:
@@ -64,19 +86,24 @@ def result_of(body: Body) -> Any:
     return body["result"] if "result" in body else body.get("data")
 
 
-def _limit(arguments: Body, timeout: float | None, idle: bool, total: float | None) -> Deadline | None:
+def _limit(arguments: Body, timeout: float | None, *, idle: bool, total: float | None) -> Deadline | None:
     """The client's own deadline; the server's goes into `arguments`."""
     if not idle:
         if total is not None:
             raise UsageError("max_total is of use with reset_on_progress=True alone; timeout limits the whole call.")
         if timeout is not None:
             arguments["timeout"] = timeout
-        return deadline_of(f'Tool "{arguments["tool"]}"', timeout)
+        return deadline_of(_named(arguments), timeout)
     if timeout is None:
         raise UsageError("reset_on_progress=True needs a timeout: how long the tool may report nothing.")
     if total is not None:
         arguments["timeout"] = _checked(total)
-    return Deadline(f'Tool "{arguments["tool"]}"', _checked(timeout), idle=True, total=total)
+    return Deadline(_named(arguments), _checked(timeout), idle=True, total=total)
+
+
+def _named(arguments: Body) -> str:
+    tool = arguments.get("tool") or arguments.get("call_ref") or arguments.get("name")
+    return f'Tool "{tool}"'
 
 
 def deadline_of(what: str, timeout: float | None) -> Deadline | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rrext.client.pending_call import Body
-from rrext.client.tool_call import deadline_of, result_of
+from rrext.client.tool_call import FeedOptions, result_of, tool_call
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
@@ -39,15 +39,13 @@ async def tools_call(
     context: Mapping[str, Any] | None = None,
     meta: Any = None,
     timeout: float | None = None,
+    **options: Unpack[FeedOptions],
 ) -> Any:
-    """The result of a tool by its call ref or by a `name`, as `tool` returns and raises it.
+    """The result of a tool by its call ref or by a `name`, as `tool` returns and raises it, with the same options.
 
     `arguments` may be a JSON text, as models write them.
     """
     given: Body = {"call_ref": call_ref, "name": name, "arguments": arguments, "token": token, "pipe_id": pipe_id}
-    given |= {"context": context, "_meta": meta, "timeout": timeout}
+    given |= {"context": context, "_meta": meta}
     sent = {key: value for key, value in given.items() if value is not None}
-    session = self._connected()
-    slots = session.slots if pipe_id is None else session.pipe_slots
-    deadline = deadline_of(f'Tool "{call_ref or name}"', timeout)
-    return result_of(await session.endpoint.call("rrext_tools_call", sent, None, slots, deadline, None))
+    return result_of(await tool_call(self._connected(), sent, timeout, options, "rrext_tools_call"))

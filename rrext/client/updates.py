@@ -17,6 +17,9 @@ ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], Awaita
 ChunkCallback: TypeAlias = Callable[[Any], Awaitable[object] | object]
 """Called with each chunk, in order; may be `async`."""
 
+PermissionCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[bool] | bool]
+"""Called with the tool, its node and its arguments; returns whether the call is allowed; may be `async`."""
+
 CallEventCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[object] | object]
 """Called with each event of a call and of the calls within it, in order; may be `async`."""
 
@@ -38,6 +41,7 @@ class Updates:
         "_on_drained",
         "_on_event",
         "_on_progress",
+        "_on_question",
         "_ordered",
         "_progress",
         "_scope",
@@ -49,10 +53,12 @@ class Updates:
         on_chunk: ChunkCallback | None,
         on_drained: Callable[[], None],
         on_event: CallEventCallback | None = None,
+        on_question: Callable[[dict[str, Any]], Awaitable[object] | object] | None = None,
     ) -> None:
         self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
         self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
         self._on_event: Callable[..., Awaitable[object] | object] | None = on_event
+        self._on_question = on_question
         self._on_drained = on_drained
         self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._ordered: deque[tuple[Callable[..., Awaitable[object] | object], tuple[Any, ...], int]] = deque()
@@ -89,6 +95,10 @@ class Updates:
     def add_event(self, body: dict[str, Any], cost: int) -> None:
         """Take in the body of an `rrext_call` event that took `cost` bytes."""
         self._keep(self._on_event, body, cost)
+
+    def add_question(self, body: dict[str, Any], cost: int) -> None:
+        """Take in the body of an `rrext_permission` event that took `cost` bytes."""
+        self._keep(self._on_question, body, cost)
 
     def _keep(self, callback: Callable[..., Awaitable[object] | object] | None, value: Any, cost: int) -> None:
         if callback is not None:
@@ -142,6 +152,7 @@ class EventUpdates(Updates):
         self._on_progress = partial(on_event, "rrext_progress")
         self._on_chunk = partial(on_event, "rrext_chunk")
         self._on_event = partial(on_event, "rrext_call")
+        self._on_question = partial(on_event, "rrext_permission")
 
     def add_progress(self, body: dict[str, Any]) -> None:
         self._progress.append((body,))

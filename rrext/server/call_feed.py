@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from rrext.engine.interface.operations import CallTool, Operation, Tool
 from rrext.limits import MAX_LATE_EVENT_BYTES
 
 if TYPE_CHECKING:
     from rrext.server.session import Session
+
+
+def wants_feed(operation: Operation) -> bool:
+    """Whether a call asks for events of its own."""
+    return isinstance(operation, Tool | CallTool) and bool(
+        operation.progress or operation.stream or operation.events or operation.permits
+    )
 
 
 class LateEvent(Protocol):
@@ -80,6 +88,15 @@ class SessionFeed:
             self._late_events.append(pieces)
             self._late_bytes += sum(map(len, pieces))
             session.late_event(self)
+
+    async def permit(self, body: dict[str, Any]) -> bool:
+        """Ask the client, and wait for its answer."""
+        number, answer = self._session.permissions.ask()
+        encoded = msgspec.json.encode({"request": self._id, "permission": number, **body})
+        with self._lock:
+            if not self._ended:
+                self._session.send(self._session.connection.event("rrext_permission", encoded))
+        return await answer
 
     def catch_up(self) -> None:
         """Send what waits, now that the outbox has room."""

@@ -36,6 +36,7 @@ COMMANDS: tuple[str, ...] = (
     "rrext_process",
     *ENGINE_COMMANDS,
     "rrext_ping",
+    "rrext_permit",
     "cancel",
     "shutdown",
     "disconnect",
@@ -50,6 +51,13 @@ class InitializeArguments(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     client_version: str | None = None
     raw_tail: bool | None = None
     context: dict[str, Any] | None = None
+
+
+class PermitArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer the question of an `rrext_permission` event. → `{answered}`: whether the call still waited for it"""
+
+    permission: int
+    allow: bool
 
 
 class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

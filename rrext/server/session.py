@@ -18,10 +18,11 @@ from rrext.engine.interface.operations import CallTool, Close, ListTools, Open, 
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
-from rrext.server.call_feed import LateEvent, SessionFeed
+from rrext.server.call_feed import LateEvent, SessionFeed, wants_feed
 from rrext.server.commands import inline_operation, operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
+from rrext.server.permissions import Permissions
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
@@ -48,7 +49,7 @@ class Session:
     __slots__ = (
         "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_last_request", "_late", "_loop",
         "_loop_thread", "_on_answer", "_on_shutdown", "caller", "connection", "inline_call", "is_closed", "is_draining",
-        "is_initialized", "last_was_quick", "limits", "now", "outbox", "reports_answers",
+        "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions", "reports_answers",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
+        self.permissions = Permissions(loop)
         self._late: set[LateEvent] = set()
         self._last_request: Request | None = None
         self.is_initialized = False
@@ -215,11 +217,7 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if (
-            request.id is not None
-            and isinstance(operation, Tool | CallTool)
-            and (operation.progress or operation.stream or operation.events)
-        ):
+        if request.id is not None and wants_feed(operation):
             call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape in _COUNTED)
         return call

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rrext.errors import InvalidRequest
 from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import COMMANDS, CancelArguments, InitializeArguments
+from rrext.server.commands import COMMANDS, CancelArguments, InitializeArguments, PermitArguments
 from rrext.wire.messages import Request
 
 if TYPE_CHECKING:
@@ -55,6 +55,12 @@ def _cancel(session: Session, request: Request) -> None:
     session.answer_own(request, {"cancelled": was_running})
 
 
+def _permit(session: Session, request: Request) -> None:
+    """Answer a question for a permit. A late answer is no error, because the call may have ended meanwhile."""
+    given = decode(request.arguments, PermitArguments, session.limits)
+    session.answer_own(request, {"answered": session.permissions.answer(given.permission, allow=given.allow)})
+
+
 def _shutdown(session: Session, request: Request) -> None:
     session.begin_end(request)
 
@@ -62,11 +68,12 @@ def _shutdown(session: Session, request: Request) -> None:
 OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
     "initialize": _initialize,
     "rrext_ping": _ping,
+    "rrext_permit": _permit,
     "cancel": _cancel,
     "shutdown": _shutdown,
     "disconnect": _shutdown,
 }
 """Command → its handler. A handler raises `RrextError` to answer with an error."""
 
-NEVER_HELD: Final = frozenset(("cancel", "shutdown", "disconnect"))
-"""Commands that run at once although answers wait for a slow reader: they end the sources of answers."""
+NEVER_HELD: Final = frozenset(("rrext_permit", "cancel", "shutdown", "disconnect"))
+"""Commands that run at once although answers wait for a slow reader: they end calls, or let them go on."""

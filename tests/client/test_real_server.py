@@ -22,6 +22,7 @@ from rrext.errors import (
     ToolError,
     ToolNotFound,
     ToolTimeout,
+    Unavailable,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_servers")]
@@ -292,3 +293,28 @@ async def test_a_caller_gets_the_events_of_its_call_in_order_before_the_result(c
     assert [event["event"] for event in seen] == ["call_started", "call_ended"]
     assert seen[0]["arguments"] == {"to": 2}
     assert seen[1]["result"] == [0, 1]
+
+
+@pytest.mark.parametrize("allow", [True, False])
+async def test_a_caller_is_asked_for_a_permit(client: Client, allow: bool) -> None:
+    reference = {"type": "node", "node": "probe_1", "tool": "count", "name": "counting", "permission": "ask"}
+    tools = {"id": "tools_1", "provider": "tools", "config": {"tools": [reference]}}
+    probe = {"id": "probe_1", "provider": "probe", "config": {}, "control": [{"classType": "tool", "from": "tools_1"}]}
+    await client.use(pipeline={"components": [tools, probe], "source": "tools_1"}, token="asking")
+    questions: list[dict[str, Any]] = []
+
+    async def answer(question: dict[str, Any]) -> bool:
+        questions.append(question)
+        return allow
+
+    def answer_at_once(question: dict[str, Any]) -> bool:
+        questions.append(question)
+        return allow
+
+    for on_permission in (answer, answer_at_once):
+        if allow:
+            assert await client.tool(tool="counting", input={"to": 2}, token="asking", on_permission=on_permission) == [0, 1]
+        else:
+            with pytest.raises(Unavailable, match="it was denied"):
+                await client.tool(tool="counting", input={"to": 2}, token="asking", on_permission=on_permission)
+    assert [question["arguments"] for question in questions] == [{"to": 2}] * 2

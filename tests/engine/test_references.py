@@ -9,7 +9,7 @@ import pytest
 from engine_world import AsyncPark, Source, World, until, world
 from outside_tools import Outside
 
-from rrext.engine.interface.call import Caller
+from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import InvalidArguments, InvalidPipeline, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.nodes.base.node import Entry, Node
@@ -143,27 +143,52 @@ async def test_a_reference_that_is_off_or_denied_is_hidden_and_refused() -> None
         assert "denied by configuration" in (await w.tool("no").error()).message
 
 
+class Permits(Feed):
+    """The feed of a caller who answers questions for permits, or does not."""
+
+    def __init__(self, answer: bool | None) -> None:
+        self.answer = answer
+        self.asked: list[dict[str, Any]] = []
+
+    async def permit(self, body: dict[str, Any]) -> bool:
+        self.asked.append(body)
+        if self.answer is None:
+            await asyncio.Event().wait()
+        return self.answer is True
+
+    def end(self) -> list[bytes]:
+        return []
+
+
 @pytest.mark.parametrize("relay", [None, "ask", "ask_blocking"])
 async def test_a_reference_that_asks_is_called_only_with_a_permit(relay: str | None) -> None:
     async with loaded(node_reference(permission="ask")) as w:
         assert ("tools_1", "sales") in await described(w)
+        tool, input = ("sales", {"rows": 2}) if relay is None else (relay, {"tool": "sales"})
+        given = {} if relay else {"rows": 2}
 
-        async def call() -> Any:
-            asked = w.tool("sales", rows=2) if relay is None else w.tool(relay, tool="sales")
-            return await asked.error() if not permits else await asked.result()
+        def call(feed: Permits | None, *, permits: bool = True) -> Any:
+            return w.ask(Tool(tool=tool, input=input, permits=permits), feed=feed)
 
-        permits: list[Any] = []
-        assert "none was given" in (await call()).message
-        asked_for: list[Any] = []
-
-        async def permit(call: Any, route: Any, arguments: Any) -> bool:
-            asked_for.append((route.node_id, route.spec.name, arguments))
-            return True
-
-        w.engine.host.permit = permit
-        permits.append(permit)
-        assert await call() == {"sql": "SELECT 1", "rows": 2}
-        assert asked_for == [("tools_1", "sales", {"rows": 2})]
+        for feed, permits in ((None, True), (Permits(True), False)):
+            assert "did not offer" in (await call(feed, permits=permits).error()).message
+        denied = await call(Permits(False)).error()
+        assert "it was denied" in denied.message
+        assert denied.code == "unavailable"
+        allowing = Permits(True)
+        assert (await call(allowing).result())["sql"] == "SELECT 1"
+        (question,) = allowing.asked
+        assert (question["tool"], question["nodeId"]) == ("sales", "tools_1")
+        assert question["arguments"].items() >= given.items()
+        silent = Permits(None)
+        waiting = call(silent)
+        await until(lambda: silent.asked)
+        w.clock.advance(w.engine.limits.permission_timeout)
+        assert "there was no answer within 60 s" in (await waiting.error()).message
+        cancelled = call(Permits(None))
+        await until(lambda: cancelled.call.work is not None)
+        assert cancelled.cancel()
+        await w.at_rest()
 
 
 async def test_the_value_of_a_variable_is_in_fixed_arguments_and_in_nothing_that_callers_see() -> None:

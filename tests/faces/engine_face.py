@@ -41,6 +41,9 @@ class Feed(FeedProtocol):
     def call_event(self, body: Body) -> None:
         self._tell("rrext_call", {"request": self._id, **body})
 
+    async def permit(self, body: Body) -> bool:
+        return False
+
     def _tell(self, name: str, body: Body) -> None:
         if not self._ended:
             self._line.bring(Event(name, body))

@@ -13,7 +13,7 @@ from rrext.server.commands import COMMANDS, SUBCOMMANDS
 
 PAGE = Path(__file__).resolve().parents[2] / "protocol.md"
 
-EVENTS = ("rrext_progress", "rrext_chunk", "rrext_call")
+EVENTS = ("rrext_progress", "rrext_chunk", "rrext_call", "rrext_permission")
 
 
 def places() -> set[str]:

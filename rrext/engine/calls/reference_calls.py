@@ -210,6 +210,7 @@ class ReferenceCalls:
             progress=operation.progress,
             stream=operation.stream,
             events=operation.events,
+            permits=operation.permits,
         )
         call.redact = self._redact
         return made

@@ -108,12 +108,30 @@ class ToolRun(CallRun):
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     async def permitted(self, value: Any) -> None:
-        """Wait for a permit to call the tool with this input. Raises `Unavailable` if it is not given."""
-        if not await self.host.permit(self.call, self.route, value):
-            raise _unavailable(
-                f'Tool "{self.spec.name}" needs a permission for each call, and none was given', self.spec, None,
-                nodeId=self.route.node_id,
-            )  # fmt: skip
+        """Wait for a permit of the caller to call the tool with this input. Raises `Unavailable` if it is not given."""
+        call, host = self.call, self.host
+        reason = "its caller did not offer to answer (`permits`)"
+        if call.feed is not None and isinstance(call.operation, Tool) and call.operation.permits:
+            seconds = host.limits.permission_timeout
+            answer = await self._answer_in_time(call.feed, value, seconds)
+            if answer:
+                return
+            reason = "it was denied" if answer is False else f"there was no answer within {seconds:g} s"
+        name, node_id = self.spec.name, self.route.node_id
+        message = f'Tool "{name}" on node "{node_id}" needs a permission for each call: {reason}'
+        raise _unavailable(message, self.spec, None, nodeId=node_id)
+
+    async def _answer_in_time(self, feed: Feed, value: Any, seconds: float) -> bool | None:
+        redactor = self.host.redactor
+        body = {"tool": self.spec.name, "nodeId": self.route.node_id, "arguments": redactor.value(value), "timeout": seconds}
+        asking = asyncio.ensure_future(feed.permit(body))
+        timer = self.host.clock.call_later(seconds, lambda: _cancel(asking))
+        try:
+            await asyncio.wait([asking])
+        finally:
+            timer.cancel()
+            asking.cancel()
+        return None if asking.cancelled() else asking.result()
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
         """Begin the events of a nested call with this input; None without subscribers."""
@@ -339,6 +357,10 @@ class ToolRun(CallRun):
             callbacks=self.host.callbacks,
             authorization=caller.authorization,
         )
+
+
+def _cancel(asking: asyncio.Future[bool]) -> None:
+    asking.cancel()
 
 
 def _unavailable(message: str, spec: ToolSpec, predicate: Any, **data: str) -> Unavailable:

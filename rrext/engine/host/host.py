@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
 from rrext.connections.connections import NO_CONNECTIONS, Connections
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from rrext.providers.provider_pool import ProviderPool
 
 T = TypeVar("T")
-Permit: TypeAlias = Callable[[Call, Any, Any], Awaitable[bool]]
 """Asks whether a call may run the tool of a route with these arguments."""
 
 log: Final = logging.getLogger("rrext.engine")
@@ -42,7 +41,7 @@ class Host:
 
     __slots__ = (
         "_providers", "_tasks", "callbacks", "clock", "connections", "deadlines", "engine", "events", "limits", "loop",
-        "permit", "redactor", "runner", "shared_connections", "tool_run", "wait", "workers",
+        "redactor", "runner", "shared_connections", "tool_run", "wait", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -66,8 +65,6 @@ class Host:
         self.wait = wait
         self.engine: Any = None
         """The engine itself, whose layer is above this one."""
-        self.permit: Permit = _not_permitted
-        """Called for each call of a reference with `permission: ask`."""
         self.connections = NO_CONNECTIONS if connections is None else connections
         self.shared_connections = self.connections.shared()
         """The connections for pipelines and requests of callers that are not trusted."""
@@ -196,11 +193,6 @@ class Host:
             _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
             for task in stuck:
                 log.warning("%s does not end", task.get_name())
-
-
-async def _not_permitted(call: Call, route: Any, arguments: Any) -> bool:
-    """The answer where nobody can be asked."""
-    return False
 
 
 def _wake(woken: asyncio.Future[None]) -> None:

@@ -76,6 +76,10 @@ class Feed(Protocol):
         """Send an event of this call, or of a call within it. From any thread; it never blocks."""
         ...
 
+    async def permit(self, body: dict[str, Any]) -> bool:
+        """Ask the caller for a permit to call a tool, and wait for its answer. On the loop."""
+        ...
+
     def wait_for_room(self) -> None:
         """Block until chunks may be sent again. For worker threads."""
         ...

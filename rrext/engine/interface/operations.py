@@ -29,6 +29,7 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
     progress: bool | None = None
     stream: bool | None = None
     events: bool | None = None
+    permits: bool | None = None
 
 
 class ResolveTools(Operation, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class CallTool(Operation, frozen=True, kw_only=True):
     progress: bool | None = None
     stream: bool | None = None
     events: bool | None = None
+    permits: bool | None = None
 
 
 ANY_TOOL: Final = "*"

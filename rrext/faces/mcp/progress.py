@@ -57,6 +57,10 @@ class ProgressFeed:
     def call_event(self, body: dict[str, Any]) -> None:
         """Drop an event: no call of this protocol asks for them."""
 
+    async def permit(self, body: dict[str, Any]) -> bool:
+        """Deny a permit: no call of this protocol offers to answer."""
+        return False
+
     def wait_for_room(self) -> None:
         """Return at once."""
 

@@ -1,0 +1,84 @@
+"""Tools that need a permit for each call: the caller is asked by an event, and its answer decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from face import Line
+from houses import WireLine
+
+from rrext.wire.messages import Event
+
+pytestmark = pytest.mark.promise("references:ask:caller-decides")
+
+ASKING: dict[str, Any] = {
+    "components": [
+        {
+            "id": "tools_1",
+            "provider": "tools",
+            "config": {"tools": [{"type": "node", "node": "probe_1", "tool": "add", "name": "sum", "permission": "ask"}]},
+        },
+        {"id": "probe_1", "provider": "probe", "config": {}, "control": [{"classType": "tool", "from": "tools_1"}]},
+    ],
+    "source": "tools_1",
+}
+
+
+async def asked(line: Line, **more: Any) -> int | str:
+    await line.answer(await line.send("execute", {"pipeline": ASKING, "token": "asking"}))
+    return await line.call("sum", {"a": 1, "b": 2}, token="asking", **more)
+
+
+@pytest.mark.parametrize("allow", [True, False])
+async def test_the_answer_of_the_caller_decides(wire: WireLine, allow: bool) -> None:
+    number = await asked(wire, permits=True)
+    question = await wire.message(number, 0)
+    assert isinstance(question, Event)
+    assert question.name == "rrext_permission"
+    permission = question.body["permission"]
+    assert question.body == {
+        "request": number,
+        "permission": permission,
+        "tool": "sum",
+        "nodeId": "tools_1",
+        "arguments": {"a": 1, "b": 2},
+        "timeout": 60.0,
+    }
+    permit = {"permission": permission, "allow": allow}
+    assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": True}
+    answer = await wire.answer(number)
+    if allow:
+        assert answer.body == {"result": {"sum": 3}}
+    else:
+        assert answer.error is not None
+        assert answer.error.code == "unavailable"
+        assert "it was denied" in answer.error.message
+    assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": False}
+
+
+async def test_a_caller_who_does_not_offer_to_answer_is_refused_and_not_asked(wire: WireLine) -> None:
+    number = await asked(wire)
+    answer = await wire.answer(number)
+    assert answer.error is not None
+    assert "`permits`" in answer.error.message
+    assert not wire.events(number)
+
+
+async def test_a_question_that_nobody_asked_has_no_answer(wire: WireLine) -> None:
+    answer = await wire.answer(await wire.send("rrext_permit", {"permission": 77, "allow": True}))
+    assert answer.body == {"answered": False}
+    refused = await wire.answer(await wire.send("rrext_permit", {"permission": "77", "allow": 1}))
+    assert refused.error is not None
+    assert refused.error.code == "invalid_arguments"
+
+
+async def test_a_call_that_waits_for_its_permit_can_be_cancelled(wire: WireLine) -> None:
+    number = await asked(wire, permits=True)
+    question = await wire.message(number, 0)
+    await wire.cancel(number)
+    answer = await wire.answer(number)
+    assert answer.error is not None
+    assert answer.error.code == "cancelled"
+    permit = {"permission": question.body["permission"], "allow": True}
+    assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": False}
