@@ -200,9 +200,10 @@ async def test_the_value_of_a_variable_is_in_fixed_arguments_and_in_nothing_that
         assert secret not in str(listed)
         [sales] = [tool for tool in listed["tools"] if tool["name"] == "sales"]
         assert sales["description"] == "${ROCKETRIDE_S}"
-        w.engine.host.permit = lambda *about: asyncio.sleep(0, result=True)
-        result = await w.ask(Tool(token="u", tool="sales", input={})).result()
+        caller = Permits(True)
+        result = await w.ask(Tool(token="u", tool="sales", input={}, permits=True), feed=caller).result()
         assert result["sql"] == secret
+        assert secret not in str(caller.asked)
 
 
 async def test_the_timeout_of_a_reference_holds() -> None:
