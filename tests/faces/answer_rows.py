@@ -277,6 +277,8 @@ OWN = [
     own("a sign of life", "rrext_ping"),
     own("a second introduction", "initialize", "invalid_request"),
     own("a cancel of nothing", "cancel", requestId=12345),
+    own("a permit that nobody waits for", "rrext_permit", permission=12345, allow=True),
+    own("a permit that is no boolean", "rrext_permit", "invalid_arguments", permission=1, allow="yes"),
     own("a cancel without id", "cancel", "invalid_arguments"),
     own("a cancel of a boolean", "cancel", "invalid_arguments", requestId=True),
     own("a tail for a tool", "rrext_process", "invalid_arguments", b"tail", subcommand="tool", tool="nothing"),

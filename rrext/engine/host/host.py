@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from rrext.providers.provider_pool import ProviderPool
 
 T = TypeVar("T")
-"""Asks whether a call may run the tool of a route with these arguments."""
 
 log: Final = logging.getLogger("rrext.engine")
 
