@@ -19,6 +19,7 @@ import rrext.blocking
 
 BLOCK = 50
 INPUT = {"a": 1, "b": 2}
+RESOLVED = 200
 
 Block = Callable[[], Awaitable[list[float]]]
 """Makes BLOCK calls one after another, and says how long each took."""
@@ -38,6 +39,15 @@ async def on_the_same_core(subject: Subject, turns: int) -> Figures:
         other = await stack.enter_async_context(spawned(rrext.Client, subject, dialect="jsonrpc"))
         pipe = await stack.enter_async_context(client.pipe())
         requests = server.frames(BLOCK, "add", ADD)
+        reference = {"type": "node", "node": "bench_1", "tool": "add"}
+        references = [{**reference, "name": f"add_{number}"} for number in range(RESOLVED)]
+        wrapped = await client.tools_resolve([{**reference, "name": "add_2", "arguments": {"b": 2}}])
+        fixed = wrapped["custom"][0]["call_ref"]
+
+        async def resolved() -> list[float]:
+            taken = time.perf_counter()
+            await client.tools_resolve(references)
+            return [time.perf_counter() - taken]
 
         async def raw() -> list[float]:
             return server.latencies(requests)
@@ -50,6 +60,9 @@ async def on_the_same_core(subject: Subject, turns: int) -> Figures:
                 "client.tool(context=)": timed(lambda: client.tool(tool="add", input=INPUT, context={"userId": "u"})),
                 "client.tool(progress=)": timed(lambda: client.tool(tool="add", input=INPUT, progress=unseen)),
                 "JSON-RPC client": timed(lambda: other.tool(tool="add", input=INPUT)),
+                "client.tools_call()": timed(lambda: client.tools_call("tools.node.bench_1.add.self", INPUT)),
+                "client.tools_call(), b fixed": timed(lambda: client.tools_call(fixed, {"a": 1})),
+                "resolve of 200 references": resolved,
                 "pipe.tool()": timed(lambda: pipe.tool(tool="add", input=INPUT)),
             },
             turns,
