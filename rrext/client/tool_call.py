@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypedDict
 
 from rrext.client.client_session import ClientSession
@@ -54,7 +54,8 @@ def tool_call(
     if options:
         deadline, updates = _with_options(session, arguments, timeout, options)
     elif timeout is not None:
-        deadline = _limit(arguments, timeout, idle=False, total=None)
+        arguments["timeout"] = timeout
+        deadline = deadline_of(_named(arguments), timeout)
     slots = session.pipe_slots if "pipe_id" in arguments else session.slots
     return session.endpoint.call(command, arguments, None, slots, deadline, updates)
 
@@ -69,15 +70,16 @@ def _with_options(
     deadline = None
     if timeout is not None or idle or total is not None:
         deadline = _limit(arguments, timeout, idle=idle, total=total)
-    wanted = {
-        "progress": progress is not None or idle,
-        "stream": on_chunk is not None,
-        "events": on_event is not None,
-        "permits": on_permission is not None,
-    }
-    if not any(wanted.values()):
+    if progress is not None or idle:
+        arguments["progress"] = True
+    if on_chunk is not None:
+        arguments["stream"] = True
+    if on_event is not None:
+        arguments["events"] = True
+    if on_permission is not None:
+        arguments["permits"] = True
+    elif progress is None and on_chunk is None and on_event is None and not idle:
         return deadline, None
-    arguments |= {name: True for name, is_wanted in wanted.items() if is_wanted}
     return deadline, session.endpoint.updates(progress, on_chunk, on_event, on_permission)
 
 
@@ -112,6 +114,8 @@ def deadline_of(what: str, timeout: float | None) -> Deadline | None:
 
 
 def _checked(seconds: float) -> float:
+    if type(seconds) is float and 0 < seconds < inf:
+        return seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArguments.at("/timeout", f"must be a number of seconds above 0, not {seconds!r}")
     return seconds

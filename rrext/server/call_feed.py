@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rrext.engine.interface.operations import CallTool, Operation, Tool
 from rrext.limits import MAX_LATE_EVENT_BYTES
 
 if TYPE_CHECKING:
     from rrext.server.session import Session
-
-
-def wants_feed(operation: Operation) -> bool:
-    """Whether a call asks for events of its own."""
-    return isinstance(operation, Tool | CallTool) and bool(
-        operation.progress or operation.stream or operation.events or operation.permits
-    )
 
 
 class LateEvent(Protocol):

@@ -18,7 +18,7 @@ from rrext.engine.interface.operations import CallTool, Close, ListTools, Open, 
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
-from rrext.server.call_feed import LateEvent, SessionFeed, wants_feed
+from rrext.server.call_feed import LateEvent, SessionFeed
 from rrext.server.commands import inline_operation, operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
@@ -32,6 +32,8 @@ log: Final = logging.getLogger("rrext.session")
 
 _COUNTED: Final = frozenset({Tool, CallTool, Open})
 """Operations that `max_inflight` counts."""
+_FED: Final = (Tool, CallTool)
+"""Operations that may ask for events of their own."""
 _OF_CALLERS: Final = frozenset({Tool, CallTool, Open, ListTools, ResolveTools})
 """Operations whose request may name its caller."""
 
@@ -217,7 +219,8 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if request.id is not None and wants_feed(operation):
+        fed = isinstance(operation, _FED) and (operation.progress or operation.stream or operation.events or operation.permits)
+        if fed and request.id is not None:
             call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape in _COUNTED)
         return call

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+from bare_client import BareClient
 from bench_client import ENVIRONMENT
 from bench_subject import ADD, Figures, Size, Subject, no_collector, on_one_core, same_core
 
@@ -35,6 +36,7 @@ def sdk_shapes(subject: Subject, size: Size) -> Figures:
 async def on_the_same_core(subject: Subject, turns: int) -> Figures:
     async with AsyncExitStack() as stack:
         server = stack.enter_context(subject.start(cpus=same_core()))
+        bare = stack.enter_context(BareClient(stack.enter_context(subject.start(cpus=same_core()))))
         client = await stack.enter_async_context(spawned(rrext.Client, subject))
         other = await stack.enter_async_context(spawned(rrext.Client, subject, dialect="jsonrpc"))
         pipe = await stack.enter_async_context(client.pipe())
@@ -55,6 +57,7 @@ async def on_the_same_core(subject: Subject, turns: int) -> Figures:
         return await take_turns(
             {
                 "raw call": raw,
+                "bare asyncio client": timed(lambda: bare.tool("add", INPUT)),
                 "client.tool()": timed(lambda: client.tool(tool="add", input=INPUT)),
                 "client.tool(timeout=)": timed(lambda: client.tool(tool="add", input=INPUT, timeout=30)),
                 "client.tool(context=)": timed(lambda: client.tool(tool="add", input=INPUT, context={"userId": "u"})),

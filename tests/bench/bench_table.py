@@ -51,6 +51,7 @@ SHAPE_ROWS = (
     Row("`def` call over MCP", "shapes", "over MCP p50 µs", ("rrext", "plain def p50 µs"), 1.3, 1.1),
     Row("64 in flight over MCP", "shapes", "over MCP calls/s", ("mcp", "calls/s"), 30, 60, more=True),
     Row("await client.tool()", "shapes", "client.tool() p50 µs", ("rrext", "raw call p50 µs"), 2.2, 1.8),
+    Row("await client.tool()", "shapes", "client.tool() p50 µs", ("rrext", "bare asyncio client p50 µs"), 1.4, 1.25),
     Row("client.tool() with timeout", "shapes", "client.tool(timeout=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.2, 1.1),
     Row("client.tool() with context", "shapes", "client.tool(context=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
     Row("client.tool() with progress", "shapes", "client.tool(progress=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),

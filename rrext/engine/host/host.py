@@ -103,10 +103,11 @@ class Host:
 
     def limit(self, call: Call, own_timeout: float | None = None) -> float | None:
         """Set and return the call's deadline on the clock: the shorter of the request's and the tool's timeout."""
-        asked = call.operation.timeout
-        if asked is None and own_timeout is None:
+        seconds = call.operation.timeout
+        if seconds is None or (own_timeout is not None and own_timeout < seconds):
+            seconds = own_timeout
+        if seconds is None:
             return None
-        seconds = min(t for t in (asked, own_timeout) if t is not None)
         call.seconds = seconds
         call.deadline = (call.received if call.received is not None else self.clock.now()) + seconds
         return call.deadline

@@ -22,14 +22,16 @@ def already_running() -> TaskAlreadyRunning:
 class Tasks:
     """The registry of running pipelines. A token names a task; without a token the only task is meant."""
 
-    __slots__ = ("_by_token",)
+    __slots__ = ("_by_token", "_only")
 
     def __init__(self) -> None:
         self._by_token: dict[str, Task] = {}
+        self._only: Task | None = None
 
     def add(self, task: Task) -> None:
         """Register a task, whose token must be unused."""
         self._by_token[task.token] = task
+        self._find_only()
 
     def find_same(self, token: str | None, key: tuple[str | None, str, str]) -> Task | None:
         """Find the task with that token or, if the caller chose no token, with that user, project and source."""
@@ -40,8 +42,9 @@ class Tasks:
     def get(self, token: str | None) -> Task:
         """The task of a token, or the only task. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         if token is None:
-            if len(self._by_token) == 1:
-                return next(iter(self._by_token.values()))
+            only = self._only
+            if only is not None:
+                return only
             if not self._by_token:
                 raise TaskNotRegistered("Your pipeline is not running: no pipeline is loaded", hint="execute one first")
             names = ", ".join(sorted(self._public()))
@@ -59,6 +62,11 @@ class Tasks:
     def remove(self, task: Task) -> None:
         """Forget the task."""
         self._by_token.pop(task.token, None)
+        self._find_only()
+
+    def _find_only(self) -> None:
+        tasks = list(self._by_token.values())
+        self._only = tasks[0] if len(tasks) == 1 else None
 
     def _public(self) -> list[str]:
         """The tokens that error messages may show: file stems and tokens chosen by callers. Generated tokens are secrets."""

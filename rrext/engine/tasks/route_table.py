@@ -71,6 +71,13 @@ class RouteTable:
         """The routes of an own or exported name, in the order of search."""
         return self._by_name.get(name, NONE)
 
+    def only(self, node_id: str | None, name: str) -> Route | None:
+        """The tool of a node, or without a node the only one of this name; None if there are several."""
+        if node_id:
+            return self.of_node(node_id, name)
+        routes = self._by_name.get(name, NONE)
+        return routes[0] if len(routes) == 1 else None
+
     def of_node(self, node_id: str, name: str) -> Route | None:
         """The tool of a node, by its own name, also with the prefix of the node, or by its exported name."""
         found = self._by_node.get((node_id, name))

@@ -188,10 +188,7 @@ class Task:
 
     def only_route(self, node_id: str | None, tool: str) -> Route | None:
         """The owner of a tool if there is exactly one, else None."""
-        if node_id:
-            return self._routes.of_node(node_id, tool)
-        routes = self._routes.owners(tool)
-        return routes[0] if len(routes) == 1 else None
+        return self._routes.only(node_id, tool)
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """The routes of all tools in the order of search, or of one node. Raises `NodeNotFound` without near matches."""
