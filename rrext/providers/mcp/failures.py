@@ -43,24 +43,25 @@ def of_lost(connection: str, how: str, data: dict[str, Any]) -> ToolError:
     )
 
 
-def of_connecting(connection: str, error: BaseException, said: tuple[str, dict[str, Any]] = ("", {})) -> RrextError:
-    """The one error for a connection that could not be made. `said`: what its server left behind."""
+def of_connecting(
+    connection: str, error: BaseException, how: str = "", last_words: str = "", data: dict[str, Any] | None = None
+) -> RrextError:
+    """The one error for a connection that could not be made. `how` its server ended, if it did; else its `last_words`."""
     causes = tuple(_causes(error))
-    words, data = said
     hint = "Check the command or URL of this connection, and its server."
-    text = words or cut("; ".join(dict.fromkeys(str(cause) or type(cause).__name__ for cause in causes)))
+    text = how or cut("; ".join(dict.fromkeys(str(cause) or type(cause).__name__ for cause in causes)))
     for cause in causes:
         if isinstance(cause, RrextError):
             if "connection" in cause.data:
                 return cause
             text, hint = cause.message, cause.hint or hint
         elif isinstance(cause, TimeoutError):
-            text = f"it did not answer in time{words}"
+            text = "it did not answer in time"
             hint = "Check that the command or URL is that of an MCP server; a slow one needs a longer timeout."
     return Unavailable(
-        f'the MCP server of connection "{connection}" is not available: {text}',
+        f'the MCP server of connection "{connection}" is not available: {text}{last_words}',
         hint=hint,
-        data={"connection": connection, **data},
+        data={"connection": connection, **(data or {})},
     )
 
 

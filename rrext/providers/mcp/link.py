@@ -92,7 +92,7 @@ class Link:
             with anyio.move_on_after(self._target.timeout * PROBE_SHARE):
                 await session.discover()
         except MCPError as error:
-            if error.code in (CONNECTION_CLOSED, UNREACHABLE):
+            if error.code == UNREACHABLE or self._is_closed(error):
                 raise
             log.debug("connection %s: no server/discover: %s", self._target.name, error)
         except (RuntimeError, ValidationError) as error:
@@ -168,11 +168,15 @@ class Link:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and self.transport.is_ending:
                 raise of_lost(name, *await self.transport.ending()) from None
-            if error.code in (CONNECTION_CLOSED, BROKEN):
+            if error.code == BROKEN or self._is_closed(error):
                 raise of_lost(name, error.message, {}) from None
             if error.code == HEADER_MISMATCH:
                 self._stale.set()
             raise of_answer(name, error.code, error.message, error.data) from None
+
+    def _is_closed(self, error: MCPError) -> bool:
+        """Whether the SDK says that the connection is closed: servers answer with its code, too."""
+        return error.code == CONNECTION_CLOSED and (self.transport.is_ending or error.message == "Connection closed")
 
     async def _request(
         self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None, headers: Mapping[str, str] = NO_HEADERS

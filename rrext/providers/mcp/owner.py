@@ -101,7 +101,7 @@ class LinkOwner:
                 with anyio.fail_after(self._target.timeout):
                     await link.establish()
             except Exception as error:
-                raise of_connecting(self._target.name, error, await link.transport.said()) from error
+                raise of_connecting(self._target.name, error, *await link.transport.said()) from error
             self._link = link
             began = anyio.current_time()
             ready.set_result(link)

@@ -108,10 +108,10 @@ class StdioTransport(Transport):
     def _note_end(self, how: str | None) -> None:
         code = self._process.returncode if how is None else None
         data: dict[str, Any] = {} if code is None else {"exitCode": code}
-        words, said = self._last_words()
+        words, said = self.last_words()
         self.end((how or _how(code)) + words, data | said)
 
-    def _last_words(self) -> tuple[str, dict[str, Any]]:
+    def last_words(self) -> tuple[str, dict[str, Any]]:
         tail = self._process.stderr_tail
         if len(tail) >= STDERR_TAIL:
             tail = f"…{tail}"  # a secret that is cut there is recognised by this sign
@@ -121,9 +121,6 @@ class StdioTransport(Transport):
     @property
     def is_ending(self) -> bool:
         return self._stdout_ended or self.outbox.broken.is_set() or self.lost.is_set()
-
-    async def said(self) -> tuple[str, dict[str, Any]]:
-        return await self.ending() if self.is_ending else self._last_words()
 
     def get_buffer(self, hint: int = READ_BUFFER) -> memoryview:
         return self._buffer

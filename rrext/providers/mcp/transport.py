@@ -31,6 +31,13 @@ class Transport:
         await self.lost.wait()
         return self._how, self._data
 
-    async def said(self) -> tuple[str, dict[str, Any]]:
-        """The same of a server that has ended; of another one the end of its stderr, if there is any."""
-        return await self.ending() if self.is_ending else ("", {})
+    async def said(self) -> tuple[str, str, dict[str, Any]]:
+        """How a server ended, or the last words of one that did not, as the end of a sentence; and JSON values."""
+        if self.is_ending:
+            how, data = await self.ending()
+            return how, "", data
+        return ("", *self.last_words())
+
+    def last_words(self) -> tuple[str, dict[str, Any]]:
+        """The end of its stderr, if there is any, as a sentence and as JSON values."""
+        return "", {}

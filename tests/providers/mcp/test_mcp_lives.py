@@ -137,6 +137,25 @@ async def test_a_server_that_answers_no_unknown_method_still_shakes_hands(by_han
     assert [tool.name for tool in await provider.tools()] == ["act"]
 
 
+async def test_an_error_with_the_number_that_the_sdk_gives_to_lost_connections_is_no_loss(by_hand: ByHand) -> None:
+    provider = by_hand('refuse(read(), "no such method")\nserve(lambda request: refuse(request, "sold out"))')
+    for _ in range(2):
+        with pytest.raises(ToolError, match="sold out") as caught:
+            await provider.call("act", {}, ToolContext())
+        assert caught.value.data["mcpCode"] == -32000
+        assert "lost" not in caught.value.message
+
+
+async def test_a_server_that_refuses_the_handshake_is_quoted_with_the_end_of_its_stderr(by_hand: ByHand) -> None:
+    code = """
+        print("no licence found", file=sys.stderr, flush=True)
+        while True:
+            refuse(read(), "not for you")
+    """
+    with pytest.raises(Unavailable, match="(?s)is not available: not for you. The end of its stderr:\nno licence found"):
+        await by_hand(code).call("act", {}, ToolContext())
+
+
 async def test_a_command_that_is_not_there_says_what_to_do(connect: Connect) -> None:
     provider = connect(command=["no-such-program"])
     with pytest.raises(Unavailable, match="no-such-program cannot be started: No such file") as caught:
