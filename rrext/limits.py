@@ -266,6 +266,8 @@ MIN_SECRET_PART: Final = 8
 """The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
 MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+QUICK_SEARCH: Final = 65_536
+"""Characters of a result of a server outside in which the loop itself looks for secrets; a thread does so in larger ones."""
 MIN_SECRET_OF_URL: Final = 16
 """Characters from which a word with digits in the URL of a connection may be a key."""
 MAX_PRIVATE_FILE: Final = 131_072

@@ -1,4 +1,4 @@
-"""`Redactor`: takes the values of variables out of texts that people and programs read."""
+"""`Redactor`: takes the values of variables out of texts that people and programs read; `ResultRedactor` does so in data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os.path
 import re
 from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
 
 from rrext.errors import RrextError
 from rrext.limits import MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
@@ -65,12 +67,6 @@ class Redactor:
                 pieces += (text[done:start], f"${{{name}}}")
             done = max(done, end)
         return "".join((*pieces, text[done:]))
-
-    def raw(self, data: bytes) -> bytes:
-        """Replace known values in a UTF-8 text."""
-        if not self._known():
-            return data
-        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def value(self, value: Any) -> Any:
         """Replace known values in every text and key of a JSON value."""
@@ -135,6 +131,59 @@ class Redactor:
         return f"<Redactor of {len(self._values) + len(self._always)} values>"
 
 
+class ResultRedactor:
+    """Knows the secrets of one server outside, and replaces them by `${NAME}` in the results that it sends.
+
+    Results are data. So a secret is found as a whole, in each of the spellings that `Redactor` knows: not parts of it, and
+    not where it is cut.
+    """
+
+    def __init__(self) -> None:
+        self._secrets: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def learn(self, name: str, value: str, *, always: bool = True) -> None:
+        """Remember a secret. Shorter ones than `MIN_SECRET_IN_WORD` are in data by chance."""
+        if len(value) >= MIN_SECRET_IN_WORD and value not in self._secrets:
+            forms = {form.lower() for text in _alone(value) for form in _spellings(text)}
+            self._secrets[value] = (name, tuple(sorted(forms, key=len, reverse=True)))
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether any secret is known."""
+        return bool(self._secrets)
+
+    def value(self, value: Any, folded: str | None) -> Any:
+        """Replace each secret in a JSON value, or in bytes, of which `folded` has all texts."""
+        for name, forms in list(self._secrets.values()):
+            if folded is None or any(form in folded for form in forms):
+                secret = re.compile("|".join(map(re.escape, forms)), re.IGNORECASE)
+                value = _replaced(value, secret, f"${{{name}}}")
+        return value
+
+
+def folded(value: Any) -> str | None:
+    """All texts of a JSON value, or of bytes, in small letters; None if the value is no JSON, which another will tell."""
+    try:
+        data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return data.decode("utf-8", "surrogateescape").lower()
+
+
+def _replaced(value: Any, secret: re.Pattern[str], name: str) -> Any:
+    """A JSON value, or bytes, with a name in the place of a secret."""
+    if isinstance(value, str):
+        return secret.sub(lambda _: name, value)
+    if isinstance(value, bytes):
+        text = value.decode("utf-8", "surrogateescape")
+        return secret.sub(lambda _: name, text).encode("utf-8", "surrogateescape")
+    if isinstance(value, dict):
+        return {_replaced(key, secret, name): _replaced(item, secret, name) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replaced(item, secret, name) for item in value]
+    return value
+
+
 def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
     """The positions where the beginning of a value stands right before one of the cuts."""
     for end in ends:
@@ -159,26 +208,33 @@ def _in_word(character: str) -> bool:
     return character == "_" or character.isalnum()
 
 
-def _forms(value: str) -> set[str]:
-    """The spellings of a value in a text."""
-    import json  # these are for pipelines that have variables, once something is to be told
-    from urllib.parse import quote, quote_plus
+def _alone(value: str) -> set[str]:
+    """A value, and what is a secret of it by itself: the credentials of an authorization, without their scheme."""
+    scheme = _SCHEME.match(value)
+    return {value} if scheme is None else {value, value[scheme.end() :]}
 
-    plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= MIN_SECRET_PART)}
-    if scheme := _SCHEME.match(value):
-        plain.add(value[scheme.end() :])
+
+def _forms(value: str) -> set[str]:
+    """The spellings of a value in a text, and of its parts."""
+    plain = _alone(value) | {part for part in _BETWEEN_PARTS.split(value) if len(part) >= MIN_SECRET_PART}
     if os.sep in value:
         normal = os.path.normpath(value)
         plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so
-    found = set(plain)
-    for text in plain:
-        data = text.encode("utf-8", "surrogateescape")
-        found |= {quote(data), quote(data, safe=""), quote_plus(data), data.hex()}
-        found |= {text.replace("'", "''"), text.replace('"', '""'), repr(data)[2:-1]}
-        found |= set(_base64(data))
-        once = {json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text)}
-        escaped = {form[1:-1] for form in once}
-        found |= escaped | {json.dumps(form)[1:-1] for form in escaped}  # as in a text that holds JSON
+    return {form for text in plain for form in _spellings(text)}
+
+
+def _spellings(text: str) -> set[str]:
+    """A text as it is, and as it is written in JSON, Python, SQL, URLs, base64 and hex."""
+    import json  # these are for pipelines that have variables, once something is to be told
+    from urllib.parse import quote, quote_plus
+
+    data = text.encode("utf-8", "surrogateescape")
+    found = {text, quote(data), quote(data, safe=""), quote_plus(data), data.hex()}
+    found |= {text.replace("'", "''"), text.replace('"', '""'), repr(data)[2:-1]}
+    found |= set(_base64(data))
+    once = {json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text)}
+    escaped = {form[1:-1] for form in once}
+    found |= escaped | {json.dumps(form)[1:-1] for form in escaped}  # as in a text that holds JSON
     return {form for form in found if len(form) >= MIN_SECRET}
 
 

@@ -202,7 +202,8 @@ PROMISES: dict[str, str] = {
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
     ),
     "secrets:never-leave": (
-        "No secret of a connection is in an answer, an event, a log, a trace, a file, or the environment of a child"
+        "No secret of a connection is in an answer, an event, a log, a trace, a file, or the environment of a child; not even "
+        "in the result of a server outside that repeats it"
     ),
     "connections:file-0600": "A file of connections, or of one secret, that others may use or another user owns is refused",
     "connections:problems": "A problem of a file of connections is told with its line, and makes only its connection invalid",

@@ -12,7 +12,7 @@ from rrext.limits import MIN_SECRET_OF_URL
 if TYPE_CHECKING:
     from rrext.connections.connection import Connection, ConnectionProblem
     from rrext.connections.secret import Secret
-    from rrext.redaction import Redactor
+    from rrext.redaction import Redactor, ResultRedactor
 
 
 Found: TypeAlias = "Connection | tuple[ConnectionProblem, ...]"
@@ -81,9 +81,8 @@ class Connections:
         for connection in self:
             for secret in _secrets(connection):
                 secret.known_to(redactor)
-            if connection.settings.url is not None:
-                for part in _private_parts(connection.settings.url):
-                    redactor.learn(f"{connection.name}.url", part, always=True)
+            for part in _private_parts(connection):
+                redactor.learn(f"{connection.name}.url", part, always=True)
 
     def __iter__(self) -> Iterator[Connection]:
         """The connections without problems, also those that are switched off."""
@@ -110,16 +109,37 @@ def _secrets(connection: Connection) -> Iterator[Secret]:
                 yield secret
 
 
-def _private_parts(url: str) -> Iterator[str]:
+def results_redactor(connection: Connection) -> ResultRedactor:
+    """A redactor of what the server of a connection sends: it knows what is certainly a secret, once that is read."""
+    from rrext.connections.secret import tells_secret
+    from rrext.redaction import ResultRedactor
+
+    redactor = ResultRedactor()
+    for secret in _secrets(connection):
+        if secret.is_marked:
+            secret.known_to(redactor)
+    password, words = _of_url(connection)
+    for part in (password, *(word for name, word in words if tells_secret(name))):
+        redactor.learn(f"{connection.name}.url", part)
+    return redactor
+
+
+def _private_parts(connection: Connection) -> Iterator[str]:
     """The password of a URL, and its long words with digits: some services put keys into the path or the query."""
+    password, words = _of_url(connection)
+    if password:
+        yield password
+    for _, word in words:
+        if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
+            yield word
+
+
+def _of_url(connection: Connection) -> tuple[str, list[tuple[str, str]]]:
+    """The password of a connection's URL, and its words with their names: those of the path have none."""
     from urllib.parse import parse_qsl, urlsplit
 
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(connection.settings.url or "")
     except ValueError:
-        return
-    if parts.password:
-        yield parts.password
-    for word in (*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query))):
-        if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
-            yield word
+        return "", []
+    return parts.password or "", [*(("", word) for word in parts.path.split("/")), *parse_qsl(parts.query)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,10 @@ from rrext.connections.private_file import check_private, read_private
 from rrext.errors import ConnectionInvalid
 
 if TYPE_CHECKING:
-    from rrext.redaction import Redactor
+    from rrext.redaction import Redactor, ResultRedactor
 
+_TELLING: Final = re.compile(r"auth|bearer|cookie|credential|dsn|key|pass|pwd|secret|session|token", re.IGNORECASE)
+"""Parts of names that a setting has whose value is a secret."""
 KINDS: Final = ("env", "file", "keyring")
 """What may stand before the colon of a secret that is kept elsewhere."""
 
@@ -29,7 +32,7 @@ class Secret:
         kind, _, place = written.partition(":")
         self._kind, self._place = (kind, place) if kind in KINDS and place else ("", "")
         self._value = None if self._kind else written
-        self._redactors: list[Redactor] = []
+        self._redactors: list[Redactor | ResultRedactor] = []
         self.name = "secret"
 
     def look(self, variables: Mapping[str, str], folder: str) -> str | None:
@@ -54,7 +57,12 @@ class Secret:
             return f"{self._place}: {getattr(error, 'strerror', None) or error}"
         return None
 
-    def known_to(self, redactor: Redactor) -> None:
+    @property
+    def is_marked(self) -> bool:
+        """Whether it is kept elsewhere, or has the name of a secret: other texts of a file may be in any result."""
+        return bool(self._kind) or tells_secret(self.name.rpartition(".")[2])
+
+    def known_to(self, redactor: Redactor | ResultRedactor) -> None:
         """Let a redactor learn the text, now or when it is read."""
         self._redactors.append(redactor)
         if self._value is not None:
@@ -85,6 +93,11 @@ class Secret:
 
     def __repr__(self) -> str:
         return f"<Secret {self.name}>"
+
+
+def tells_secret(name: str) -> bool:
+    """Whether a setting of this name likely has a secret."""
+    return _TELLING.search(name) is not None
 
 
 def _from_keyring(service: str, user: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from rrext.errors import RrextError
 from rrext.providers.provider import ProvidedTool, ToolProvider, log
@@ -22,15 +23,19 @@ class ProvidedTools:
         self._tools: dict[str, tuple[ProvidedTool, ToolSpec]] = {}
         self._specs: Mapping[str, ToolSpec] = {}
         self._watchers: list[Callable[[], None]] = []
-        self._learning: asyncio.Task[None] | None = None
+        self._is_reading = True
         self._again = False
 
     @classmethod
     async def of(cls, provider: ToolProvider) -> ProvidedTools:
         """Ask the provider for its tools. Raises `RrextError`."""
         found = cls(provider)
-        found._take(await provider.tools())
+        tools = await provider.tools()
         provider.watch(found._changed)
+        await found._take(tools)
+        found._is_reading = False
+        if found._again:
+            found._changed()
         return found
 
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -41,7 +46,8 @@ class ProvidedTools:
         """Call `changed` after each change of the tools."""
         self._watchers.append(changed)
 
-    def _take(self, tools: Iterable[ProvidedTool]) -> None:
+    async def _take(self, told: Sequence[ProvidedTool]) -> None:
+        tools = await _without_secrets(self._provider, told)
         kept, self._tools = self._tools, {}
         for tool in tools:
             before = kept.get(tool.name)
@@ -50,32 +56,49 @@ class ProvidedTools:
         self._specs = {name: spec for name, (_, spec) in self._tools.items()}
 
     def _changed(self) -> None:
-        if self._learning is not None and not self._learning.done():
-            self._again = True  # of many changes in a row, the last one counts
-            return
-        name = f"tools of {self._provider.connection.name}"
-        self._learning = self._provider.services.spawn(self._learn(), name)
+        self._again = True  # of many changes in a row, the last one counts
+        if not self._is_reading:
+            self._is_reading = True
+            self._provider.services.spawn(self._learn(), f"tools of {self._provider.connection.name}")
 
     async def _learn(self) -> None:
-        again = True
-        while again:
-            self._again = False
-            try:
-                tools = await self._provider.tools()
-            except RrextError as error:
-                log.warning("connection %s has other tools, and cannot tell them: %s", self._provider.connection.name, error)
-            else:
-                self._take(tools)
-                for changed in self._watchers:
-                    changed()
-            again = self._again
+        try:
+            while self._again:
+                self._again = False
+                await self._learn_once()
+        finally:
+            self._is_reading = False
+
+    async def _learn_once(self) -> None:
+        try:
+            await self._take(await self._provider.tools())
+        except RrextError as error:
+            log.warning("connection %s has other tools, and cannot tell them: %s", self._provider.connection.name, error)
+        else:
+            for changed in self._watchers:
+                changed()
+
+
+async def _without_secrets(provider: ToolProvider, tools: Sequence[ProvidedTool]) -> Sequence[ProvidedTool]:
+    """Descriptions without the secrets of their connection. A tool whose name has one is left out, and logged."""
+    if not provider.has_secrets:
+        return tools
+    plain = msgspec.to_builtins(tools)
+    told = await provider.without_secrets(plain)
+    if told is plain:
+        return tools
+    found = [new for new, old in zip(told, plain, strict=True) if new["name"] == old["name"]]
+    if len(found) < len(plain):
+        log.warning("connection %s: tools whose names have a secret are left out", provider.connection.name)
+    return msgspec.convert(found, list[ProvidedTool])
 
 
 def spec_of(provider: ToolProvider, tool: ProvidedTool) -> ToolSpec:
     """A tool of a provider, as the engine calls tools."""
 
     async def call(input: dict[str, Any], ctx: ToolContext) -> Any:
-        return await provider.call(tool.name, input, ctx)
+        value = await provider.call(tool.name, input, ctx)
+        return await provider.without_secrets(value, ctx.authorization_for(provider.connection))
 
     options = ToolOptions(
         name=tool.name,

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from rrext.connections.connections import results_redactor
+from rrext.limits import QUICK_SEARCH
+from rrext.redaction import ResultRedactor, folded
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -58,6 +62,7 @@ class ToolProvider(ABC):
     def __init__(self, connection: Connection, services: ProviderServices) -> None:
         self.connection = connection
         self.services = services
+        self._redactor = results_redactor(connection)
         self._watchers: list[Callable[[], None]] = []
 
     @abstractmethod
@@ -71,6 +76,28 @@ class ToolProvider(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """End the connection. Called once, when no call is left."""
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether the connection has secrets that its server may repeat."""
+        return self._redactor.knows_any
+
+    async def without_secrets(self, value: Any, authorization: str | None = None) -> Any:
+        """What the server sent, JSON or bytes, without the secrets of the connection, and without the caller's authorization.
+
+        A server may repeat what it was sent, also where it succeeds.
+        """
+        redactors = [self._redactor] if self.has_secrets else []
+        if authorization is not None:
+            redactors.append(ResultRedactor())
+            redactors[-1].learn("authorization", authorization)
+        for redactor in redactors:
+            text = folded(value)
+            if text is not None and len(text) <= QUICK_SEARCH:
+                value = redactor.value(value, text)
+            else:
+                value = await self.services.in_thread(redactor.value, value, text)
+        return value
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call `changed` after each change of the tools, as far as the provider hears of it."""

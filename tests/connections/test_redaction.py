@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext import redaction
+from rrext.connections.connections import Connections, results_redactor
 from rrext.errors import ToolError
 from rrext.limits import MAX_KEPT_SECRETS
-from rrext.redaction import Redactor
+from rrext.redaction import Redactor, ResultRedactor, folded
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 
@@ -159,3 +162,94 @@ def test_what_is_redacted_once_is_redacted_for_good(values: list[str], data: st.
     text = "".join(data.draw(st.lists(st.sampled_from([*values, " ", "x", "…", "/"]), max_size=8)))
     told = redactor.text(text)
     assert all(value not in told for value in values if value not in "".join(f"${{V{n}}}" for n in range(len(values))))
+
+
+RESULT = "result-secret-7"
+
+
+def found_again(secret: str, value: Any) -> str | None:
+    """A beginning of a secret that is still in a value."""
+    return next((text for text in (secret[:6], secret[:6].upper()) if text in str(value)), None)
+
+
+def of_results(*values: str) -> ResultRedactor:
+    redactor = ResultRedactor()
+    for number, value in enumerate(values):
+        redactor.learn(f"c.key{number}", value)
+    return redactor
+
+
+def told(redactor: ResultRedactor, value: Any) -> Any:
+    return redactor.value(value, folded(value))
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper, quote_plus, lambda v: v.encode().hex(), lambda v: json.dumps([{"k": v}])])
+@pytest.mark.parametrize("secret", [RESULT, SECRET])
+def test_a_secret_in_a_result_is_found_in_whatever_form(secret: str, spelt: Callable[[str], str]) -> None:
+    redactor = of_results(secret)
+    for value in (spelt(secret), {"a": [1, {spelt(secret): None}]}, spelt(secret).encode()):
+        shown = told(redactor, value)
+        assert "c.key0" in str(shown)
+        assert type(shown) is type(value)
+        assert found_again(secret, shown) is None
+
+
+@given(st.binary(max_size=9), st.binary(max_size=9), st.text("abcXYZ019_-+/%ü\"'\\", min_size=8, max_size=40))
+def test_a_secret_in_a_result_is_found_in_base64_and_inside_of_bytes(before: bytes, behind: bytes, secret: str) -> None:
+    data = before + secret.encode() + behind
+    for value in (data, base64.b64encode(data).decode(), {"packed": base64.urlsafe_b64encode(data).decode()}):
+        assert "${c.key0}" in str(told(of_results(secret), value))
+
+
+def _inside(values: Any) -> Any:
+    return st.lists(values, max_size=4) | st.dictionaries(st.text(), values, max_size=4)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), _inside))
+def test_a_result_without_secrets_is_the_very_same_value(value: Any) -> None:
+    assert told(of_results(RESULT, "Bearer 0123456789"), value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["result-secret", "ecret-7", "…sult-secret-7", {"projects": "customers of swordfis"}, 2**70, "\ud800", b"\xff\x00swordfis"],
+)
+def test_parts_of_secrets_and_short_ones_are_left_alone_in_results(value: Any) -> None:
+    redactor = of_results(RESULT, "swordfi", "/home/me/projects/customers")
+    assert told(redactor, value) == value
+
+
+def test_the_credentials_of_an_authorization_are_found_in_results_without_its_scheme() -> None:
+    redactor = of_results("Bearer 0123456789")
+    assert told(redactor, ["Bearer 0123456789", "0123456789", "Bearer"]) == ["${c.key0}", "${c.key0}", "Bearer"]
+
+
+def test_a_value_that_is_no_json_is_searched_too() -> None:
+    value = {"a": [RESULT, 2**70, "\ud800"]}
+    assert told(of_results(RESULT), value) == {"a": ["${c.key0}", 2**70, "\ud800"]}
+
+
+def test_only_what_is_certainly_a_secret_is_taken_out_of_results() -> None:
+    table = {
+        "provider": "http",
+        "url": "https://me:swordfish-1@api.example/account-0123456789012345?page=0123456789&token=swordfish-2",
+        "headers": {
+            "Accept": "application/json",
+            "X-Version": "env:VERSION",
+            "X-Api-Key": "swordfish-3",
+            "Authorization": "Bearer swordfish-4",
+        },
+        "query": {"lang": "english-us", "access_token": "swordfish-5"},
+    }
+    (connection,) = Connections.of({"shop": table}, {"VERSION": "swordfish-6"})
+    redactor = results_redactor(connection)
+    kept = ["application/json", "account-0123456789012345", "0123456789", "english-us", "me"]
+    assert told(redactor, kept) == kept
+    assert [told(redactor, f"swordfish-{number}") for number in range(1, 7)] == [
+        "${shop.url}",
+        "${shop.url}",
+        "${shop.headers.X-Api-Key}",
+        "${shop.headers.Authorization}",
+        "${shop.query.access_token}",
+        "${shop.headers.X-Version}",
+    ]

@@ -13,6 +13,7 @@ from rrext.providers.provider import ToolProvider
 from rrext.providers.table import provider_class
 from rrext.redaction import Redactor
 from rrext.threads import Workers, in_thread
+from rrext.tools.context import ToolContext
 
 
 class Watch:
@@ -65,3 +66,9 @@ async def provider_over(connection: Connection, connections: Connections | None 
     finally:
         await provider.aclose()
         services._workers.stop()
+
+
+async def answered(provider: ToolProvider, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+    """The result of a tool as a caller sees it."""
+    value = await provider.call(tool, arguments, ctx)
+    return await provider.without_secrets(value, ctx.authorization_for(provider.connection))

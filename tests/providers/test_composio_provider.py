@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from api_server import ApiHost, Reply, api_host
 from composio_api import KEY, ComposioApi, tool
-from outside import provider_of
+from outside import answered, provider_of
 
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, ToolError, ToolNotFound
 from rrext.providers.composio.limits import CATALOG_TTL
@@ -234,7 +234,10 @@ async def test_the_key_comes_back_in_no_result_and_the_callers_authorization_goe
 
     with api_host(echo) as host:
         async with composio(host, forward_authorization=True) as provider:
-            said = await provider.call("LIST_STARGAZERS", {"owner": "me"}, ToolContext(authorization="Bearer caller"))
+            ctx = ToolContext(authorization="Bearer caller")
+            said = await answered(provider, "LIST_STARGAZERS", {"owner": "me"}, ctx)
+        (asked,) = [asked for asked in host.asked if asked.method == "POST"]
+    assert asked.headers["authorization"] == "Bearer caller"
     assert said["x-api-key"] == "${github-tvn.key}"
-    assert said["authorization"] == "Bearer caller"
+    assert said["authorization"] == "${authorization}"
     assert KEY not in json.dumps(said)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from api_server import ApiHost, Asked, Reply, api_host
 from large_document import large_document
-from outside import provider_of, provider_over
+from outside import answered, provider_of, provider_over
 
 from rrext.connections.file import load_connections
 from rrext.errors import ConnectionInvalid, InvalidArguments, ToolError, ToolNotFound
@@ -296,8 +296,8 @@ async def test_the_keys_of_a_connection_go_with_each_request_and_come_back_in_no
 
     with api_host(echo) as host:
         async with provider_of("http", of(host, **KEYS), variables=VARIABLES) as provider:
-            said = await provider.call("getPet", {"id": 1}, ToolContext())
-            text = await provider.call("getPet", {"id": 2}, ToolContext())
+            said = await answered(provider, "getPet", {"id": 1}, ToolContext())
+            text = await answered(provider, "getPet", {"id": 2}, ToolContext())
         for asked in host.asked:
             assert asked.headers["x-key"] == "geheim-4713"
             assert asked.headers["authorization"] == "Bearer own-4711"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
@@ -9,7 +10,8 @@ from typing import Any
 
 KEY = os.environ["KEY"]
 SERVER = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("fail", "refuse", "babble", "end")]
+NAMES = ("fail", "refuse", "babble", "end", "tell", "pack", f"with_{KEY}")
+TOOLS = [{"name": name, "description": f"Has {KEY}.", "inputSchema": {"type": "object", "title": KEY}} for name in NAMES]
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -26,6 +28,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             progress = {"progressToken": token, "progress": 1, "message": f"sending {KEY}"}
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}), flush=True)
             return {"result": {"content": []}}
+        case "tools/call", "tell":
+            return {"result": {"content": [{"type": "text", "text": KEY}], "structuredContent": {KEY: [f"the key {KEY}"]}}}
+        case "tools/call", "pack":
+            data = base64.b64encode(f"\0{KEY}".encode()).decode()
+            return {"result": {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}}
         case "tools/call", "end":
             sys.exit(f"the key {KEY} is wrong")
         case _:

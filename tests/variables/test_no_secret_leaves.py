@@ -169,11 +169,12 @@ def test_no_child_of_a_node_has_a_secret_in_its_environment(place: Place) -> Non
 def test_whatever_a_server_outside_says_of_its_key_names_the_connection(place: Place) -> None:
     with place.serve("dap") as peer:
         assert peer.ask("execute", pipeline=pipeline(component("m", "tool_mcp_client", {"server": "server"})), token="t")
-        told = ""
-        for tool in ("fail", "refuse", "babble", "end", "fail"):
-            call = {"subcommand": "tool", "tool": tool, "token": "t", "progress": True, "timeout": 20}
+        told = json.dumps(peer.ask("tools", token="t"))
+        assert '"Has ${server.env.KEY}."' in told
+        for tool in ("fail", "refuse", "babble", "tell", "pack", f"with_{CORES[7]}", "end", "fail"):
+            call = {"subcommand": "tool", "tool": tool, "token": "t", "progress": True, "events": True, "timeout": 20}
             told += json.dumps(peer.answer(peer.send("rrext_process", **call)))
-        assert told.count("${server.env.KEY}") >= 3
+        assert told.count("${server.env.KEY}") >= 20
         check(peer, place)
         peer.end()
         check(peer, place)

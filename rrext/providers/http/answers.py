@@ -25,7 +25,7 @@ _CHARSETS: Final = re.compile(
 async def result_of(answer: HttpAnswer, server: ApiServer, services: ProviderServices) -> Any:
     """JSON as its value, text as text, other content as bytes, and null for an empty body.
 
-    Servers may repeat what they were sent: secrets are taken out of JSON and text. Raises `ToolError` for invalid JSON.
+    Raises `ToolError` for invalid JSON.
     """
     if len(answer.body) <= QUICK_BODY:
         return _result(answer, server)
@@ -37,14 +37,12 @@ def _result(answer: HttpAnswer, server: ApiServer) -> Any:
         return None
     media = answer.media
     if media == "application/json" or media.endswith("+json"):
-        body, redactor = answer.body, server.redactor
         try:
-            value = msgspec.json.decode(body.removeprefix(codecs.BOM_UTF8))
-            return value if redactor.raw(body) == body else redactor.value(value)
+            return msgspec.json.decode(answer.body.removeprefix(codecs.BOM_UTF8))
         except (msgspec.DecodeError, RecursionError):
             raise bad_answer(server, "no JSON, though it says so") from None
     if media.startswith("text/") or media.endswith("+xml") or media in ("application/xml", "application/yaml"):
-        return server.redactor.text(_text(answer))
+        return _text(answer)
     return answer.body
 
 

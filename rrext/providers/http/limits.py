@@ -16,7 +16,7 @@ MAX_ERROR_BODY: Final = 4000
 
 # answers.py
 QUICK_BODY: Final = 64 * 1024
-"""Bytes of an answer that the loop itself decodes, and searches for secrets in some 2 ms; a thread does so with larger ones."""
+"""Bytes of an answer that the loop itself decodes; a thread does so with larger ones."""
 
 # document.py
 MAX_DOCUMENT: Final = 32 * MIB
