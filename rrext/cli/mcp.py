@@ -78,12 +78,13 @@ def connect(limits: Limits) -> ServedConnection:
 
 
 def tell_changes(engine: Engine, session: Session) -> None:
-    """Tell the client on stdio of changed tools."""
+    """Tell the client on stdio of changed tools, and let its connection answer questions for permits."""
     from rrext.faces.mcp.connection import McpConnection
     from rrext.faces.mcp.tool_changes import ToolChanges
 
     assert isinstance(session.connection, McpConnection)
     ToolChanges(engine, session, session.connection)
+    session.connection.answer_permit = session.permissions.answer
 
 
 def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:

@@ -21,7 +21,7 @@ class Permissions:
         answer.add_done_callback(lambda done: self._asked.pop(number, None))
         return number, answer
 
-    def answer(self, number: int, *, allow: bool) -> bool:
+    def answer(self, number: int, allow: bool) -> bool:
         """Answer a question; False if nobody waits for the answer any more, or it was never asked."""
         answer = self._asked.get(number)
         if answer is None or answer.done():

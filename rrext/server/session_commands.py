@@ -58,7 +58,7 @@ def _cancel(session: Session, request: Request) -> None:
 def _permit(session: Session, request: Request) -> None:
     """Answer a question for a permit. A late answer is no error, because the call may have ended meanwhile."""
     given = decode(request.arguments, PermitArguments, session.limits)
-    session.answer_own(request, {"answered": session.permissions.answer(given.permission, allow=given.allow)})
+    session.answer_own(request, {"answered": session.permissions.answer(given.permission, given.allow)})
 
 
 def _shutdown(session: Session, request: Request) -> None:

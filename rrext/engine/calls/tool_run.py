@@ -64,7 +64,7 @@ class ToolRun(CallRun):
         self.call = call
         self.lease = lease
         self.deadline = deadline
-        self.trail = (*trail, route.label) if trail else route.trail
+        self.trail: tuple[str, ...] = (*trail, route.label) if trail else route.trail
         if token is not None:
             self._token = token
         self._unclaimed = [True]
@@ -124,6 +124,8 @@ class ToolRun(CallRun):
     async def _answer_in_time(self, feed: Feed, value: Any, seconds: float) -> bool | None:
         redactor = self.host.redactor
         body = {"tool": self.spec.name, "nodeId": self.route.node_id, "arguments": redactor.value(value), "timeout": seconds}
+        if not self.is_outermost:
+            body["within"] = self.trail[-2]
         asking = asyncio.ensure_future(feed.permit(body))
         timer = self.host.clock.call_later(seconds, lambda: _cancel(asking))
         try:

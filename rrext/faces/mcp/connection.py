@@ -17,8 +17,11 @@ from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_err
 from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.limits import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
+from rrext.faces.mcp.permits import METHOD as ELICIT
+from rrext.faces.mcp.permits import RepeatedCall, allows, elicits, question
 from rrext.faces.mcp.versions import (
     CAPABILITIES,
+    CLIENT_KEY,
     HANDSHAKE_VERSIONS,
     SERVER,
     SERVER_KEY,
@@ -79,6 +82,11 @@ class McpConnection:
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
         self._listening: dict[RequestId, bool] = {}  # open subscriptions, and whether each is told of changed tools
+        self._elicits = False  # whether the client of a handshake can be asked for permits
+        self._asked: dict[int, RequestId] = {}  # unanswered questions for permits, and their calls
+        self._repeated: dict[RequestId, RepeatedCall] = {}  # calls that can be repeated with an answer
+        self.answer_permit: Callable[[int, bool], object] = lambda permission, allow: None
+        """Answers a question of the session for a permit. On the loop's thread."""
         self.when_heard: Callable[[], object] = lambda: None
         """Called whenever the client may have begun to hear of changed tools."""
         framer.deliver(self._read, self._refuse)
@@ -112,16 +120,13 @@ class McpConnection:
         if request_id in self._listening:
             raise InvalidRequest(f"a subscription with the id {request_id} is open")
         if method == "tools/call":
-            arguments = self._listed.call(params)
-            if arguments.get("progress"):
-                self._progress.setdefault(request_id, cast("dict[str, Any]", meta)["progressToken"])
-            wraps = self._listed.wraps(arguments["tool"])
-            return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
+            return self._call(request_id, params, nbytes)
         command, arguments, fact = "rrext_ping", {}, None  # what the connection answers itself
         if method == "tools/list":
             command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
+            self._elicits = elicits(params.get("capabilities"))
         elif method == "subscriptions/listen" and not self._shakes_hands:
             if len(self._listening) >= self._limits.max_inflight:
                 raise TooManyRequests(f"more than {self._limits.max_inflight} subscriptions are open (max_inflight)")
@@ -129,6 +134,20 @@ class McpConnection:
         elif method not in ("ping", "server/discover"):
             raise UnknownCommand(f"Method not found: {method[: self._limits.max_name]}")
         return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
+
+    def _call(self, request_id: RequestId, params: dict[str, Any], nbytes: int) -> Request:
+        arguments = self._listed.call(params)
+        given = params.get("_meta")
+        meta = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        if arguments.get("progress"):
+            self._progress.setdefault(request_id, meta["progressToken"])
+        if self._shakes_hands:
+            arguments["permits"] = self._elicits
+        elif elicits(meta.get(CLIENT_KEY)):
+            arguments["permits"] = True
+            self._repeated.setdefault(request_id, RepeatedCall(params.get("inputResponses")))
+        wraps = self._listed.wraps(arguments["tool"])
+        return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
 
     def _notified(self, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
         if method == "notifications/initialized":
@@ -153,7 +172,7 @@ class McpConnection:
             return Malformed(InvalidRequest("a message must be one JSON object: batches are not taken"))
         members = cast("dict[str, Any]", value)
         if "method" not in members and ("result" in members or "error" in members):
-            return Ignored("nothing was asked of the client")
+            return self._answered(members, len(json))
         request_id = members.get("id")
         usable = request_id if isinstance(request_id, str) or (type(request_id) is int and abs(request_id) <= MAX_ID) else None
         if members.get("jsonrpc") != "2.0":
@@ -163,6 +182,14 @@ class McpConnection:
         if not isinstance(members.get("params", {}), dict):
             return Malformed(InvalidRequest('"params" must be an object'), usable)
         return Malformed(InvalidRequest('"id" must be a string or a whole number'))
+
+    def _answered(self, members: dict[str, Any], nbytes: int) -> ServerEvent:
+        """The event of an answer of the client; an error denies what was asked."""
+        permission = members.get("id")
+        if type(permission) is not int or self._asked.pop(permission, None) is None:
+            return Ignored("nobody waits for this answer of the client")
+        permit = {"permission": permission, "allow": allows(members.get("result"))}
+        return Request(None, "rrext_permit", permit, None, nbytes)
 
     def _refuse(self, error: RrextError, start: memoryview) -> ServerEvent:
         from rrext.wire.recovery import recover_members  # few connections ever need it
@@ -175,8 +202,8 @@ class McpConnection:
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is the encoded object of the session's command."""
         if command == CALL:
-            self._progress.pop(request_id, None)
-            return self._result(request_id, content_of(body, wraps=isinstance(command, _Command)))
+            before = self._ended(request_id)
+            return [*before, *self._result(request_id, content_of(body, wraps=isinstance(command, _Command)))]
         assert isinstance(command, _Command)
         if command.method == "initialize":
             self._shakes_hands = True
@@ -199,31 +226,63 @@ class McpConnection:
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that consists of bytes."""
-        self._progress.pop(request_id, None)
-        return self._result(request_id, content_of_bytes(tail))
+        return [*self._ended(request_id), *self._result(request_id, content_of_bytes(tail))]
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         """A failure: of a tool as a result, so that the model sees it; of anything else as an error of JSON-RPC.
 
         A request that its client cancelled gets no answer, as the protocol wants it.
         """
+        before: list[bytes] = []
         if request_id is not None:
-            self._progress.pop(request_id, None)
+            repeated = self._repeated.get(request_id)
+            before = self._ended(request_id)
             if isinstance(error, Cancelled) and request_id in self._cancelled:
                 self._cancelled.discard(request_id)
-                return [b""]
+                return before or [b""]
+            if repeated is not None and (needed := repeated.needed(error)) is not None:
+                return self._result(request_id, encode_own(needed)[1:-1], kind="input_required")
             if command == CALL and not isinstance(error, NO_RESULTS):
-                return self._result(request_id, content_of_error(error))
+                return [*before, *self._result(request_id, content_of_error(error))]
         known = {} if request_id is None else {"id": request_id}
-        return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure_of(error)})])
+        return [*before, *self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure_of(error)})])]
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
-        """The progress of a call. The protocol has no other event for a call."""
+        """The progress of a call, or its question for a permit. The protocol has no other event for a call."""
         told: dict[str, Any] = msgspec.json.decode(body)
-        token = self._progress.get(told.pop("request"))
+        request_id = told.pop("request")
+        if name == "rrext_permission":
+            return self._question(request_id, told)
+        token = self._progress.get(request_id)
         if name != "rrext_progress" or token is None:
             return [b""]
         return self._notification("notifications/progress", {"progressToken": token, **told})
+
+    def _question(self, request_id: RequestId, told: dict[str, Any]) -> list[bytes]:
+        """A question for a permit; a call that can be repeated gets its answer at once."""
+        permission: int = told["permission"]
+        repeated = self._repeated.get(request_id)
+        if repeated is not None:
+            self.answer_permit(permission, repeated.permit(told))
+            return [b""]
+        self._asked[permission] = request_id
+        members = {"jsonrpc": "2.0", "id": permission, "method": ELICIT, "params": question(told)}
+        return self.framer.frame([encode_own(members)])
+
+    def _ended(self, request_id: RequestId) -> list[bytes]:
+        """Forget a call that is answered; the notifications that take its unanswered questions back."""
+        self._progress.pop(request_id, None)
+        self._repeated.pop(request_id, None)
+        if not self._asked:
+            return []
+        asked = [permission for permission, asking in list(self._asked.items()) if asking == request_id]
+        for permission in asked:
+            self._asked.pop(permission, None)
+        return [
+            piece
+            for permission in asked
+            for piece in self._notification("notifications/cancelled", {"requestId": permission, "reason": "the call ended"})
+        ]
 
     def tools_changed(self) -> list[bytes]:
         """The notifications that the list of tools has changed: to a client of the handshake, and to each subscription."""
@@ -238,10 +297,10 @@ class McpConnection:
         members = {"params": params} if params else {}
         return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": method, **members})])
 
-    def _result(self, request_id: RequestId, members: bytes) -> list[bytes]:
+    def _result(self, request_id: RequestId, members: bytes, kind: str = "complete") -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))
         if not self._shakes_hands:
-            members = b'"resultType":"complete"%b%b' % (b"," if members else b"", members)
+            members = b'"resultType":"%b"%b%b' % (kind.encode(), b"," if members else b"", members)
         return self.framer.frame([b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (written, members)])
 
     def _handshake(self, wanted: object) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -19,6 +21,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import ListenHandler, ToolsListChanged
 from mcp_types import NotificationParams
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rrext.engine.interface.awaited_answer import AwaitedAnswer
@@ -32,12 +35,15 @@ from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_err
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
+from rrext.faces.mcp.permits import RepeatedCall, allows, elicits, question
 from rrext.faces.mcp.progress import ProgressFeed
 from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import PATH, SERVER, VERSIONS
 from rrext.limits import Limits
 from rrext.server.arguments import decode, refuse_long_names
 from rrext.wire.messages import Request
+
+log: Final = logging.getLogger("rrext.server")
 
 Context = ServerRequestContext[Any, Any]
 
@@ -145,14 +151,18 @@ class McpApp:
         return self._listed.page(body, start)
 
     async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
+        given = dict(context.params or {})
+        repeated = RepeatedCall(given.get("inputResponses")) if context.protocol_version in VERSIONS else None
         try:
             if params.name not in self._listed:  # what is known of its input and its result stands in the list
                 await self._page(context, 0)
-            arguments = self._listed.call(dict(context.params or {}))
+            arguments = self._listed.call(given)
+            arguments["permits"] = elicits(_capabilities(context))
             refuse_long_names(Request(None, "rrext_process", arguments, None, 0), self._limits)
             operation = decode(arguments, Tool, self._limits)
-            if operation.progress:
-                feed = ProgressFeed(self._loop, context.session.report_progress)
+            if operation.progress or operation.permits:
+                ask = partial(_asked, context, repeated)
+                feed = ProgressFeed(self._loop, context.session.report_progress, ask)
                 body, tail = await feed.sent_during(self._ask(context, operation, feed))
             else:
                 body, tail = await self._ask(context, operation)
@@ -162,6 +172,9 @@ class McpApp:
         except NO_RESULTS as error:
             raise _as_error(error) from None
         except RrextError as error:
+            needed = None if repeated is None else repeated.needed(error)
+            if needed is not None:
+                return {**needed, "resultType": "input_required"}
             members = content_of_error(error)
             if len(members) > self._limits.max_result:
                 members = content_of_error(shortened(error, self._limits))
@@ -242,6 +255,25 @@ async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerR
     if ctx.method == "tools/call" and isinstance(params, Mapping) and isinstance(params.get("arguments"), str):
         ctx = replace(ctx, params={**params, "arguments": decoded(params["arguments"])})
     return await call_next(ctx)
+
+
+async def _asked(context: Context, repeated: RepeatedCall | None, body: dict[str, Any]) -> bool:
+    """Whether the user of a client permits a call. One who cannot be asked, or answers something else, does not."""
+    if repeated is not None:
+        return repeated.permit(body)
+    asked = question(body)
+    try:
+        answer = await context.session.elicit_form(asked["message"], asked["requestedSchema"], context.request_id)
+    except (MCPError, ValidationError) as error:
+        log.debug("a client was asked for a permit: %s", error)
+        return False
+    return allows(answer.model_dump())
+
+
+def _capabilities(context: Context) -> dict[str, Any]:
+    """The capabilities that the client declared."""
+    declared = context.session.client_capabilities
+    return {} if declared is None else declared.model_dump(by_alias=True, exclude_none=True)
 
 
 def _result(context: Context, members: bytes, **modern: Any) -> dict[str, Any]:

@@ -16,6 +16,10 @@ MAX_SESSIONS: Final = 1000
 MAX_SUBSCRIPTIONS: Final = 1000
 """Open `subscriptions/listen` over HTTP."""
 
+# permits.py
+MAX_SHOWN_ARGUMENTS: Final = 4000
+"""Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""
+
 # progress.py
 MAX_WAITING_PROGRESS: Final = 64
 """Reports of a call that wait for a client that reads slowly; earlier ones are dropped."""

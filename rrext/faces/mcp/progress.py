@@ -1,4 +1,4 @@
-"""Progress of a call whose client is told by a coroutine."""
+"""Progress of a call, and its questions for permits, whose client is told and asked by coroutines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ class ProgressFeed:
     reports wait and earlier ones are dropped.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[float, float | None, str | None], Awaitable[None]]):
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        report: Callable[[float, float | None, str | None], Awaitable[None]],
+        ask: Callable[[dict[str, Any]], Awaitable[bool]],
+    ) -> None:
         self._loop = loop
         self._report = report
+        self._ask = ask
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=MAX_WAITING_PROGRESS)
         self._changed = asyncio.Event()
         self._is_over = False
@@ -58,8 +64,8 @@ class ProgressFeed:
         """Drop an event: no call of this protocol asks for them."""
 
     async def permit(self, body: dict[str, Any]) -> bool:
-        """Deny a permit: no call of this protocol offers to answer."""
-        return False
+        """Ask the client."""
+        return await self._ask(body)
 
     def wait_for_room(self) -> None:
         """Return at once."""

@@ -11,6 +11,7 @@ VERSIONS: Final = ("2026-07-28",)
 """The versions without a handshake."""
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 

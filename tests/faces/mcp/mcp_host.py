@@ -7,7 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,7 +31,13 @@ META = {
 class Host:
     """A spawned server, and the messages that came from it. `shakes_hands` says which era is spoken."""
 
-    def __init__(self, *options: str, files: Sequence[Path] = (PIPELINE,), shakes_hands: bool = False) -> None:
+    def __init__(
+        self,
+        *options: str,
+        files: Sequence[Path] = (PIPELINE,),
+        shakes_hands: bool = False,
+        capabilities: Mapping[str, Any] = {},
+    ) -> None:
         command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *NODES, *options]
         self.process = process(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -44,7 +50,9 @@ class Host:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         if shakes_hands:
-            self.initialized = self.result("initialize", {**HELLO, "protocolVersion": "2025-11-25"})
+            self.initialized = self.result(
+                "initialize", {**HELLO, "capabilities": capabilities, "protocolVersion": "2025-11-25"}
+            )
             self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def _listen(self) -> None:
@@ -136,4 +144,4 @@ class Host:
         self.stop()
 
 
-HELLO = {"capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+HELLO: dict[str, Any] = {"capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}

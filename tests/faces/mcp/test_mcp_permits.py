@@ -1,0 +1,217 @@
+"""A tool that needs a permit asks the user of the host by an elicitation: during the call after a handshake, else by a result
+after which the host repeats the call with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_server import HttpServer
+from mcp_host import Host
+
+from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS
+from rrext.faces.mcp.permits import elicits, question
+
+HERE = Path(__file__).resolve().parent
+FORM: dict[str, Any] = {"elicitation": {"form": {}}}
+ASKS = {"io.modelcontextprotocol/clientCapabilities": FORM}
+ALLOW = {"action": "accept", "content": {"allow": True}}
+OTHERS: list[Any] = [
+    {"action": "accept", "content": {"allow": False}},
+    {"action": "accept", "content": {"allow": "true"}},
+    {"action": "accept", "content": [True]},
+    {"action": "accept"},
+    {"action": "decline"},
+    {"action": "cancel", "content": {"allow": True}},
+    {},
+    [],
+]
+
+pytestmark = pytest.mark.promise("mcp:permits")
+
+
+@pytest.fixture(scope="module")
+def legacy() -> Iterator[Host]:
+    """A host after a handshake, whose user can be asked."""
+    with Host(files=[HERE / "asking.pipe"], shakes_hands=True, capabilities=FORM) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def modern() -> Iterator[Host]:
+    """A host without a handshake."""
+    with Host(files=[HERE / "asking.pipe"]) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[HttpServer]:
+    """A server of HTTP."""
+    with HttpServer(files=[HERE / "asking.pipe"]) as server:
+        yield server
+
+
+def write_down(key: str, **more: Any) -> dict[str, Any]:
+    return {"name": "write_down", "arguments": {"key": key}, **more}
+
+
+def written(host: Host | HttpServer, key: str) -> list[str]:
+    return host.call("journal", key=key)["structuredContent"]["result"]
+
+
+def reason(result: dict[str, Any]) -> str:
+    assert result["isError"]
+    assert result["_meta"]["rrext/error"]["code"] == "unavailable"
+    return result["content"][0]["text"]
+
+
+# during the call
+
+
+def asked(host: Host, key: str) -> tuple[int, dict[str, Any]]:
+    """The id of a call that needs a permit, and the question of the server."""
+    call = host.ask("tools/call", write_down(key))
+    asking = host.message()
+    assert asking["method"] == "elicitation/create"
+    return call, asking
+
+
+def test_a_host_is_asked_during_the_call_and_its_answer_decides(legacy: Host) -> None:
+    call, asking = asked(legacy, "allowed")
+    assert "write_down of tools_1" in asking["params"]["message"]
+    assert '"key":"allowed"' in asking["params"]["message"]
+    assert asking["params"]["requestedSchema"]["required"] == ["allow"]
+    assert written(legacy, "allowed") == []
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": ALLOW})
+    assert not legacy.answer(call)["result"].get("isError")
+    assert written(legacy, "allowed") == ["ran"]
+
+
+@pytest.mark.parametrize("answer", OTHERS)
+def test_every_other_answer_denies(answer: Any, legacy: Host) -> None:
+    call, asking = asked(legacy, "denied")
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": answer})
+    assert "it was denied" in reason(legacy.answer(call)["result"])
+    assert written(legacy, "denied") == []
+
+
+def test_an_error_denies_and_only_the_first_answer_counts(legacy: Host) -> None:
+    call, asking = asked(legacy, "denied")
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "error": {"code": -32601, "message": "no"}})
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": ALLOW})
+    assert "it was denied" in reason(legacy.answer(call)["result"])
+
+
+def test_answers_that_nobody_waits_for_allow_nothing(legacy: Host) -> None:
+    call, asking = asked(legacy, "careful")
+    for other in (asking["id"] + 1, str(asking["id"]), None, True, [1]):
+        legacy.send({"jsonrpc": "2.0", "id": other, "result": ALLOW})
+    legacy.result("ping")
+    assert written(legacy, "careful") == []
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": {"action": "decline"}})
+    assert "it was denied" in reason(legacy.answer(call)["result"])
+
+
+def test_a_question_is_taken_back_when_its_call_is_cancelled_or_late(legacy: Host) -> None:
+    call, asking = asked(legacy, "dropped")
+    legacy.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    taken_back = legacy.message()
+    assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", asking["id"])
+    late = legacy.ask("tools/call", write_down("late", _meta={"rrext/timeout": 0.05}))
+    asking = legacy.message()
+    taken_back = legacy.message()
+    assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", asking["id"])
+    assert legacy.answer(late)["result"]["_meta"]["rrext/error"]["code"] == "tool_timeout"
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": ALLOW})
+    assert (written(legacy, "dropped"), written(legacy, "late")) == ([], [])
+
+
+def test_a_tool_within_a_tool_asks_during_the_call(legacy: Host) -> None:
+    inner = {"node": "tools_1", "tool": "write_down", "input": {"key": "inner"}}
+    call = legacy.ask("tools/call", {"name": "ask_async", "arguments": inner})
+    asking = legacy.message()
+    assert "which nest_1.ask_async wants to call" in asking["params"]["message"]
+    legacy.send({"jsonrpc": "2.0", "id": asking["id"], "result": ALLOW})
+    assert not legacy.answer(call)["result"].get("isError")
+    assert written(legacy, "inner") == ["ran"]
+
+
+def test_a_host_that_ends_while_it_is_asked_leaves_nothing_running() -> None:
+    with Host(files=[HERE / "asking.pipe"], shakes_hands=True, capabilities=FORM) as host:
+        asked(host, "left")
+        assert host.end() == 0
+
+
+# by a result
+
+
+@pytest.fixture(params=["modern", "http"])
+def host(request: pytest.FixtureRequest) -> Host | HttpServer:
+    """A host without a handshake, on stdio and over HTTP."""
+    return request.getfixturevalue(request.param)
+
+
+def test_a_call_ends_with_the_question_and_is_repeated_with_the_answer(host: Host | HttpServer) -> None:
+    key = f"repeated {type(host).__name__}"
+    result = host.result("tools/call", write_down(key, _meta=ASKS))
+    assert result["resultType"] == "input_required"
+    (name, asking), *others = result["inputRequests"].items()
+    assert others == []
+    assert asking["method"] == "elicitation/create"
+    assert key in asking["params"]["message"]
+    assert written(host, key) == []
+    for other in OTHERS:
+        again = host.ask("tools/call", write_down(key, _meta=ASKS, inputResponses={name: other}))
+        answer = host.answer(again) if isinstance(host, Host) else again[1]
+        assert "error" in answer or "it was denied" in reason(answer["result"])
+    assert written(host, key) == []
+    again = host.result("tools/call", write_down(key, _meta=ASKS, inputResponses={name: ALLOW}))
+    assert (again["resultType"], again.get("isError")) == ("complete", None)
+    assert written(host, key) == ["ran"]
+    # the answer is for these arguments alone
+    other = host.result("tools/call", write_down(f"{key} 2", _meta=ASKS, inputResponses={name: ALLOW}))
+    assert other["resultType"] == "input_required"
+    assert written(host, f"{key} 2") == []
+
+
+def test_a_tool_within_a_tool_is_denied_because_the_outer_one_would_run_twice(host: Host | HttpServer) -> None:
+    inner = {"node": "tools_1", "tool": "write_down", "input": {"key": "nested"}}
+    result = host.result("tools/call", {"name": "ask_async", "arguments": inner, "_meta": ASKS})
+    assert result["isError"]
+    assert "it was denied" in result["content"][0]["text"]
+    assert written(host, "nested") == []
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": 7}, {"elicitation": None}, 7])
+def test_a_host_that_shows_no_forms_is_not_asked(capabilities: Any, modern: Host) -> None:
+    assert not elicits(capabilities)
+    meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
+    answer = modern.answer(modern.ask("tools/call", write_down("quiet", _meta=meta)))
+    assert "did not offer to answer" in reason(answer["result"])
+
+
+def test_a_host_that_names_no_kind_of_elicitation_shows_forms() -> None:
+    assert elicits({"elicitation": {}})
+
+
+# the text of the question
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a\u202eb\u200b", "\\u202e"),
+        ("line\nline", "line\\nline"),
+        ("x" * (MAX_SHOWN_ARGUMENTS + 7), "more characters"),
+        ("\U000e0041", "\\ue0041"),
+    ],
+)
+def test_a_question_shows_what_cannot_be_seen_and_tells_what_it_leaves_out(value: str, shown: str) -> None:
+    text = question({"tool": "t", "nodeId": "n", "arguments": {"value": value}})["message"]
+    assert shown in text
+    assert all(each.isprintable() or each == "\n" for each in text)
+    assert text.count("\n") == 1
+    assert len(text) < MAX_SHOWN_ARGUMENTS + 100
