@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from rrext.errors import ToolError
 from rrext.http.client import ForeignPacking
@@ -10,6 +11,9 @@ from rrext.http.failures import bad_answer, broken, late
 from rrext.nodes.http.failures import ServerName
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext
+
+RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses of temporary failures: too early, too many, or an overloaded server. Others do not change with a retry."""
 
 
 class Attempts:

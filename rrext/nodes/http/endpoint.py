@@ -12,10 +12,9 @@ import msgspec
 from rrext.http.client import BodyTooLarge, body_pieces, failure_body, new_client, whole_body
 from rrext.http.failures import of_status, retry_after, too_large
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.http.attempts import Attempts
+from rrext.nodes.http.attempts import RETRIED, Attempts
 from rrext.nodes.http.events import EventReader
 from rrext.nodes.http.failures import ServerName
-from rrext.nodes.http.retries import RETRIED
 from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key, no_address
 from rrext.tools.context import ToolContext
 

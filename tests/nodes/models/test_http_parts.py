@@ -13,8 +13,7 @@ from rrext.errors import ToolError
 from rrext.http.failures import of_status, retry_after, sentence_of
 from rrext.nodes.http.events import EventReader
 from rrext.nodes.http.failures import ServerName
-from rrext.nodes.http.retries import Retries
-from rrext.nodes.http.settings import EndpointSettings
+from rrext.nodes.http.settings import EndpointSettings, Retries
 
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)), max_size=20)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
