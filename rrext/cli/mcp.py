@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, allowed_tools, stem_of, tell_listening
+from rrext.cli.allowed_tools import allowed_tools
+from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of, tell_listening
 from rrext.cli.serve import run as serve
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
+from rrext.cli.allowed_tools import add_tools_option, allowed_tools, tell_unknown
 from rrext.cli.options import (
     add_partial_option,
     add_pipeline_options,
@@ -87,12 +88,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_pipeline_options(parser)
     add_wait_option(parser)
     add_partial_option(parser)
-    parser.add_argument(
-        "--tools",
-        action="append",
-        metavar="NAME",
-        help="offer only this tool, by name, node.tool or call ref; may be repeated (default: all tools)",
-    )
+    add_tools_option(parser)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -233,15 +229,18 @@ def _serve_claimed(
         listener = None
         if args.listen is not None:
             listener = (face.listen or _unix_clients)(args, environment)
+        seen, tools = face.as_one(engine), allowed_tools(args)
+        if tools is not None:
+            await tell_unknown(tools, engine)
         return ServingProcess(
-            face.as_one(engine),
+            seen,
             engine.host,
             stdio,
             limits=limits,
             serves_stdio=args.stdio or listener is None,
             connect_stdio=face.connect or framed_connection,
             on_stdio=face.on_stdio,
-            caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space, tools=allowed_tools(args)),
+            caller=msgspec.structs.replace(STDIO, user_id=args.user, space_id=args.space, tools=tools),
             listener=listener,
             parent=parent,
             watchdog=watchdog,
@@ -257,11 +256,6 @@ def _serve_claimed(
 
         answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
     return EXIT_INVALID
-
-
-def allowed_tools(args: argparse.Namespace) -> frozenset[str] | None:
-    """The only tools that clients may use; None for all."""
-    return None if args.tools is None else frozenset(args.tools)
 
 
 def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listener:

@@ -112,7 +112,7 @@ class ReferenceCalls:
         origin = component.tool(reference.action)
         if origin is None:
             key = "action" if reference.kind == "composio" else "tool"
-            known = [*component.node_class.tools, *component.dynamic_tools]
+            known = [*component.node_class.tools, *component.dynamic_tools] if call.caller.tools is None else []
             missing = ToolNotFound.near(f'"{reference.integration}" has no tool "{reference.action}".', reference.action, known)
             raise _Problem([(below(reference.path, key), missing.message, missing.code)])
         return task, self._wrapped(call, task, reference, Route(component, origin))

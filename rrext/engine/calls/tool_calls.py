@@ -85,9 +85,9 @@ class ToolCalls:
         False if the call has to wait, for which the loop is needed.
         """
         route = call.route or task.only_route(operation.node_id, operation.tool)
-        if call.caller.tools is not None and call.task is None:
-            return False
         if route is None or not (route.for_threads and route.component.ready):
+            return False
+        if call.caller.tools is not None and call.task is None and not route.is_among(call.caller.tools):
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()

@@ -60,8 +60,13 @@ class Route:
         return cls(component, spec, node_id=node_id, origin=origin, asks=reference.permission == "ask")
 
     def is_among(self, names: Container[str] | None) -> bool:
-        """Whether a caller who may use only the tools of these names may use this one; None are all."""
-        return names is None or self.spec.name in names or self.exported_name in names or self.label in names
+        """Whether a caller who may use only the tools of these names may use this one; None are all.
+
+        A name with a dot is `node.tool` alone: no outside server can give a tool the name of another node's.
+        """
+        if names is None or self.label in names or self.exported_name in names:
+            return True
+        return self.spec.name in names and "." not in self.spec.name
 
     def learn(self, took: float, limit: float) -> None:
         """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""

@@ -82,7 +82,8 @@ class ManyPipelines(Engine):
                 call.succeed(msgspec.json.encode({"tools": tools}))
             elif isinstance(operation, Tool) and not call.settled:
                 if not self._directed(call, operation):
-                    raise ToolNotFound.near(f'No pipeline has a tool "{operation.tool}".', operation.tool, list(self._tools))
+                    listed = [tool["name"] for tool in tools]  # those of this caller
+                    raise ToolNotFound.near(f'No pipeline has a tool "{operation.tool}".', operation.tool, listed)
                 self._engine.start(call)
         except RrextError as error:
             call.fail(error)

@@ -55,6 +55,17 @@ def test_pipelines_are_listed_with_their_descriptions_and_give_the_result_of_the
     assert [question["text"] for question in asked[0]["questions"]] == ["Why?"]
 
 
+@pytest.mark.promise("tools:allow-list:hides")
+@pytest.mark.parametrize("kind", [Host, HttpServer])
+def test_of_several_pipelines_the_allowed_tools_alone_are_there(files: list[Path], kind: type[Host | HttpServer]) -> None:
+    with kind("--as-tool", "texts=repeat", "--as-tool", "chats", "--tools", "repeat", files=files) as few:
+        assert [tool["name"] for tool in few.result("tools/list")["tools"]] == ["repeat"]
+        assert few.call("repeat", text="hello")["structuredContent"]["text"] == ["hello\n\n"]
+        for name in ("chats", "chat") if isinstance(few, Host) else ():
+            error = few.failure("tools/call", {"name": name, "arguments": {"text": "x"}})
+            assert (error["code"], error["data"]["near"]) == (-32602, [])
+
+
 @pytest.fixture(scope="module")
 def face() -> Iterator[Host]:
     """A host of a pipeline whose node obeys orders in texts."""
