@@ -23,9 +23,10 @@ async def tools_resolve(
 
     Raises one error for all problems, which are in `data["errors"]`. An empty list asks nobody.
     """
-    if not tools:
+    given = tools if isinstance(tools, str | Mapping) else list(tools)  # the server says what is wrong with one alone
+    if given == []:
         return {"builtins": [], "custom": []}
-    return await self.request("rrext_tools_resolve", {"tools": list(tools), "token": token, "context": context})
+    return await self.request("rrext_tools_resolve", {"tools": given, "token": token, "context": context})
 
 
 async def tools_call(

@@ -318,3 +318,10 @@ async def test_a_caller_is_asked_for_a_permit(client: Client, allow: bool) -> No
             with pytest.raises(Unavailable, match="it was denied"):
                 await client.tool(tool="counting", input={"to": 2}, token="asking", on_permission=on_permission)
     assert [question["arguments"] for question in questions] == [{"to": 2}] * 2
+
+
+@pytest.mark.parametrize("alone", ["count", {"type": "node", "node": "probe_1", "tool": "count"}])
+async def test_one_reference_alone_is_no_list_of_them(client: Client, alone: Any) -> None:
+    with pytest.raises(InvalidArguments, match="/tools: Expected a list"):
+        await client.tools_resolve(alone)
+    assert (await client.tools_resolve(()))["custom"] == []
