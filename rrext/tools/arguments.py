@@ -160,12 +160,15 @@ def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dic
 
 def fits_exactly(schema: Any, value: Any) -> bool:
     """Whether a value fits a schema that asks for its Python type alone. False if only a validator can tell."""
-    return isinstance(schema, dict) and _is_exact(schema) and _EXACT[schema["type"]] is type(value)
+    return _is_exact(schema) and _EXACT[schema["type"]] is type(value)
 
 
-def _is_exact(schema: Mapping[str, Any]) -> bool:
+def _is_exact(schema: Any) -> bool:
     """Whether a schema only asks for a type that Python has too. Floats do not count: JSON has no NaN."""
-    return schema.get("type") in _EXACT and schema.keys() <= _ANNOTATION_KEYWORDS
+    if not isinstance(schema, dict):  # true and false are schemas too
+        return False
+    kind = schema.get("type")
+    return isinstance(kind, str) and kind in _EXACT and schema.keys() <= _ANNOTATION_KEYWORDS
 
 
 def _form(grammar: Grammar, parameter: Parameter) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rrext import Node, ToolContext, tool_function
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
+from rrext.tools.decorator import ToolOptions
 from rrext.tools.narrowed_spec import narrowed_schema, narrowing_problems
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import SchemaValidator
@@ -86,6 +87,16 @@ def test_a_narrower_parameter_holds_besides_the_original_one() -> None:
     shown = wrapped.describe(None)["inputSchema"]["properties"]
     assert shown["rows"] == {"type": "integer", "maximum": 100, "minimum": 5}
     assert shown["sql"]["description"] == "Only sales."
+
+
+@pytest.mark.parametrize("form", [True, {}, {"type": ["integer", "null"]}, {"enum": [1, 2]}, {"type": "number"}])
+def test_a_parameter_of_any_form_can_be_fixed_beside_others(form: Any) -> None:
+    schema = {"type": "object", "properties": {"a": form, "b": form}, "additionalProperties": False}
+    options = ToolOptions(name="outside", description="Of a server.", input_schema=schema, takes_input=True)
+    wrapped = ToolSpec(lambda input: input, options, owner=None, bound=False).replace(arguments={"a": 1})
+    assert narrowing_problems(schema, {"a": 1}, {}, DEFAULTS) == []
+    assert call(wrapped, {"b": 2}) == {"a": 1, "b": 2}
+    assert paths(wrapped, {"c": 2}) == ["/input/c"]
 
 
 def test_a_wrapper_of_a_wrapper_keeps_both() -> None:

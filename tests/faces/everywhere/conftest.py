@@ -1,0 +1,23 @@
+"""The servers outside, and one server at a socket, for all faces."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+FACES = Path(__file__).resolve().parents[1]
+# Hosts of the Model Context Protocol, and servers of HTTP APIs.
+sys.path += [str(FACES / "mcp"), str(FACES.parent / "cli"), str(FACES.parent / "providers"), str(FACES.parent / "providers" / "mcp")]
+
+from whole_pipeline import Place  # noqa: E402  # it takes modules of these folders
+
+
+@pytest.fixture(scope="module")
+def place(forked_servers: None) -> Iterator[Place]:
+    """A pipeline with tools of every origin, and all that it needs."""
+    with TemporaryDirectory(prefix="rrext-") as folder, Place(Path(folder)) as made:
+        yield made
