@@ -201,6 +201,9 @@ PROMISES: dict[str, str] = {
     "check:fix:as-in-editors": (
         "`rrext check --fix` makes the edits of an editor's fix-all, and writes a file whole or not at all"
     ),
+    "faces:same-tools": (
+        "SQL, Python, wrapped tools, tools of MCP servers and of Composio are listed, answer and fail the same on every face"
+    ),
     "secrets:never-leave": (
         "No secret of a connection is in an answer, an event, a log, a trace, a file, or the environment of a child; not even "
         "in the result of a server outside that repeats it"

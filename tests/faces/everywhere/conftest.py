@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-FACES = Path(__file__).resolve().parents[1]
-# Hosts of the Model Context Protocol, and servers of HTTP APIs.
-sys.path += [str(FACES / "mcp"), str(FACES.parent / "cli"), str(FACES.parent / "providers"), str(FACES.parent / "providers" / "mcp")]
+TESTS = Path(__file__).resolve().parents[2]
+# Hosts of the Model Context Protocol, commands, and servers outside.
+sys.path += [str(TESTS / folder) for folder in ("faces/mcp", "cli", "providers", "providers/mcp")]
 
 from whole_pipeline import Place  # noqa: E402  # it takes modules of these folders
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from rrext.nodes.sandbox.node import PythonNode
 pytestmark = pytest.mark.promise("faces:same-tools")
 
 FACES = [*WAYS, "CLI, a file", "CLI, a server"]
-MCP = ("MCP stdio", "MCP HTTP")
 
 
 @pytest.fixture(scope="module")

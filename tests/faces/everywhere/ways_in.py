@@ -16,12 +16,12 @@ from urllib.request import url2pathname
 import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from commands import Done
+from faces.lsp.editors import Editor
 from http_server import HttpServer
 from mcp_host import Host
-from whole_pipeline import TOKEN, Place, Row
+from whole_pipeline import Place, Row
 
 import rrext.blocking
-from faces.lsp.editors import Editor
 from rrext import Client
 from rrext.cli.tool import CALL_IS_WRONG
 from rrext.errors import RrextError
@@ -33,7 +33,9 @@ from rrext.wire.messages import Response
 
 Answer = dict[str, Any]
 """`{"result": …}`, in which bytes are base64, or the members of an error that are told."""
-ERROR = re.compile(r"^rrext: (?P<message>(?:(?!^rrext: ).)*) \[(?P<code>\w+)\]\n(?:  /.*\n)*(?:  hint: (?P<hint>.*)\n)?", re.M | re.S)
+ERROR = re.compile(
+    r"^rrext: (?P<message>(?:(?!^rrext: ).)*) \[(?P<code>\w+)\]\n(?:  /.*\n)*(?:  hint: (?P<hint>.*)\n)?", re.M | re.S
+)
 """An error on stderr."""
 Run = Callable[..., Done]
 """Runs a command in this process."""

@@ -80,15 +80,16 @@ def free_port() -> int:
 
 
 class HttpServer:
-    """A process that serves Streamable HTTP."""
+    """A process that serves Streamable HTTP: `python PROGRAM http PORT`."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Path = HERE / "mcp_servers.py") -> None:
+        self._program = program
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}/mcp"
         self._process: subprocess.Popen[bytes]
 
     def __enter__(self) -> Self:
-        command = [sys.executable, str(HERE / "mcp_servers.py"), "http", str(self._port)]
+        command = [sys.executable, str(self._program), "http", str(self._port)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
