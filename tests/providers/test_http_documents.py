@@ -254,6 +254,9 @@ def test_a_broken_operation_is_left_out_and_the_others_stay(schema: Any, why: st
         {"$ref": "other.json"},
         {"get": []},
         {"get": {"parameters": [{"in": "query"}]}},
+        {"get": {"parameters": [{"name": "x", "in": []}]}},
+        {"get": {"parameters": [{"$ref": f"#/paths/~1bad/get/parameters/{'9' * 5000}"}]}},
+        {"get": {"parameters": [parameter("x", schema={"type": "object", "required": [[]]})]}},
         {"get": {"parameters": [7]}},
         {"get": {"parameters": [parameter("x", "body")]}},
         {"get": {"parameters": [parameter("bad\r\nname", "header")]}},
@@ -282,6 +285,23 @@ def test_a_document_nested_without_end_costs_one_operation() -> None:
         document({"/a": {"get": {"parameters": [parameter("p", schema=deep)]}}, "/b": {"get": {"operationId": "good"}}})
     )
     assert "good" in reader.read()
+
+
+def test_schemas_may_refer_to_each_other_in_a_long_chain() -> None:
+    schemas = {f"S{number}": {"properties": {"next": {"$ref": f"#/components/schemas/S{number + 1}"}}} for number in range(900)}
+    schemas["S900"] = {"type": "string"}
+    first = {"operationId": "first", "parameters": [parameter("p", schema={"$ref": "#/components/schemas/S0"})]}
+    tools = tools_of({"/a": {"get": first}}, schemas=schemas)
+    assert len(tools["first"].tool.input_schema["$defs"]) == 901
+
+
+def test_a_broken_schema_is_translated_once_however_many_operations_refer_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("rrext.providers.http.schemas.pointed", lambda document, reference: asked.append(reference) or 7)
+    bad = {"parameters": [parameter("p", schema={"$ref": "#/components/schemas/Broken"})]}
+    reader = DocumentTools(document({f"/{number}": {"get": bad} for number in range(100)}))
+    assert reader.read() == {}
+    assert len(asked) == 1
 
 
 def test_problems_are_logged_with_the_connection_and_not_without_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -433,7 +453,7 @@ json_values = st.recursive(
     max_leaves=25,
 )
 parameters = st.fixed_dictionaries(
-    {"name": st.text(max_size=4), "in": st.sampled_from(["path", "query"]), "schema": json_values}
+    {"name": st.text(max_size=4), "in": st.sampled_from(["path", "query"]) | json_values, "schema": json_values}
 )
 contents = st.fixed_dictionaries(
     {"content": st.dictionaries(st.sampled_from(["application/json", "multipart/form-data", "a/b"]), json_values)}

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import MAX_EXPORTED_NAME
+from rrext.providers.http.free_names import FreeNames
 from rrext.providers.http.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
 from rrext.providers.http.operation import (
     HEADER_NAME,
@@ -62,7 +63,7 @@ class DocumentTools:
         self._schemas = Schemas(document)
         self._given = {("header", name.lower()) for name in headers} | {("query", name) for name in query}
         self._only = only
-        self._taken: set[str] = set()
+        self._names = FreeNames()
         self.problems: list[str] = []
 
     def read(self) -> dict[str, HttpTool]:
@@ -120,8 +121,9 @@ class DocumentTools:
             return None
         properties: dict[str, Any] = {}
         required: list[str] = []
-        parameters = tuple(self._parameters(item, described, path, properties, required))
-        body = self._body(described.get("requestBody"), properties, required)
+        names = FreeNames()
+        parameters = tuple(self._parameters(item, described, path, properties, required, names))
+        body = self._body(described.get("requestBody"), properties, required, names)
         schema = self._schemas.input(properties, required)
         tool = ProvidedTool(
             name=name,
@@ -134,16 +136,16 @@ class DocumentTools:
 
     def _name(self, wanted: Any, method: str, path: str) -> str:
         text = wanted if isinstance(wanted, str) and wanted.strip() else f"{method}_{path}"
-        base = re.sub(r"[^a-zA-Z0-9-]+", "_", text).strip("_")[:MAX_EXPORTED_NAME].rstrip("_") or method
-        name, number = base, 2
-        while name in self._taken:
-            tail = f"_{number}"
-            name, number = base[: MAX_EXPORTED_NAME - len(tail)] + tail, number + 1
-        self._taken.add(name)
-        return name
+        return self._names.take(re.sub(r"[^a-zA-Z0-9-]+", "_", text).strip("_")[:MAX_EXPORTED_NAME].rstrip("_") or method)
 
     def _parameters(
-        self, item: Mapping[str, Any], described: Mapping[str, Any], path: str, properties: dict[str, Any], required: list[str]
+        self,
+        item: Mapping[str, Any],
+        described: Mapping[str, Any],
+        path: str,
+        properties: dict[str, Any],
+        required: list[str],
+        names: FreeNames,
     ) -> Iterator[ApiParameter]:
         placeholders = PLACEHOLDER.findall(path)
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -151,7 +153,7 @@ class DocumentTools:
             for given in listed if isinstance(listed, list) else ():
                 parameter = followed(self._document, given)
                 name, place = (parameter.get("name"), parameter.get("in")) if isinstance(parameter, Mapping) else (None, None)
-                if not isinstance(name, str) or not name or place not in _PLACES:
+                if not isinstance(name, str) or not name or not isinstance(place, str) or place not in _PLACES:
                     raise UnusableDescription("a parameter has no name, or no place")
                 found[place, name.lower() if place == "header" else name] = parameter
         for name in placeholders:
@@ -163,13 +165,13 @@ class DocumentTools:
                 continue
             if place == "path" and name not in placeholders:
                 continue
-            made, schema = self._parameter(parameter, place, properties)
+            made, schema = self._parameter(parameter, place, names)
             properties[made.property] = schema
             if place == "path" or parameter.get("required") is True:
                 required.append(made.property)
             yield made
 
-    def _parameter(self, parameter: Mapping[str, Any], place: Any, taken: Mapping[str, Any]) -> tuple[ApiParameter, Any]:
+    def _parameter(self, parameter: Mapping[str, Any], place: Any, names: FreeNames) -> tuple[ApiParameter, Any]:
         content = parameter.get("content")
         schema: Any = parameter.get("schema")
         is_json = False
@@ -187,14 +189,16 @@ class DocumentTools:
         made = ApiParameter(
             name=parameter["name"],
             place=place,
-            property=_free_property(parameter["name"], place, taken),
+            property=_free_property(parameter["name"], place, names),
             style=style,
             explode=parameter.get("explode", style in ("form", "deepObject")) is True,
             is_json=is_json,
         )
         return made, {} if schema is None else schema
 
-    def _body(self, described: Any, properties: dict[str, Any], required: list[str]) -> ApiBody | None:
+    def _body(
+        self, described: Any, properties: dict[str, Any], required: list[str], names: FreeNames
+    ) -> ApiBody | None:
         body = followed(self._document, described)
         content = body.get("content") if isinstance(body, Mapping) else None
         if not isinstance(content, Mapping) or not content:
@@ -210,7 +214,7 @@ class DocumentTools:
             schema = {"type": "string"}
         elif kind == "multipart":
             schema, files = self._with_files(schema)
-        name = _free_property("body", "request", properties)
+        name = _free_property("body", "request", names)
         properties[name] = {} if schema is None else schema
         if body.get("required") is True:
             required.append(name)
@@ -270,14 +274,10 @@ def _kind_of(media: Any) -> BodyKind:
     return "bytes"
 
 
-def _free_property(name: str, place: str, taken: Mapping[str, Any]) -> str:
+def _free_property(name: str, place: str, names: FreeNames) -> str:
     """A name of a property, in the characters that vendors of models accept."""
     wanted = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_EXPORTED_NAME] or place
-    found, number = wanted, 1
-    while found in taken:
-        found = f"{wanted[: MAX_EXPORTED_NAME - 10]}_{place}{number if number > 1 else ''}"
-        number += 1
-    return found
+    return names.take(f"{wanted[: MAX_EXPORTED_NAME - 10]}_{place}" if wanted in names else wanted)
 
 
 def _text(value: Any) -> str:

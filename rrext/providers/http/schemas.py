@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_DEFINITIONS
-from rrext.providers.http.pointers import UnusableDescription, pointed
+from rrext.providers.http.free_names import FreeNames
+from rrext.providers.http.pointers import UnusableDescription, leads_out, pointed
 
 Direction = Literal["in", "out"]
 
@@ -37,8 +38,10 @@ class Schemas:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
         self._names: dict[tuple[Direction, str], str] = {}
-        self._taken: set[tuple[Direction, str]] = set()
-        self._definitions: dict[tuple[Direction, str], tuple[dict[str, Any], frozenset[str]]] = {}
+        self._references: dict[tuple[Direction, str], str] = {}
+        self._free = {"in": FreeNames(), "out": FreeNames()}
+        self._closures: dict[tuple[Direction, frozenset[str]], dict[str, Any]] = {}
+        self._definitions: dict[tuple[Direction, str], tuple[dict[str, Any], frozenset[str]] | str] = {}
 
     def input(self, properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
         """The input schema of a tool with these properties. Raises `UnusableDescription`."""
@@ -67,7 +70,7 @@ class Schemas:
         try:
             translated = self._translated(schema, "out", found)
             if isinstance(translated, dict) and "$ref" in translated:
-                translated, more = self._definitions["out", translated["$ref"].removeprefix("#/$defs/")]
+                translated, more = self._definition("out", translated["$ref"].removeprefix("#/$defs/"))
                 found = set(more)
             if isinstance(translated, dict) and "$ref" in translated:
                 return None
@@ -82,43 +85,48 @@ class Schemas:
         self, schema: dict[str, Any], found: set[str], direction: Direction = "in", most: int = MAX_DEFINITIONS
     ) -> dict[str, Any]:
         """The schema with the definitions that it refers to, also through others."""
-        needed: dict[str, dict[str, Any]] = {}
-        waiting = sorted(found)
-        while waiting:
-            name = waiting.pop()
-            if (direction, name) not in self._definitions:
-                raise UnusableDescription("it refers to a schema that cannot be used")
-            if len(needed) > most:
-                raise UnusableDescription(f"it needs more than {most:,} definitions")
-            if name not in needed:
-                needed[name], more = self._definitions[direction, name]
-                waiting += more - needed.keys()
-        return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
+        if not found:
+            return schema
+        key = direction, frozenset(found)
+        needed = self._closures.get(key)
+        if needed is None:
+            needed, waiting = {}, sorted(found)
+            while waiting:
+                name = waiting.pop()
+                if len(needed) > most:
+                    raise UnusableDescription(f"it needs more than {most:,} definitions")
+                if name not in needed:
+                    needed[name], more = self._definition(direction, name)
+                    waiting += [other for other in more if other not in needed]
+            needed = self._closures[key] = dict(sorted(needed.items()))
+        return {**schema, "$defs": needed}
 
-    def _reference(self, reference: Any, direction: Direction, found: set[str]) -> dict[str, Any]:
-        name = self._names.get((direction, reference)) if isinstance(reference, str) else None
-        if name is None:
-            target = pointed(self._document, reference)
-            name = self._new_name(reference, direction)
+    def _definition(self, direction: Direction, name: str) -> tuple[dict[str, Any], frozenset[str]]:
+        """A definition, and the names of those that it refers to. An unusable one is found out once, however many refer to it."""
+        found = self._definitions.get((direction, name))
+        if found is None:
             inner: set[str] = set()
             try:
-                definition = _required_usable(_as_object(self._translated(target, direction, inner)))
-                self._definitions[direction, name] = definition, frozenset(inner)
-            except BaseException:
-                del self._names[direction, reference]
-                self._taken.discard((direction, name))
-                raise
+                target = pointed(self._document, self._references[direction, name])
+                found = _required_usable(_as_object(self._translated(target, direction, inner))), frozenset(inner)
+            except UnusableDescription as error:
+                found = str(error)
+            except RecursionError:
+                found = "it is nested too deeply"
+            self._definitions[direction, name] = found
+        if isinstance(found, str):
+            raise UnusableDescription(found)
+        return found
+
+    def _reference(self, reference: Any, direction: Direction, found: set[str]) -> dict[str, Any]:
+        if not isinstance(reference, str):
+            raise leads_out(reference)
+        name = self._names.get((direction, reference))
+        if name is None:
+            name = self._free[direction].take(_FOREIGN.sub("_", reference.rpartition("/")[2]) or "root")
+            self._names[direction, reference], self._references[direction, name] = name, reference
         found.add(name)
         return {"$ref": f"#/$defs/{name}"}
-
-    def _new_name(self, reference: str, direction: Direction) -> str:
-        wanted = _FOREIGN.sub("_", reference.rpartition("/")[2]) or "root"
-        name, number = wanted, 2
-        while (direction, name) in self._taken:
-            name, number = f"{wanted}_{number}", number + 1
-        self._taken.add((direction, name))
-        self._names[direction, reference] = name
-        return name
 
     def _translated(self, schema: Any, direction: Direction, found: set[str]) -> Any:
         if schema is None:
@@ -137,7 +145,7 @@ class Schemas:
             elif not _is_dropped(key, value, direction):
                 made[key] = self._word(key, value, direction, found, hidden)
         required = made.pop("required", None)
-        if isinstance(required, list) and (names := [name for name in required if name not in hidden]):
+        if isinstance(required, list) and (names := [name for name in required if str(name) not in hidden]):
             made["required"] = names
         if direction == "in":
             _with_bounds(made)
