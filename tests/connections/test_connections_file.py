@@ -152,6 +152,21 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
         load_connections(str(tmp_path), {})
 
 
+@pytest.mark.timeout(10)
+def test_a_fifo_is_refused_and_not_awaited(tmp_path: Path) -> None:
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo, 0o600)
+    with pytest.raises(ConnectionInvalid, match="no regular file"):
+        load_connections(fifo, {})
+    (problem,) = of_secret(f"file:{fifo}").problems
+    assert "no regular file" in problem.message
+    regular = write(tmp_path / "key", "s3cret-of-a-file\n")
+    connections = of_secret(f"file:{regular}")
+    os.replace(fifo, regular)
+    with pytest.raises(ConnectionInvalid, match="no regular file"):
+        revealed(connections)
+
+
 @pytest.mark.promise("connections:problems")
 def test_every_problem_of_a_file_has_its_line(tmp_path: Path) -> None:
     found = load_connections(write(tmp_path / "c.toml", WRONG), {})
