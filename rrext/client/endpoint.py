@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
-from inspect import isawaitable
 from math import inf
 from threading import Lock
 from typing import Final, TypeAlias, cast
@@ -170,19 +168,10 @@ class Endpoint:
         on_permission: PermissionCallback | None,
     ) -> Updates:
         """A place for the progress, chunks, events and questions of a call."""
-        asked = None if on_permission is None else partial(self._answer, on_permission)
-        return Updates(on_progress, on_chunk, self.resume, on_event, asked)
+        return Updates(on_progress, on_chunk, self.resume, on_event, on_permission, self._permit)
 
-    def _answer(self, on_permission: PermissionCallback, body: Body) -> Awaitable[object] | None:
-        """Ask the caller for a permit, and send the answer."""
-        allow = on_permission(body)
-        if isawaitable(allow):
-            return self._answer_later(allow, body)
-        self.post("rrext_permit", {"permission": body["permission"], "allow": allow is True}, urgent=True)
-        return None
-
-    async def _answer_later(self, asked: Awaitable[bool], body: Body) -> None:
-        self.post("rrext_permit", {"permission": body["permission"], "allow": await asked is True}, urgent=True)
+    def _permit(self, number: object, allow: bool) -> None:
+        self.post("rrext_permit", {"permission": number, "allow": allow}, urgent=True)
 
     # Receiving
 
@@ -226,6 +215,8 @@ class Endpoint:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
             call.lapse(answer)
         elif call.waiter is not None:
+            if call.updates is not None:
+                call.updates.settle()
             call.waiter.wake()
 
     def _take(self, message: ClientEvent, cost: int) -> None:

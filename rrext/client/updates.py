@@ -37,13 +37,17 @@ class Updates:
     __slots__ = (
         "_added",
         "_delivered",
+        "_is_settled",
         "_on_chunk",
         "_on_drained",
         "_on_event",
+        "_on_permission",
         "_on_progress",
         "_on_question",
         "_ordered",
+        "_permit",
         "_progress",
+        "_question",
         "_scope",
     )
 
@@ -53,12 +57,15 @@ class Updates:
         on_chunk: ChunkCallback | None,
         on_drained: Callable[[], None],
         on_event: CallEventCallback | None = None,
-        on_question: Callable[[dict[str, Any]], Awaitable[object] | object] | None = None,
+        on_permission: PermissionCallback | None = None,
+        permit: Callable[[Any, bool], None] | None = None,
     ) -> None:
         self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
         self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
         self._on_event: Callable[..., Awaitable[object] | object] | None = on_event
-        self._on_question = on_question
+        self._on_permission = on_permission
+        self._permit = permit
+        self._on_question: Callable[..., Awaitable[object] | object] | None = None if on_permission is None else self._ask
         self._on_drained = on_drained
         self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._ordered: deque[tuple[Callable[..., Awaitable[object] | object], tuple[Any, ...], int]] = deque()
@@ -67,6 +74,9 @@ class Updates:
         """Bytes of chunks and events received and delivered; the difference is the backlog."""
         self._scope: anyio.CancelScope | None = None
         """Around the `async` callback that runs."""
+        self._question: anyio.CancelScope | None = None
+        """Around the `async` callback that is asked for a permit."""
+        self._is_settled = False
 
     @property
     def pending(self) -> bool:
@@ -126,6 +136,12 @@ class Updates:
             else:
                 return
 
+    def settle(self) -> None:
+        """The call is answered: nobody waits for a permit any more, and so not for the callback that is asked for one."""
+        self._is_settled = True
+        if self._question is not None:
+            self._question.cancel()
+
     def interrupt(self) -> None:
         """Cancel the `async` callback that runs, and deliver no more."""
         self.discard()
@@ -140,6 +156,24 @@ class Updates:
             with anyio.CancelScope() as self._scope:
                 await answer
             self._scope = None
+
+
+    def _ask(self, body: dict[str, Any]) -> Awaitable[object] | None:
+        """Ask for a permit, and send the answer."""
+        if self._is_settled or self._on_permission is None or self._permit is None:
+            return None
+        allow = self._on_permission(body)
+        if isawaitable(allow):
+            return self._ask_later(allow, body["permission"])
+        self._permit(body["permission"], allow is True)
+        return None
+
+    async def _ask_later(self, allow: Awaitable[bool], number: Any) -> None:
+        with anyio.CancelScope() as self._question:
+            answer = await allow is True
+            if self._permit is not None:
+                self._permit(number, answer)
+        self._question = None
 
 
 class EventUpdates(Updates):

@@ -11,7 +11,7 @@ from scripted_peer import EchoPipes, connected, settle, until
 
 from rrext.client.events import EventStream
 from rrext.client.updates import Updates
-from rrext.errors import LimitExceeded, ServerExited, ToolError
+from rrext.errors import LimitExceeded, ServerExited, ToolError, Unavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -343,3 +343,45 @@ async def test_updates_with_an_unusable_request_are_dropped(request_id: Any, cap
         await peer.event("rrext_progress", {"request": request_id, "progress": 1})
         await client.ping()
     assert any("nobody waits" in record.message for record in caplog.records)
+
+
+async def test_a_callback_that_never_permits_does_not_outlast_its_call(dialect: Any) -> None:
+    asked: list[Any] = []
+
+    async def never(question: dict[str, Any]) -> bool:
+        asked.append(question["permission"])
+        await anyio.sleep_forever()
+        return True
+
+    async with connected(dialect=dialect) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(Unavailable, match="no answer"):
+                await client.tool(tool="t", on_permission=never)
+            asked.append("done")
+
+        tasks.start_soon(call)
+        request = await peer.take("tool")
+        for number in (1, 2):
+            await peer.event("rrext_permission", {"request": request.id, "permission": number, "tool": "t"})
+        await until(lambda: asked)
+        await peer.fail(request, Unavailable("there was no answer within 60 s"))
+    assert asked == [1, "done"], "a question of an answered call asks nobody"
+    assert "rrext_permit" not in peer.commands()
+
+
+async def test_a_callback_that_fails_at_a_question_cancels_its_call(dialect: Any) -> None:
+    def fail(question: dict[str, Any]) -> bool:
+        raise LookupError("nobody is here to decide")
+
+    async with connected(dialect=dialect) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(LookupError, match="nobody is here"):
+                await client.tool(tool="t", on_permission=fail)
+
+        tasks.start_soon(call)
+        request = await peer.take("tool")
+        await peer.event("rrext_permission", {"request": request.id, "permission": 1, "tool": "t"})
+        cancel = await peer.take("cancel")
+        assert cancel.arguments == {"requestId": request.id}
