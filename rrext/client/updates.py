@@ -157,7 +157,6 @@ class Updates:
                 await answer
             self._scope = None
 
-
     def _ask(self, body: dict[str, Any]) -> Awaitable[object] | None:
         """Ask for a permit, and send the answer."""
         if self._is_settled or self._on_permission is None or self._permit is None:

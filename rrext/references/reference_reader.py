@@ -85,9 +85,9 @@ class ReferenceReader:
 
     def _reference(self, item: Any, path: str, node: str | None) -> Reference | None:
         if isinstance(item, str) and node is None:
-            if item:
+            if 0 < len(item) <= DEFAULTS.max_name:
                 return Reference(path=path, kind="builtin", action=item)
-            self.add(path, "Expected the name of a tool, got an empty text.")
+            self.add(path, f"Expected the name of a tool, got {_unusable(item)}.")
             return None
         if not isinstance(item, dict):
             expected = "an object" if node is not None else "the name of a tool, or an object"
@@ -149,18 +149,21 @@ class ReferenceReader:
     def _unknown_keys(self, item: Mapping[str, Any], known: Sequence[str], path: str) -> None:
         """Report unknown keys: a misspelt one would leave out a restriction."""
         for key in item:
+            if len(self.problems) > MAX_REFERENCES:
+                break  # who sends so many of them reads no more
             if key not in known:
                 near = near_matches(key, known) if len(key) <= MAX_QUOTED_NAME else []
                 self.add(f"{path}/{_escaped(key)}", f'A reference has no key "{_cut(key)}" here.', near, on="key")
 
     def _required(self, item: Mapping[str, Any], key: str, path: str) -> str:
         value = item.get(key)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and 0 < len(value) <= DEFAULTS.max_name:
             return value
         if key not in item:
             self.add(f"{path}/{key}", f'The key "{key}" is missing.')
         else:
-            self.add(f"{path}/{key}", f"Expected a text, got {'an empty one' if value == '' else _kind(value)}.")
+            got = _unusable(value) if isinstance(value, str) else _kind(value)
+            self.add(f"{path}/{key}", f"Expected a text, got {got}.")
         return ""
 
     def _name(self, item: Mapping[str, Any], path: str) -> str:
@@ -247,6 +250,10 @@ def _escaped(key: str) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= MAX_QUOTED_NAME else f"{name[:MAX_QUOTED_NAME]}…"
+
+
+def _unusable(text: str) -> str:
+    return "one that is too long" if text else "an empty one"
 
 
 def _kind(value: Any) -> str:

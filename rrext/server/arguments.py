@@ -86,7 +86,7 @@ def _check_timeout(timeout: float, limits: Limits) -> None:
 
 _NAMES: Final = (
     "subcommand", "tool", "nodeId", "token", "provider", "mimeType", "service", "source", "name", "requestId",
-    "clientName", "clientVersion", "userId", "spaceId", "format",
+    "clientName", "clientVersion", "userId", "spaceId", "format", "call_ref",
 )  # fmt: skip
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments, near_matches
-from rrext.limits import Limits
+from rrext.limits import MAX_QUOTED_NAME, Limits
 from rrext.tools.arguments import ROOT, InputPlan, fits_exactly, published_input
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
@@ -83,10 +84,11 @@ def narrowing_problems(
     found: list[tuple[tuple[str | int, ...], str, Sequence[str]]] = []
     known = list(schema.get("properties", ()))
     is_open = schema.get("additionalProperties") is not False
-    for key, names in (("arguments", fixed), ("parameters", parameters)):
-        for name in names:
-            if name not in known and not is_open:
-                found.append(((key, name), f'The tool has no parameter "{name}".', near_matches(name, known)))
+    named = chain((("arguments", name) for name in fixed), (("parameters", name) for name in parameters))
+    unknown = () if is_open else ((key, name) for key, name in named if name not in known)
+    for key, name in islice(unknown, limits.max_errors):
+        near = near_matches(name, known) if len(name) <= MAX_QUOTED_NAME else []
+        found.append(((key, name), f'The tool has no parameter "{name[:MAX_QUOTED_NAME]}".', near))
     about = {
         name: value for name, value in fixed.items() if name in known and not fits_exactly(schema["properties"][name], value)
     }
@@ -105,7 +107,10 @@ def narrowing_problems(
 
 
 def _problems(validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> list[Any]:
-    return [] if validator.fits(value) else validator.problems(value, limits.max_errors)
+    try:
+        return [] if validator.fits(value) else validator.problems(value, limits.max_errors)
+    except (ValueError, RecursionError):
+        return [((), "is nested too deeply")]
 
 
 def _intersection(original: Any, narrower: Mapping[str, Any]) -> dict[str, Any]:

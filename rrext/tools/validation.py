@@ -230,6 +230,8 @@ def _sentence(error: Any) -> str:
         case "multipleOf":
             return f"expected a multiple of {kind.multiple_of}"
         case "pattern":
+            if not hasattr(kind, "pattern"):  # the comparison was given up
+                return "cannot be compared with its pattern in due time"
             return f"does not match the pattern {kind.pattern}"
         case "format":
             return f"expected {_EXAMPLES.get(kind.format, kind.format)}"

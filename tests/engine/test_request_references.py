@@ -178,6 +178,51 @@ async def test_a_pipeline_is_called_by_its_call_ref_and_no_list_of_tasks_has_mor
         assert gone.code == "TASK_NOT_REGISTERED"
 
 
+async def test_pipelines_that_have_ended_leave_nothing_behind() -> None:
+    async with loaded() as w:
+        counts = set()
+        for number in range(20):
+            task = w.engine.load(pipeline(data=False), token=f"p{number}")
+            await resolve(w, {"type": "pipeline", "pipeline": f"p{number}"})
+            await call(w, f"tools.pipeline.p{number}.run.self", arguments={"text": "x", "name": "x.txt"})
+            await w.engine.unload(task)
+            known: Any = w.engine._known_references
+            counts.add(sum(len(outside.components) for outside in known._outside.values()))
+        assert counts == {0}
+
+
+async def test_a_pipeline_that_ends_while_a_tool_calls_it_fails_that_call() -> None:
+    async with loaded() as w:
+        task = w.engine.load(pipeline(data=False), token="other")
+        running = w.ask(CallTool(call_ref="tools.pipeline.other.run.self", arguments={"text": "x"}), caller=ADA)
+        await w.engine.unload(task)
+        assert "Your pipeline is not running" in (await running.error()).message
+        await w.at_rest()
+
+
+@pytest.mark.parametrize("size", [1025, 1_000_000])
+async def test_a_name_that_is_too_long_is_not_searched_for(size: int) -> None:
+    long = "x" * size
+    async with loaded() as w:
+        for reference in (long, {"type": "node", "node": long, "tool": "query"}, {"type": "pipeline", "pipeline": long}):
+            error = await refusal(w, reference)
+            assert error.code == "invalid_arguments"
+            assert "one that is too long" in error.message
+            assert len(error.message) < 200
+
+
+async def test_arguments_without_end_are_refused_and_not_a_bug() -> None:
+    deep: Any = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    async with loaded() as w:
+        error = await refusal(w, node_reference(arguments={"sql": deep}))
+        assert error.message == "/tools/0/arguments: is nested too deeply."
+        for text in ('{"a":' * 100_000, "[" * 100_000):
+            refused = await w.ask(CallTool(name="query", arguments=text), caller=ADA).error()
+            assert refused.message == "/arguments: expected object, got string"
+
+
 async def test_the_references_to_a_pipeline_end_with_it() -> None:
     async with loaded() as w:
         await resolve(w, node_reference())

@@ -85,8 +85,14 @@ def test_all_problems_are_told_with_their_places_and_near_matches() -> None:
         ("/tools/5/parameters/sql", '"sql" is fixed by arguments.'),
         ("/tools/5/parameters/rows", "Expected a JSON Schema object, got a number."),
         ("/tools/6", "A reference is the name of a tool, or an object, not a number."),
-        ("/tools/7", "Expected the name of a tool, got an empty text."),
+        ("/tools/7", "Expected the name of a tool, got an empty one."),
     ]
+
+
+def test_of_unknown_keys_without_end_some_are_told() -> None:
+    found, problems = read({**NODE, **{f"nodes{number}": 1 for number in range(50_000)}})
+    assert not found
+    assert 0 < len(problems) < 2000
 
 
 def test_a_name_that_is_offered_twice_names_both_sides_builtins_included() -> None:

@@ -158,3 +158,8 @@ def test_a_schema_that_cannot_be_used_is_refused_and_nothing_is_fetched(schema: 
 def test_a_pointer_can_be_followed(path: list[str | int]) -> None:
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer("/input", path).split("/")[2:]]
     assert steps == [str(step) for step in path]
+
+
+def test_a_pattern_that_takes_too_long_is_said_to() -> None:
+    problems = SchemaValidator({"pattern": "(a+)+(?=b)$"}).problems("a" * 5000 + "c", 5)
+    assert problems == [((), "cannot be compared with its pattern in due time")]

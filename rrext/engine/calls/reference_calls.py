@@ -26,7 +26,7 @@ from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.validation import PipelineOutline
 from rrext.references.call_ref import CallRef
-from rrext.references.reference import Reference
+from rrext.references.reference import PIPELINE_TOOL, Reference
 from rrext.references.reference_reader import ReferenceReader, texts_in
 
 if TYPE_CHECKING:
@@ -278,9 +278,11 @@ class ReferenceCalls:
     # ends
 
     def forget_task(self, task: Task) -> None:
-        """Drop the references to a pipeline that has ended."""
+        """Drop the references to a pipeline that has ended, and its component."""
         for kept in self._kept.values():
             kept.forget(task)
+        for outside in self._outside.values():
+            outside.drop_component(node_of(Reference(path="", kind="pipeline", integration=task.token, action=PIPELINE_TOOL)))
 
     def disconnect(self, connection_id: str) -> None:
         """Drop the references of a connection that ended."""
@@ -331,6 +333,6 @@ def _object_in(arguments: Any) -> Any:
         return arguments
     try:
         decoded = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return arguments
     return decoded if isinstance(decoded, dict) else arguments

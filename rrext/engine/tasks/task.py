@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.route_table import OfferedReference, RouteTable
-from rrext.errors import InvalidArguments, RrextError, Unavailable, near_matches
+from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
@@ -40,7 +40,7 @@ class Task:
         self,
         token: str,
         loaded: LoadedPipeline,
-        components: Mapping[str, Component],
+        components: dict[str, Component],
         limits: Limits,
         *,
         references: Sequence[OfferedReference] = (),
@@ -150,13 +150,20 @@ class Task:
         if len(self._spare) < MAX_SPARE_CHAINS:
             components = self.components
             for node_id, node in objects.made.items():
-                if not components[node_id].is_untouched(node):
+                component = components.get(node_id)
+                if component is None or not component.is_untouched(node):
                     return
             self._spare.append(objects)
 
     def make_object(self, node_id: str, publisher: Publisher | None = None) -> Node:
-        """Make a node object of a component. `publisher` takes its messages; the default is the task's."""
-        return self.components[node_id].new_object(publisher or self.publisher)
+        """Make a node object of a component. `publisher` takes its messages; the default is the task's.
+
+        Raises `TaskNotRegistered` for a pipeline that ended meanwhile.
+        """
+        component = self.components.get(node_id)
+        if component is None:
+            raise TaskNotRegistered("Your pipeline is not running: it has ended")
+        return component.new_object(publisher or self.publisher)
 
     def route(self, node_id: str | None, tool: str) -> Sequence[Route]:
         """Find the owners of a tool in the order of search: one with a node id, all without.
@@ -218,6 +225,12 @@ class Task:
     def update_routes(self) -> None:
         """Take over the dynamic tools of the components, after a change."""
         self._routes = self._routes.updated(self.components.values())
+
+    def drop_component(self, node_id: str) -> None:
+        """Remove a component, if there is one of this id; calls that have found it run to their end."""
+        if self.components.pop(node_id, None) is not None:
+            self._spare.clear()
+            self.update_routes()
 
     @property
     def is_busy(self) -> bool:

@@ -196,9 +196,7 @@ class DocumentTools:
         )
         return made, {} if schema is None else schema
 
-    def _body(
-        self, described: Any, properties: dict[str, Any], required: list[str], names: FreeNames
-    ) -> ApiBody | None:
+    def _body(self, described: Any, properties: dict[str, Any], required: list[str], names: FreeNames) -> ApiBody | None:
         body = followed(self._document, described)
         content = body.get("content") if isinstance(body, Mapping) else None
         if not isinstance(content, Mapping) or not content:

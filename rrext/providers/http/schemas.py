@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_DEFINITIONS
 from rrext.providers.http.free_names import FreeNames
+from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_DEFINITIONS
 from rrext.providers.http.pointers import UnusableDescription, leads_out, pointed
 
 Direction = Literal["in", "out"]
@@ -102,7 +102,7 @@ class Schemas:
         return {**schema, "$defs": needed}
 
     def _definition(self, direction: Direction, name: str) -> tuple[dict[str, Any], frozenset[str]]:
-        """A definition, and the names of those that it refers to. An unusable one is found out once, however many refer to it."""
+        """A definition, and the names of those that it refers to. It is made once, also if it is unusable."""
         found = self._definitions.get((direction, name))
         if found is None:
             inner: set[str] = set()

@@ -117,9 +117,11 @@ class Link:
                 await self._stale.wait()
                 self._stale = anyio.Event()
                 try:
-                    await self._refresh()
-                except (MCPError, ValueError) as error:
-                    log.warning("connection %s: the changed tools cannot be listed: %s", self._target.name, error)
+                    with anyio.fail_after(self._target.timeout):
+                        await self._refresh()
+                except (MCPError, ValueError, TimeoutError) as error:
+                    why = str(error) or "the server does not answer"
+                    log.warning("connection %s: the changed tools cannot be listed: %s", self._target.name, why)
                 await anyio.sleep(REFRESH_PAUSE)
 
     async def _listen(self) -> None:

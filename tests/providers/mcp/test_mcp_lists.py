@@ -105,6 +105,31 @@ async def test_an_announced_change_is_told_and_the_list_is_new(by_hand: ByHand) 
     assert int(after["count"].description) < 10
 
 
+async def test_a_list_that_is_never_answered_hides_no_later_change(by_hand: ByHand) -> None:
+    provider = by_hand(
+        """
+        lists = []
+        def handle(request):
+            if request["method"] == "tools/call":
+                say({"method": "notifications/tools/list_changed"})
+                answer(request, {"content": []})
+        def tools(request):
+            lists.append(1)
+            if len(lists) == 2:
+                request["id"] = 77_777  # the answer of another request: that of this one is lost
+            return {"tools": [{"name": "act"}] + [{"name": "late"}] * (len(lists) > 2)}
+        serve(handle, tools=tools, announces=True)
+        """,
+        timeout=1,
+    )
+    changed = asyncio.Event()
+    provider.watch(changed.set)
+    async with asyncio.timeout(PATIENCE):
+        while "late" not in await names(provider):
+            await provider.call("act", {}, ToolContext())
+            await asyncio.wait([asyncio.ensure_future(changed.wait())], timeout=0.1)
+
+
 async def test_a_change_that_is_told_to_subscribers_is_noticed(sdk: McpProvider) -> None:
     changed = asyncio.Event()
     provider = sdk
