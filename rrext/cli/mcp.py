@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rrext.cli.allowed_tools import allowed_tools
@@ -19,6 +20,7 @@ from rrext.wire.connection import ServedConnection
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
+    from rrext.faces.mcp.host_offers import HostOffers
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
@@ -78,27 +80,40 @@ def connect(limits: Limits) -> ServedConnection:
     return McpConnection(Lines(limits), limits)
 
 
-def tell_changes(engine: Engine, session: Session) -> None:
-    """Tell the client on stdio of changed tools, and let its connection answer questions for permits."""
+def begin(args: argparse.Namespace, engine: Engine, session: Session) -> None:
+    """Let the connection on stdio tell of changed tools, answer questions for permits, and offer prompts and resources."""
     from rrext.faces.mcp.connection import McpConnection
     from rrext.faces.mcp.tool_changes import ToolChanges
 
     assert isinstance(session.connection, McpConnection)
     ToolChanges(engine, session, session.connection)
     session.connection.answer_permit = session.permissions.answer
+    session.connection.offers = args.offers
 
 
 def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:
     """The pipelines of an engine as one, with those that are tools themselves. Raises `RrextError`."""
+    tokens = [stem_of(path) for path in args.files]
+    args.offers = _offers(engine, tokens, allowed_tools(args))
     if args.as_tool:
         from rrext.faces.mcp.offered_pipelines import offer
 
-        offer(engine, args.as_tool, [stem_of(path) for path in args.files])
+        offer(engine, args.as_tool, tokens)
     elif len(args.files) == 1:
         return engine
     from rrext.faces.mcp.pipelines import ManyPipelines
 
     return ManyPipelines(engine)
+
+
+def _offers(engine: LocalEngine, tokens: Sequence[str], allowed: frozenset[str] | None) -> HostOffers | None:
+    """What the pipelines offer beside tools; None if their settings offer nothing, which is found without an import."""
+    settings = [part.settings for token in tokens for part in engine.task(token).spec.components]
+    if not any(getattr(each, "offer", False) or getattr(each, "resources", ()) for each in settings):
+        return None
+    from rrext.faces.mcp.host_offers import HostOffers
+
+    return HostOffers.of(engine, tokens, allowed)
 
 
 def http_clients(args: argparse.Namespace, environment: Environment) -> Listener:
@@ -122,7 +137,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 
     def app(process: ServingProcess) -> McpApp:
         caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
-        return McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now)
+        return McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now, offers=args.offers)
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")
@@ -133,7 +148,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 def run(args: argparse.Namespace) -> int:
     """Serve, or print the settings for a host."""
     if args.print_config is None:
-        args.face = Face(connect, tell_changes, lambda engine: as_one(args, engine), http_clients)
+        args.face = Face(connect, partial(begin, args), partial(as_one, args), http_clients)
         return serve(args)
     missing = [path for path in args.files if not os.path.isfile(path)]
     if missing:

@@ -19,11 +19,12 @@ OWNERS: tuple[type[Node], ...] = (FilesystemNode, MemoryNode, ScriptedNode)
 TOOLS = [pytest.param(cls, name, id=f"{cls.provider}.{name}") for cls in OWNERS for name in cls.tools]
 
 
-def test_the_names_of_the_tools_are_the_reference_s() -> None:
+def test_the_names_of_the_tools_are_the_reference_s_and_list_files_lists_what_hosts_are_offered() -> None:
     assert {cls.provider: tuple(cls.tools) for cls in OWNERS} == {
         "tool_filesystem": (
             "read_file",
             "list_directory",
+            "list_files",
             "stat_file",
             "write_file",
             "delete_file",
@@ -78,6 +79,6 @@ def test_clear_takes_every_way_of_saying_all_of_them(key: str | None) -> None:
 
 @pytest.mark.parametrize(("cls", "name"), TOOLS)
 def test_results_of_tools_that_only_look_are_marked_so(cls: type[Node], name: str) -> None:
-    looks = {"read_file", "list_directory", "stat_file", "get", "list"}
+    looks = {"read_file", "list_directory", "list_files", "stat_file", "get", "list"}
     annotations = cls.tools[name].annotations or {}
     assert annotations.get("readOnlyHint", False) == (name in looks)

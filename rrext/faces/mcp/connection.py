@@ -8,7 +8,7 @@ each version.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeGuard, cast
 
 import msgspec
 
@@ -33,6 +33,9 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import decode, encode_own, quote
 from rrext.wire.framing import Framer
 from rrext.wire.messages import MAX_ID, Ignored, Malformed, Request, RequestId, ServerEvent
+
+if TYPE_CHECKING:
+    from rrext.faces.mcp.host_offers import HostOffers
 
 CALL: Final = "rrext_process"
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
@@ -63,6 +66,11 @@ class _Command(str):
         return made
 
 
+def _is_offered(command: str) -> TypeGuard[_Command]:
+    """Whether a tool is called for a method of resources."""
+    return isinstance(command, _Command) and command == CALL and command is not WRAPPED_CALL
+
+
 WRAPPED_CALL: Final = _Command(CALL, "tools/call", True)
 """A call of a tool whose structured content is always `{result: value}`."""
 
@@ -87,6 +95,8 @@ class McpConnection:
         self._repeated: dict[RequestId, RepeatedCall] = {}  # calls that can be repeated with an answer
         self.answer_permit: Callable[[int, bool], object] = lambda permission, allow: None
         """Answers a question of the session for a permit. On the loop's thread."""
+        self.offers: HostOffers | None = None
+        """The prompts and resources, if pipelines offer some."""
         self.when_heard: Callable[[], object] = lambda: None
         """Called whenever the client may have begun to hear of changed tools."""
         framer.deliver(self._read, self._refuse)
@@ -121,6 +131,9 @@ class McpConnection:
             raise InvalidRequest(f"a subscription with the id {request_id} is open")
         if method == "tools/call":
             return self._call(request_id, params, nbytes)
+        if self.offers is not None and method in self.offers.methods:
+            arguments, fact = self.offers.ask(method, params)
+            return Request(request_id, _Command(CALL if arguments else "rrext_ping", method, fact), arguments, None, nbytes)
         command, arguments, fact = "rrext_ping", {}, None  # what the connection answers itself
         if method == "tools/list":
             command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
@@ -203,8 +216,12 @@ class McpConnection:
         """A success; `body` is the encoded object of the session's command."""
         if command == CALL:
             before = self._ended(request_id)
-            return [*before, *self._result(request_id, content_of(body, wraps=isinstance(command, _Command)))]
+            if _is_offered(command):
+                return self._offered(request_id, command, msgspec.json.decode(body)["result"])
+            return [*before, *self._result(request_id, content_of(body, wraps=command is WRAPPED_CALL))]
         assert isinstance(command, _Command)
+        if command.method.startswith(("prompts/", "resources/")):
+            return self._offered(request_id, command, None)
         if command.method == "initialize":
             self._shakes_hands = True
             return self._result(request_id, encode_own(self._handshake(command.fact))[1:-1])
@@ -242,10 +259,11 @@ class McpConnection:
                 return before or [b""]
             if repeated is not None and (needed := repeated.needed(error)) is not None:
                 return self._result(request_id, encode_own(needed)[1:-1], kind="input_required")
+            if _is_offered(command):
+                return self._error(request_id, failure_of(error, command.method, shakes_hands=self._shakes_hands))
             if command == CALL and not isinstance(error, NO_RESULTS):
                 return [*before, *self._result(request_id, content_of_error(error))]
-        known = {} if request_id is None else {"id": request_id}
-        return [*before, *self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure_of(error)})])]
+        return [*before, *self._error(request_id, failure_of(error))]
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
         """The progress of a call, or its question for a permit. The protocol has no other event for a call."""
@@ -291,6 +309,15 @@ class McpConnection:
         listening = [request_id for request_id, wants_tools in list(self._listening.items()) if wants_tools]
         return [piece for request_id in listening for piece in self._notification(TOOLS_CHANGED, {}, request_id)]
 
+    def _error(self, request_id: RequestId | None, failure: dict[str, Any]) -> list[bytes]:
+        known = {} if request_id is None else {"id": request_id}
+        return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure})])
+
+    def _offered(self, request_id: RequestId, command: _Command, value: Any) -> list[bytes]:
+        assert self.offers is not None
+        members = self.offers.result(command.method, command.fact, value, keeps=not self._shakes_hands)
+        return self._result(request_id, encode_own(members)[1:-1])
+
     def _notification(self, method: str, params: dict[str, Any], subscription: RequestId | None = None) -> list[bytes]:
         if subscription is not None:
             params = {**params, "_meta": {SUBSCRIPTION_KEY: subscription}}
@@ -303,13 +330,17 @@ class McpConnection:
             members = b'"resultType":"%b"%b%b' % (kind.encode(), b"," if members else b"", members)
         return self.framer.frame([b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (written, members)])
 
+    @property
+    def _capabilities(self) -> dict[str, Any]:
+        return CAPABILITIES if self.offers is None else {**CAPABILITIES, **self.offers.capabilities}
+
     def _handshake(self, wanted: object) -> dict[str, Any]:
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return {"protocolVersion": version, "capabilities": CAPABILITIES, "serverInfo": SERVER}
+        return {"protocolVersion": version, "capabilities": self._capabilities, "serverInfo": SERVER}
 
     def _discovery(self) -> dict[str, Any]:
         versions = [*VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
-        found = {"supportedVersions": versions, "capabilities": CAPABILITIES, "cacheScope": "private", "ttlMs": 0}
+        found = {"supportedVersions": versions, "capabilities": self._capabilities, "cacheScope": "private", "ttlMs": 0}
         return {**found, "_meta": {SERVER_KEY: SERVER}}
 
 

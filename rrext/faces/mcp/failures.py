@@ -17,6 +17,8 @@ NUMBERS: Final = {
     "internal_error": -32603,
     "unsupported_protocol_version": -32022,
 }
+NO_RESOURCE: Final = frozenset(("path_not_found", "not_a_file", "path_outside_root", "path_is_symlink", "path_invalid"))
+"""Codes of a path at which no file can be read."""
 OTHER_NUMBER: Final = -32010
 """Every other code. The protocol reserves −32020 to −32099, clients use −32000 and −32001 for themselves."""
 
@@ -34,8 +36,11 @@ class UnsupportedVersion(InvalidRequest, code="unsupported_protocol_version"):
         )
 
 
-def failure_of(error: RrextError) -> dict[str, Any]:
-    """The error of JSON-RPC: `{code, message, data}`."""
+def failure_of(error: RrextError, method: str = "", *, shakes_hands: bool = False) -> dict[str, Any]:
+    """The error of JSON-RPC: `{code, message, data}`. A resource that is not there has the number of its era."""
     parts = wire_error(error)
+    number = NUMBERS.get(parts.code, OTHER_NUMBER)
+    if method == "resources/read" and parts.code in NO_RESOURCE:
+        number = -32002 if shakes_hands else -32602
     data = {**parts.data, "code": parts.code} | ({} if parts.hint is None else {"hint": parts.hint})
-    return {"code": NUMBERS.get(parts.code, OTHER_NUMBER), "message": parts.message, "data": data}
+    return {"code": number, "message": parts.message, "data": data}

@@ -17,10 +17,16 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
+from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler, ToolsListChanged
-from mcp_types import NotificationParams
+from mcp_types import (
+    NotificationParams,
+    PromptsCapability,
+    RequestParams,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
+)
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,6 +39,7 @@ from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.faces.http.access import USER
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
+from rrext.faces.mcp.host_offers import HostOffers
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
 from rrext.faces.mcp.permits import RepeatedCall, allows, elicits, question
@@ -49,13 +56,16 @@ Context = ServerRequestContext[Any, Any]
 
 
 class McpServer(Server[Any]):
-    """A server of the SDK, which announces that its list of tools may change."""
+    """A server of the SDK, which announces that its list of tools may change, and no changes of anything else."""
 
-    def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *args: Any, **kwargs: Any
-    ) -> InitializationOptions:
-        """The answer to a handshake."""
-        return super().create_initialization_options(NotificationOptions(tools_changed=True), *args, **kwargs)
+    def get_capabilities(self, *args: Any, **kwargs: Any) -> ServerCapabilities:
+        """The capabilities of the registered handlers."""
+        found = super().get_capabilities(*args, **kwargs)
+        return ServerCapabilities(
+            tools=ToolsCapability(list_changed=True),
+            prompts=found.prompts and PromptsCapability(),
+            resources=found.resources and ResourcesCapability(),
+        )
 
 
 class McpApp:
@@ -64,11 +74,14 @@ class McpApp:
     `caller` is the caller without a token; a token's user replaces its user.
     """
 
-    def __init__(self, engine: Engine, limits: Limits, *, caller: Caller, now: Callable[[], float]) -> None:
+    def __init__(
+        self, engine: Engine, limits: Limits, *, caller: Caller, now: Callable[[], float], offers: HostOffers | None = None
+    ) -> None:
         self._engine = engine
         self._limits = limits
         self._caller = caller
         self._now = now
+        self._offers = offers
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._listed = ListedTools()
@@ -106,6 +119,9 @@ class McpApp:
             on_call_tool=self._call_tool,  # type: ignore[arg-type]
             on_subscriptions_listen=self._listening,
         )
+        if self._offers is not None:
+            for method in self._offers.methods:
+                server.add_request_handler(method, RequestParams, partial(self._offered, method))
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         server.middleware = [_with_decoded_arguments]
         return server
@@ -149,6 +165,20 @@ class McpApp:
     async def _page(self, context: Context, start: int) -> bytes:
         body, _ = await self._ask(context, ListTools(format="mcp"))
         return self._listed.page(body, start)
+
+    async def _offered(self, method: str, context: Context, params: Any) -> dict[str, Any]:
+        assert self._offers is not None
+        is_modern = context.protocol_version in VERSIONS
+        try:
+            arguments, fact = self._offers.ask(method, dict(context.params or {}))
+            value = None
+            if arguments:
+                body, _ = await self._ask(context, decode(arguments, Tool, self._limits))
+                value = msgspec.json.decode(body)["result"]
+            members = self._offers.result(method, fact, value, keeps=is_modern)
+        except RrextError as error:
+            raise MCPError(**failure_of(error, method, shakes_hands=not is_modern)) from None
+        return {**members, "resultType": "complete"} if is_modern else members
 
     async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
         given = dict(context.params or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from rrext.errors import ToolError
@@ -27,6 +28,9 @@ class PromptNode(Node):
 
     class Config:
         instructions: Annotated[tuple[str, ...], "What the model is told, before context and question."] = ()
+        offer: Annotated[
+            bool, "Offer the instructions to hosts (Model Context Protocol), whose users begin a conversation with them."
+        ] = False
         maxContext: Annotated[int, "Characters of text and tables that one object may bring; a model takes far fewer."] = (
             16 * MIB
         )
@@ -56,17 +60,7 @@ class PromptNode(Node):
     def closing(self) -> None:
         if not (self._questions or self._context or self._documents):
             return
-        brought = empty_question()
-        brought["instructions"] = self._instructions()
-        brought["context"] = self._context
-        brought["documents"] = self._documents
-        first, *others = self._questions or [empty_question()]
-        self.emit("questions", merge_questions(first, *others, brought))
-
-    def _instructions(self) -> list[dict[str, str]]:
-        texts = self.config.instructions
-        titles = ["User Instruction"] if len(texts) == 1 else [f"User Instruction {n}" for n in range(1, len(texts) + 1)]
-        return [{"subtitle": title, "instructions": text} for title, text in zip(titles, texts, strict=True)]
+        self.emit("questions", put_together(self.config.instructions, self._context, self._documents, self._questions))
 
     def _count(self, text: str) -> None:
         self._characters += len(text)
@@ -76,6 +70,22 @@ class PromptNode(Node):
                 code="context_too_large",
                 hint=f'Send less, or raise "maxContext" of node "{self.node_id}".',
             )
+
+
+def put_together(
+    instructions: Sequence[str],
+    context: Sequence[str],
+    documents: Sequence[dict[str, Any]] = (),
+    questions: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """One question of instructions, context, documents and questions."""
+    titles = ["User Instruction"]
+    if len(instructions) != 1:
+        titles = [f"User Instruction {number}" for number in range(1, len(instructions) + 1)]
+    told = [{"subtitle": title, "instructions": text} for title, text in zip(titles, instructions, strict=True)]
+    brought = {**empty_question(), "instructions": told, "context": list(context), "documents": list(documents)}
+    first, *others = questions or [empty_question()]
+    return merge_questions(first, *others, brought)
 
 
 class QuestionNode(Node):

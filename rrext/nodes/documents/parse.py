@@ -15,6 +15,8 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.lanes import Tag
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument, too_large
+from rrext.nodes.files.limits import LIST_MAX, OFFERED_DEFAULT
+from rrext.nodes.files.offered_files import Offered, offered_files
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from rrext.nodes.documents.reader_pool import DocumentReader
 
 MIB = 1024 * 1024
+
+OFFERED = Offered()
 
 OUTPUT_SCHEMA = {
     "type": "object",
@@ -61,6 +65,11 @@ class ParseNode(Node):
             Literal["both", "apart"], 'Where tables go: "both" leaves them in the text too, "apart" takes them out of it.'
         ] = "both"
         root: Annotated[str, "The directory whose files parse_document may read; empty: none, only what it is given."] = ""
+        resources: Annotated[
+            tuple[str, ...],
+            "Patterns of the paths below root whose text is offered as resources to hosts (Model Context Protocol), and which "
+            "list_files lists; * stands for any characters, / too.",
+        ] = ()
         maxBytes: Annotated[int, "Bytes of a document. It is held in memory, and reading takes a multiple."] = 64 * MIB
         maxUnpacked: Annotated[
             int, "Bytes that an Office file or EPUB may unpack to; a bomb has thousands of times its size."
@@ -140,6 +149,25 @@ class ParseNode(Node):
             "metadata": parsed.metadata,
             "mime_type": parsed.mime_type,
         }
+
+    @tool_function(group="files", annotations={"readOnlyHint": True, "openWorldHint": False}, available=OFFERED)
+    def list_files(
+        self,
+        after: str = "",
+        maxEntries: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = OFFERED_DEFAULT,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """List the files that this node offers, in all folders, by path.
+
+        Answers `{files: [{path, size, modified}], next}`. `size` is in bytes, `modified` in seconds since 1970.
+        `next` is null at the end, else there may be more: call again with it as `after`.
+
+        Args:
+            after: List only files that come after this path.
+            maxEntries: How many are listed at most.
+        """
+        return offered_files(self, after=after, limit=maxEntries, check=ctx.check)
 
     def _file(self, path: str) -> bytes:
         if not self.config.root:

@@ -21,6 +21,12 @@ READ_MAX: Final = 4 * MIB
 LIST_DEFAULT: Final = 1000
 LIST_MAX: Final = 10_000
 
+# offered_files.py
+WALK_MAX: Final = 20_000
+"""Files that one page of offered files looks at: a tenth of a second, after which a caller may give up."""
+OFFERED_DEFAULT: Final = 250
+"""Offered files of a page."""
+
 # file_lock.py
 LEAVING_TIMEOUT: Final = 5.0
 """Minimum seconds to wait for the children of a killed process: they need up to these to end."""

@@ -111,5 +111,6 @@ def request(method: str, params: dict[str, Any] | None = None, **headers: str) -
     """The body and the headers of a request without a handshake."""
     params = {**(params or {}), "_meta": META | (params or {}).get("_meta", {})}
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    named = {"Mcp-Name": params["name"]} if method == "tools/call" else {}
+    name = params.get({"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(method, ""))
+    named = {"Mcp-Name": name} if isinstance(name, str) else {}
     return body, {**ACCEPT, "MCP-Protocol-Version": VERSION, "Mcp-Method": method, **named, **headers}

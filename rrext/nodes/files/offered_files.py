@@ -1,0 +1,76 @@
+"""The files of a folder that a node offers to hosts: those whose paths fit a pattern, folder by folder, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rrext.errors import ToolError
+from rrext.nodes.base.node import Node
+from rrext.nodes.files.confinement import Confinement, FileInfo
+from rrext.nodes.files.limits import LIST_MAX, MAX_DEPTH, WALK_MAX
+from rrext.nodes.files.roots import open_root
+from rrext.tools.context import ToolContext
+
+
+class Offered:
+    """An availability rule: the settings of a node offer files."""
+
+    by_settings = True
+    """The settings alone decide, so that the engine need not check each call."""
+    missing = 'The operator of this pipeline has to set "resources" in the settings of the node, such as ["*.md"].'
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        return node is not None and bool(node.config.resources) and bool(node.config.root)
+
+
+def offered_files(node: Node, *, after: str, limit: int, check: Callable[[], None]) -> dict[str, Any]:
+    """Answer `{files: [{path, size, modified}], next}`: at most `limit` files whose paths fit a pattern of the settings.
+
+    `next` is the path after which the next page begins, None at the end. A page can be short, even empty, before the end: it
+    looks at a bounded number of files. Hidden files and folders, and folders that cannot be read, are left out.
+    """
+    found: list[dict[str, Any]] = []
+    patterns: Sequence[str] = node.config.resources
+    with open_root(node, node.config.root) as files:
+        start = tuple(part for part in after.split("/") if part)
+        for seen, (path, info) in enumerate(_walk(files, (), start, check), 1):
+            if any(fnmatchcase(path, pattern) for pattern in patterns):
+                found.append({"path": path, "size": info.size, "modified": info.modified})
+            if len(found) >= limit or seen >= WALK_MAX:
+                return {"files": found, "next": path}
+    return {"files": found, "next": None}
+
+
+def _walk(
+    files: Confinement, folder: tuple[str, ...], after: tuple[str, ...], check: Callable[[], None]
+) -> Iterator[tuple[str, FileInfo]]:
+    """The files below a folder that come after a path, by their paths' parts."""
+    name = after[0] if after else ""
+    if len(after) > 1 and (info := files.info("/".join((*folder, name)))) is not None and info.type == "dir":
+        yield from _below(files, (*folder, name), after[1:], check)
+    while True:
+        check()
+        names = files.listing("/".join(folder), limit=LIST_MAX, after=name, check=check)
+        for info in names:
+            name = info.name
+            if name.startswith(".") or not info.addressable:
+                continue
+            if info.type == "file":
+                yield "/".join((*folder, name)), info
+            elif info.type == "dir" and len(folder) + 2 <= MAX_DEPTH:
+                yield from _below(files, (*folder, name), (), check)
+        if len(names) < LIST_MAX:
+            return
+
+
+def _below(
+    files: Confinement, folder: tuple[str, ...], after: tuple[str, ...], check: Callable[[], None]
+) -> Iterator[tuple[str, FileInfo]]:
+    """The files below a folder; none if it cannot be read, or was removed meanwhile."""
+    try:
+        yield from _walk(files, folder, after, check)
+    except ToolError as error:
+        if error.code not in ("path_not_found", "permission_denied", "not_a_directory", "path_is_symlink"):
+            raise
