@@ -143,6 +143,7 @@ PROMISES: dict[str, str] = {
     "editor:engine:ends-with-it": "No engine outlives its server, even a killed one; a server that ends leaves no result file",
     "editor:client:ends-with-it": "The language server ends when the process that the client named as its own has ended",
     "editor:fix:no-other-vendor": "A fix is preferred only for a typing mistake: another vendor or number is another name",
+    "foreign:known-not-offered": "A node of RocketRide that rrext lacks is named with its class type, and never replaced",
     "editor:fix:removes-problem": "Every fix that is offered removes its problem and leaves the rest of the text as it is",
     "editor:offer:stays-sound": "Whatever completion is accepted, a sound text stays sound and a broken one gets no worse",
     "editor:rename:keeps-graph": "A rename keeps the graph, and the rename back restores the text",

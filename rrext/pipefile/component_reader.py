@@ -146,10 +146,14 @@ class ComponentReader:
         if found is not None:
             self._problems.add("provider_unavailable", found.message, path)
             return
+        origin = self._catalog.unloaded_origin(provider)
+        draft.foreign = None if origin else self._catalog.foreign(provider)
+        if draft.foreign is not None:
+            self._problems.add("foreign_provider", draft.foreign.message, path)
+            return
         self._providers = self._providers or self._catalog.names_and_aliases()
         near = self._catalog.distinct(self._near.of(provider, self._providers))
         message, severity = f"There is no node {shown(provider)}.", None
-        origin = self._catalog.unloaded_origin(provider)
         if origin:
             message = f"{message[:-1]} that is loaded. It may be one of {origin}: without trust no code of nodes is loaded."
             severity = "information"

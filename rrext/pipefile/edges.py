@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
@@ -15,7 +15,10 @@ from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Related, shown
+from rrext.pipefile.text.problems import Problems, Related, Severity, shown
+
+if TYPE_CHECKING:
+    from rrext.pipefile.catalog.foreign_nodes import ForeignNode
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if they are unknown."""
@@ -88,7 +91,7 @@ class EdgeCheck:
         if producer is None:
             return
         self._link(self.data, producer, draft)
-        offered, accepted = self._lanes_of(producer.node)[0], self._lanes_of(draft.node)[1]
+        offered, accepted = self._lanes_of(producer)[0], self._lanes_of(draft)[1]
         if offered is not None and accepted is not None and edge.lane in offered and edge.lane in accepted:
             return
         at = below(draft.path, "input", edge.index, "lane")
@@ -107,8 +110,11 @@ class EdgeCheck:
         if accepted is not None and edge.lane not in accepted:
             self._report_lane("lane_not_accepted", draft, producer, edge, at, accepted, offered)
 
-    def _lanes_of(self, node: type[Node] | None) -> tuple[Lanes, Lanes]:
-        """The lanes that nodes of a class offer, and the lanes that they accept."""
+    def _lanes_of(self, draft: ComponentSpec) -> tuple[Lanes, Lanes]:
+        """The lanes that a node offers, and the lanes that it accepts."""
+        node = draft.node
+        if draft.foreign is not None:
+            return draft.foreign.offered, draft.foreign.accepted
         found = self._lanes.get(node)
         if found is None:
             assert node is not None  # an unknown class has unknown lanes
@@ -132,15 +138,16 @@ class EdgeCheck:
         lanes: tuple[str, ...],
         others: Lanes,
     ) -> None:
-        draft.broken = True
         offers = code == "lane_not_offered"
         owner = producer if offers else draft
+        severity: Severity | None = None if owner.foreign is None else "warning"  # another version of it may have the lane
+        draft.broken = draft.broken or severity is None
         listed = f"it {'offers' if offers else 'accepts'} {', '.join(lanes) or 'no lane'}"
         verb = "does not send on" if offers else "does not accept"
         message = f"{shown(owner.id)} ({owner.provider}) {verb} the lane {shown(edge.lane)}: {listed}."
         fitting = tuple(lane for lane in lanes if others is None or lane in others)
         near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
-        self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
+        self._problems.add(code, message, path, near=near, severity=severity, related=_both_ends(producer, draft))
 
     def _fitting(self, producer: ComponentSpec, draft: ComponentSpec, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
         """The lanes that both ends have, as far as they are known."""
@@ -155,9 +162,11 @@ class EdgeCheck:
         if invoker is None:
             return
         self._link(self.control, invoker, draft)
+        path = below(draft.path, "control", edge.index)
+        if draft.foreign is not None:
+            self._foreign_control_edge(draft, draft.foreign, invoker, edge, path)
         if draft.node is None or invoker.node is None or invoker is draft:
             return
-        path = below(draft.path, "control", edge.index)
         kind = edge.class_type
         serves = kind in served_types(draft.node)
         could_serve = kind in served_types(invoker.node)
@@ -168,6 +177,19 @@ class EdgeCheck:
             self._report_reversed(draft, invoker, edge, path, certain=True)
         elif not serves:
             self._report_class_type(draft, invoker, edge, path)
+
+    def _foreign_control_edge(
+        self, draft: ComponentSpec, foreign: ForeignNode, invoker: ComponentSpec, edge: ControlEdge, path: str
+    ) -> None:
+        """Warn of an edge on a node of RocketRide that does not serve so: another version of it may."""
+        kind = edge.class_type
+        if kind in foreign.class_types:
+            return
+        if invoker.node is not None and kind in served_types(invoker.node):
+            self._report_reversed(draft, invoker, edge, path, certain=False)
+            return
+        message = f"{shown(draft.id)} ({draft.provider}) serves as {', '.join(foreign.class_types)}, not as {shown(kind)}."
+        self._problems.add("class_type_not_served", message, below(path, "classType"), severity="warning")
 
     def _report_reversed(
         self, draft: ComponentSpec, invoker: ComponentSpec, edge: ControlEdge, path: str, *, certain: bool

@@ -10,7 +10,10 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 
 ABSENT: Final = frozenset(
-    {"unknown_provider", "provider_unavailable", "unresolved_variable", "variable_not_allowed", "node_unavailable"}
+    {
+        *("unknown_provider", "foreign_provider", "provider_unavailable", "node_unavailable"),
+        *("unresolved_variable", "variable_not_allowed"),
+    }
 )
 """Codes of a node or a value that is missing here."""
 _OF_ONE_NODE: Final = ABSENT | {"invalid_config", "missing_file", "tool_undescribed"}

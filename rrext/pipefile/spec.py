@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,9 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Related
 from rrext.references.reference import Reference
+
+if TYPE_CHECKING:
+    from rrext.pipefile.catalog.foreign_nodes import ForeignNode
 
 EdgeKind: TypeAlias = Literal["input", "control"]
 """The key of a component under which edges stand."""
@@ -41,9 +44,9 @@ class ComponentSpec(msgspec.Struct, eq=False, gc=False):
     """One component of a pipeline, as far as it can be read. An unusable `id` or `provider` is empty.
 
     `config` is the file's config with variables resolved. `settings` becomes `node.config`: an instance of the node's
-    `Config`, or the effective settings as a dict if the node has no `Config`. `broken` says that an edge or the provider is
-    wrong, so that checks of the node's input are skipped. `missing` says why the component is unavailable, if the rest of the
-    pipeline is loaded without it.
+    `Config`, or the effective settings as a dict if the node has no `Config`. `foreign` is what is known of a node of
+    RocketRide's that rrext does not have. `broken` says that an edge or the provider is wrong, so that checks of the node's
+    input are skipped. `missing` says why the component is unavailable, if the rest of the pipeline is loaded without it.
     """
 
     index: int = 0
@@ -51,6 +54,7 @@ class ComponentSpec(msgspec.Struct, eq=False, gc=False):
     id: str = ""
     provider: str = ""
     node: type[Node] | None = None
+    foreign: ForeignNode | None = None
     config: dict[str, Any] = {}
     settings: Any = None
     inputs: tuple[DataEdge, ...] = ()

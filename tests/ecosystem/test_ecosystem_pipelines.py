@@ -37,8 +37,8 @@ def test_the_only_errors_are_what_is_missing_here_and_the_last_line_says_how_to_
     done = rrext("check", "--json", file)
     errors = [problem for problem in json.loads(done.stdout)["problems"] if problem["severity"] == "error"]
     assert done.returncode == 2
-    assert {problem["code"] for problem in errors} == {"unknown_provider", "unresolved_variable"}
-    assert sorted(problem["message"].split('"')[1] for problem in errors if problem["code"] == "unknown_provider") == missing
+    assert {problem["code"] for problem in errors} == {"foreign_provider", "unresolved_variable"}
+    assert sorted(problem["message"].split('"')[1] for problem in errors if problem["code"] == "foreign_provider") == missing
     for command in ("check", file), ("tools", file), ("send", file, __file__), ("tool", file, "execute"):
         done = rrext(*command)
         assert done.returncode == 2
@@ -49,7 +49,7 @@ def test_a_check_in_part_accepts_the_file_and_counts_what_is_unavailable() -> No
     done = rrext("check", "--partial", LIBRARY)
     assert done.returncode == 0
     assert done.stderr.endswith("8 components, 2 unavailable\n")
-    assert "warning: There is no node" in done.stdout
+    assert 'warning: "ocr" (image) is a node of RocketRide and not part of rrext.' in done.stdout
     assert "error" not in done.stdout
 
 
@@ -62,7 +62,7 @@ def test_the_commands_run_what_can_run() -> None:
     assert "--source: required: Pipeline has multiple source components (dropper_1, chat_1)" in done.stderr
     done = rrext("send", "--partial", "--source", "dropper_1", LIBRARY, __file__)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (1, "unavailable")
-    assert 'Node "weaviate_1" is not available here: There is no node "weaviate"' in done.stderr
+    assert 'Node "weaviate_1" is not available here: "weaviate" (store, tool) is a node of RocketRide' in done.stderr
 
 
 def test_a_question_in_a_file_goes_to_the_source_that_is_named(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_chat_names_its_source_too() -> None:
     assert 'Did you mean "chat_1"?' in wrong.stderr
     done = rrext("chat", "--partial", ASSISTANT, "Where to?")
     assert done.returncode == 1
-    assert 'Node "agent_crewai_1" is not available here: There is no node "agent_crewai"' in done.stderr
+    assert 'Node "agent_crewai_1" is not available here: "agent_crewai" (agent, tool) is a node of RocketRide' in done.stderr
 
 
 @pytest.mark.promise("sources:several:named")
@@ -97,12 +97,12 @@ async def test_a_server_of_both_takes_questions_and_refuses_files_that_nobody_co
             await client.send(b"# A book", token="library", source="dropper_1")
         (sent,) = await client.send_files([__file__], token="library", source="dropper_1")
         assert isinstance(sent.error, Unavailable)
-        with pytest.raises(Unavailable, match='There is no node "agent_crewai"'):
+        with pytest.raises(Unavailable, match=r'"agent_crewai" \(agent, tool\) is a node of RocketRide'):
             await client.chat(question="Where to?", token="assistant")
         tools = {tool["nodeId"] for tool in await client.tools(token="assistant")}
         assert "tool_python_1" in tools
         assert not tools & {"tool_http_request_1", "agent_crewai_1", "llm_openai_1"}
-        with pytest.raises(Unavailable, match='There is no node "tool_http_request"'):
+        with pytest.raises(Unavailable, match=r'"tool_http_request" \(tool\) is a node of RocketRide'):
             await client.tool(tool="http_request", node_id="tool_http_request_1", token="assistant")
         assert [node["nodeId"] for node in (await client.status("assistant"))["unavailable"]] == [
             "agent_crewai_1",

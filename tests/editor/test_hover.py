@@ -84,6 +84,12 @@ def test_an_unknown_provider_says_so_and_what_could_help() -> None:
     assert "trusted" in page_at(look(document, trusted=False), '"one"')
 
 
+def test_a_node_of_rocketride_that_is_not_here_says_so() -> None:
+    document = {"components": [{"id": "one", "provider": "store_chroma", "config": {}}]}
+    page = page_at(look(document), '"one"')
+    assert '"store_chroma" (store, tool) is a node of RocketRide and not part of rrext.' in page
+
+
 def test_a_second_component_of_an_id_is_not_said_to_send() -> None:
     twice = {"id": "a", "provider": "anything", "config": {}}
     listener = {"id": "b", "provider": "anything", "config": {}, "input": [{"lane": "text", "from": "a"}]}

@@ -233,16 +233,16 @@ async def test_a_tool_that_calls_an_unavailable_one_fails_with_the_reason() -> N
 async def test_data_that_would_reach_a_missing_node_is_refused_at_open_and_other_lanes_work() -> None:
     parts = (
         part("late", "late", "tags:s"),
-        part("ner_1", "ner", "text:late"),
+        part("ner_1", "acme_ner", "text:late"),
         part("echo", "echo", "text:s"),
-        part("ocr_1", "ocr", "questions:s"),
+        part("ocr_1", "acme_ocr", "questions:s"),
     )
     async with partial(S, *parts[:1], *parts[2:]) as w:
         assert (await sent(w))["echo"] == ["hello"]
         error = await refused(w, mime_type="lane/questions")
         assert (error.data["nodeId"], error.message) == (
             "ocr_1",
-            'Node "ocr_1" is not available here: There is no node "ocr".',
+            'Node "ocr_1" is not available here: There is no node "acme_ocr".',
         )
     async with partial(S, *parts) as w:
         assert (await refused(w, mime_type="application/pdf")).data["nodeId"] == "ner_1"
@@ -253,11 +253,11 @@ async def test_data_that_would_reach_a_missing_node_is_refused_at_open_and_other
 async def test_what_a_node_sends_at_the_end_of_an_object_fails_it_at_a_missing_node(provider: str) -> None:
     """No data of this lane leads there, so that the object can be opened."""
     async with partial(
-        S, part("late", provider, "tags:s"), part("ner_1", "ner", "text:late"), part("e", "echo", "text:s")
+        S, part("late", provider, "tags:s"), part("ner_1", "acme_ner", "text:late"), part("e", "echo", "text:s")
     ) as w:
         body = await sent(w)
         assert body["error"]["code"] == "unavailable"
-        assert 'Node "ner_1" is not available here: There is no node "ner".' in body["error"]["message"]
+        assert 'Node "ner_1" is not available here: There is no node "acme_ner".' in body["error"]["message"]
         assert body["echo"] == ["hello"]
         await w.at_rest()
 

@@ -161,6 +161,7 @@ SEEN = {
     "invalid_version",
     "too_many_components",
     "unknown_provider",
+    "foreign_provider",
     "variable_in_name",
     "variable_in_project_id",
     "profile_not_found",

@@ -95,6 +95,7 @@ def test_every_example_is_accepted(path: Path, closed: bool) -> None:
         (echo(version=2), "invalid_version"),
         (pipeline(*(component(f"w{n}", "webhook") for n in range(100_000))), "too_many_components"),
         (pipeline(component("w", "webhok")), "unknown_provider"),
+        (pipeline(component("w", "webhook"), component("g", "tool_github")), "foreign_provider"),
         (pipeline(component("${ROCKETRIDE_A}", "webhook")), "variable_in_name"),
         (echo(project_id="${ROCKETRIDE_A}"), "variable_in_project_id"),
         (pipeline(component("w", "webhook"), component("m", "llm_openai", profile="gpt-99")), "profile_not_found"),

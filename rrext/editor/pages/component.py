@@ -63,7 +63,8 @@ def _add_head(page: Page, component: WrittenComponent, definition: Mapping[str, 
     if "${" in component.provider:
         said.append(" is no name of a node: variables are replaced in config alone.")
     elif component.provider and definition is None:
-        said.append(" is not known here.")
+        foreign = analysis.settings.catalog.foreign(component.provider)
+        said = [*said, " is not known here."] if foreign is None else [foreign.message]
         if not analysis.settings.trusted:
             said.append(" Nodes of one's own are loaded only if the client says that they are trusted.")
     if component.name:

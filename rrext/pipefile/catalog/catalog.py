@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rrext.errors import ProviderNotFound, Unavailable, near_matches
+from rrext.errors import NotFound, ProviderNotFound, Unavailable, near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import (
     PluginError,
@@ -17,6 +17,7 @@ from rrext.pipefile.catalog.plugins import (
 )
 
 if TYPE_CHECKING:
+    from rrext.pipefile.catalog.foreign_nodes import ForeignNode
     from rrext.pipefile.catalog.settings import Settings
 
 
@@ -68,7 +69,7 @@ class Catalog:
         """
         found = self.find(provider)
         if found is None:
-            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self._near(provider))
+            raise self._not_found(provider, f'There is no node "{provider}".')
         return found
 
     def find(self, provider: str) -> type[Node] | None:
@@ -90,6 +91,12 @@ class Catalog:
             if provider in self._unused:
                 return "an installed package"
         return ", ".join(self._unloaded)
+
+    def foreign(self, provider: str) -> ForeignNode | None:
+        """A node of RocketRide that rrext does not have; None for any other name."""
+        from rrext.pipefile.catalog.foreign_nodes import foreign_node  # only pipelines from elsewhere need the table
+
+        return foreign_node(provider)
 
     def names(self) -> tuple[str, ...]:
         """All provider names, without aliases, sorted."""
@@ -143,7 +150,7 @@ class Catalog:
             try:
                 return self.describe(service)
             except ProviderNotFound:
-                raise ProviderNotFound.near(f"Service '{service}' not found.", service, self._near(service)) from None
+                raise self._not_found(service, f"Service '{service}' not found.") from None
         found: dict[str, Any] = {}
         for name in self.names():
             try:
@@ -151,6 +158,12 @@ class Catalog:
             except Unavailable as error:
                 found[name] = broken_definition(name, error.message)
         return {"services": found}
+
+    def _not_found(self, name: str, message: str) -> NotFound:
+        foreign = self.foreign(name)
+        if foreign is not None:  # no near names: another vendor is another node
+            return ProviderNotFound(f"{message} {foreign.message}", data={"near": []})
+        return ProviderNotFound.near(message, name, self._near(name))
 
     def _near(self, name: str) -> tuple[str, ...]:
         return self.distinct(near_matches(name, self.names_and_aliases()))

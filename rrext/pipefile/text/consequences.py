@@ -19,7 +19,8 @@ _LITERAL: Final = frozenset({"single_quotes", "invalid_escape", "control_charact
 """Errors of one token, whatever stands around it."""
 _ON_THEIR_OWN: Final = frozenset(
     {
-        *("unknown_provider", "provider_unavailable", "unknown_key", "misplaced_key", "wrong_type", "missing_key"),
+        *("unknown_provider", "foreign_provider", "provider_unavailable", "unknown_key", "misplaced_key", "wrong_type"),
+        "missing_key",
         *("unresolved_variable", "variable_not_allowed", "variable_in_name", "variable_in_project_id", "invalid_version"),
         *("profile_not_found", "beside_profile", "profile_not_selected", "unknown_config_key", "invalid_config"),
     }

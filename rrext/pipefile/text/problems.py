@@ -48,6 +48,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "too_many_components": ("error", "More components than `max_components`."),
     "duplicate_id": ("error", "Two components with one id."),
     "unknown_provider": ("error", "No installed node has that provider name."),
+    "foreign_provider": ("error", "A node of RocketRide that is not part of rrext."),
     "provider_unavailable": ("error", "The node is known, but its code cannot be imported."),
     "node_unavailable": (
         "error",
