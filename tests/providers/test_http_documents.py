@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -13,6 +14,7 @@ from large_document import large_document
 
 from rrext.providers.http.document import origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
+from rrext.providers.http.limits import MAX_OUTPUT_SCHEMA
 from rrext.providers.http.pointers import UnusableDescription
 from rrext.providers.http.schemas import Schemas
 from rrext.tools.decorator import check_name
@@ -441,6 +443,25 @@ def test_a_thousand_operations_are_a_thousand_tools_that_share_their_definitions
     assert first["$defs"]["Thing5"] is second["$defs"]["Thing5"]
     assert fits(first, {"body": {"field_0": "x", "other_1": {"field_0": "y", "state": None}}})
     assert not fits(first, {"body": {"field_0": "x", "other_1": {}}})
+
+
+def test_a_large_shape_of_answers_keeps_what_is_near_and_takes_any_value_behind() -> None:
+    for name in ("create_thing3", "read_thing3"):
+        output = DocumentTools(large_document(1000)).read()[name].tool.output_schema
+        assert output is not None
+        assert len(json.dumps(output)) < 1.3 * MAX_OUTPUT_SCHEMA
+        assert "Field" not in json.dumps(output), "types alone"
+        assert not fits(output, {"field_1": 1})
+        assert not fits(output, {"other_0": {"field_1": 1}})
+        assert fits(output, {"other_0": {"other_0": {"other_0": {"other_0": {"other_0": {"field_1": 1}}}}}})
+
+
+def test_a_field_of_an_answer_may_be_called_like_a_word_that_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"title": {"type": "string"}, "description": {"type": "string", "title": "x"}}}
+    output = only_tool(answers(schema)).tool.output_schema
+    assert output is not None
+    assert not fits(output, {"title": 1})
+    assert not fits(output, {"description": 1})
 
 
 WORDS = (

@@ -37,5 +37,5 @@ MAX_REFERENCES: Final = 50
 # schemas.py
 MAX_DEFINITIONS: Final = 1000
 """Definitions of an input schema; an operation with more has no tool, because no model could read it."""
-MAX_OUTPUT_DEFINITIONS: Final = 50
-"""Definitions of an output schema; a tool with a larger one has none, because each list of tools would carry it."""
+MAX_OUTPUT_SCHEMA: Final = 4000
+"""Bytes of an output schema, behind which its definitions become any value: each list of tools carries it."""

@@ -7,12 +7,15 @@ nothing to a validator are left out, and so are mistakes that many documents hav
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+import msgspec
+
 from rrext.providers.http.free_names import FreeNames
-from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_DEFINITIONS
+from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_SCHEMA
 from rrext.providers.http.pointers import UnusableDescription, leads_out, pointed
 
 Direction = Literal["in", "out"]
@@ -28,7 +31,7 @@ _DROPPED: Final = {
     *("$id", "id", "$schema", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
     *("$comment", "$defs", "definitions"),
 }
-_KEPT_LOOSE: Final = {"$ref", "type", "properties", "items", "allOf", "anyOf", "oneOf", "title", "description"}
+_KEPT_LOOSE: Final = {"$ref", "type", "properties", "items", "allOf", "anyOf", "oneOf"}
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]+")
 
 
@@ -40,7 +43,8 @@ class Schemas:
         self._names: dict[tuple[Direction, str], str] = {}
         self._references: dict[tuple[Direction, str], str] = {}
         self._free = {"in": FreeNames(), "out": FreeNames()}
-        self._closures: dict[tuple[Direction, frozenset[str]], dict[str, Any]] = {}
+        self._closures: dict[frozenset[str], dict[str, Any]] = {}
+        self._sizes: dict[str, int] = {}  # bytes of the definitions of answers
         self._definitions: dict[tuple[Direction, str], tuple[dict[str, Any], frozenset[str]] | str] = {}
 
     def input(self, properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
@@ -62,9 +66,10 @@ class Schemas:
         return self._closed(_required_usable(translated), found)
 
     def output(self, schema: Any) -> dict[str, Any] | None:
-        """The shape of an answer, without all that servers do not keep to; None if it is too large, or cannot be used.
+        """The shape of an answer, without all that servers do not keep to; None if it cannot be used.
 
-        Only types remain, and null fits everywhere but at the root: a result with a field left out is still a result.
+        Only types remain, and null fits everywhere but at the root: a result with a field left out is still a result. Of a
+        large one the definitions that are nearest to the root remain, and any value fits the others.
         """
         found: set[str] = set()
         try:
@@ -74,32 +79,49 @@ class Schemas:
                 found = set(more)
             if isinstance(translated, dict) and "$ref" in translated:
                 return None
-            closed = self._closed(_required_usable(dict(translated)), found, "out", MAX_OUTPUT_DEFINITIONS)
+            closed = self._shortened(_required_usable(dict(translated)), found)
         except (UnusableDescription, RecursionError, KeyError, TypeError):
             return None
         if isinstance(closed.get("type"), list):
             closed["type"] = closed["type"][0]
-        return closed if closed.keys() - {"title", "description"} else None
+        return closed or None
 
-    def _closed(
-        self, schema: dict[str, Any], found: set[str], direction: Direction = "in", most: int = MAX_DEFINITIONS
-    ) -> dict[str, Any]:
+    def _closed(self, schema: dict[str, Any], found: set[str]) -> dict[str, Any]:
         """The schema with the definitions that it refers to, also through others."""
         if not found:
             return schema
-        key = direction, frozenset(found)
+        key = frozenset(found)
         needed = self._closures.get(key)
         if needed is None:
             needed, waiting = {}, sorted(found)
             while waiting:
                 name = waiting.pop()
-                if len(needed) > most:
-                    raise UnusableDescription(f"it needs more than {most:,} definitions")
+                if len(needed) > MAX_DEFINITIONS:
+                    raise UnusableDescription(f"it needs more than {MAX_DEFINITIONS:,} definitions")
                 if name not in needed:
-                    needed[name], more = self._definition(direction, name)
+                    needed[name], more = self._definition("in", name)
                     waiting += [other for other in more if other not in needed]
             needed = self._closures[key] = dict(sorted(needed.items()))
         return {**schema, "$defs": needed}
+
+    def _shortened(self, schema: dict[str, Any], found: set[str]) -> dict[str, Any]:
+        """The schema of an answer with its nearest definitions, up to a size, and empty ones for those behind."""
+        needed: dict[str, dict[str, Any]] = {}
+        left = MAX_OUTPUT_SCHEMA - len(msgspec.json.encode(schema))
+        waiting = deque(sorted(found))
+        while waiting:
+            name = waiting.popleft()
+            if name not in needed:
+                needed[name] = {}
+                if left > 0:
+                    definition, more = self._definition("out", name)
+                    if name not in self._sizes:
+                        self._sizes[name] = len(msgspec.json.encode(definition))
+                    left -= self._sizes[name]
+                    if left > 0:
+                        needed[name] = definition
+                        waiting += sorted(more)
+        return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
 
     def _definition(self, direction: Direction, name: str) -> tuple[dict[str, Any], frozenset[str]]:
         """A definition, and the names of those that it refers to. It is made once, also if it is unusable."""
