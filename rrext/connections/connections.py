@@ -39,8 +39,8 @@ class Connections:
 
         return read(tables, os.environ if variables is None else variables)
 
-    def find(self, name: str, provider: str) -> Connection:
-        """The connection of a name for a provider.
+    def find(self, name: str, provider: str, integration: str | None = None) -> Connection:
+        """The connection of a name for a provider; of one that has several integrations, for this one if it is given.
 
         Raises `ConnectionUnknown`, `ConnectionInactive` or `ConnectionInvalid`.
         """
@@ -57,6 +57,10 @@ class Connections:
         if not found.active:
             message = f'the connection "{name}" is switched off (active = false)'
             raise ConnectionInactive(message, data={"connection": name})
+        its = getattr(found.settings, "integration", integration)
+        if integration is not None and its != integration:
+            message = f'the connection "{name}" is for {its}, not for {integration}'
+            raise ConnectionUnknown(message, data={"connection": name, "near": []})
         return found
 
     def _unknown(self, name: str, provider: str, other: Connection | None) -> NotFound:

@@ -18,7 +18,7 @@ from rrext.pipefile.partial import is_excusable, missing_of
 from rrext.pipefile.shape import EDGE_TOOLS, ShapeReader
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Related, Severity, shown
+from rrext.pipefile.text.problems import Problems, Severity, shown
 from rrext.references.reference_reader import ReferenceReader
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class ComponentReader:
             read = tuple(reader.references(written, path, node=draft.id))
             draft.controls = tuple(replace(edge, references=read) if edge.index == place else edge for edge in draft.controls)
         for problem in reader.problems:
-            related = () if problem.related is None else (Related(*problem.related),)
-            self._problems.add(problem.code, problem.message, problem.path, near=problem.near, related=related, on=problem.on)
+            self._problems.add(problem.code, problem.message, problem.path, near=problem.near, on=problem.on)
 
     def _report_secrets(self, draft: ComponentSpec) -> None:
         for found in literal_secrets(draft.config, below(draft.path, "config")):

@@ -10,6 +10,7 @@ from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related
 from rrext.references.reference import Reference
+from rrext.references.reference_reader import same_names
 from rrext.tools.decorator import ToolDefinitionError
 from rrext.tools.spec import ToolSpec
 
@@ -27,14 +28,11 @@ class ReferenceCheck:
 
     def run(self) -> None:
         """Report every problem."""
-        offered: dict[tuple[str, str], Reference] = {}
-        for invoker, reference in self._references():
-            first = offered.setdefault((invoker, reference.name), reference)
-            if first is not reference:
-                message = f'"{invoker}" has the name "{reference.name}" twice: {first.path} and {reference.path}.'
-                related = [Related(first.path, f'The first "{reference.name}" stands here.')]
-                self._problems.add("duplicate_reference", message, reference.path, related=related)
-            elif reference.kind == "node":
+        for problem in same_names(self._references()):
+            assert problem.related is not None
+            self._problems.add("duplicate_reference", problem.message, problem.path, related=[Related(*problem.related)])
+        for _, reference in self._references():
+            if reference.kind == "node":
                 self._check_node(reference)
             elif reference.kind == "builtin":
                 self._check_builtin(reference)

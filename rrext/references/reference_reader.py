@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, Literal
 
@@ -54,7 +54,7 @@ class ReferenceReader:
     def references(self, value: Any, path: str, *, node: str | None = None) -> list[Reference]:
         """Read the list at a JSON pointer. `node` is the one node of a list whose references all mean its tools.
 
-        References with a problem are left out. Names must differ from each other.
+        References whose tool is not said are left out; `same_names` tells of names that do not differ.
         """
         if not isinstance(value, list):
             self.add(path, f"Expected a list of references, got {_kind(value)}.")
@@ -63,25 +63,11 @@ class ReferenceReader:
             self.add(path, f"{len(value)} references are more than {MAX_REFERENCES}.")
             return []
         found = [self._reference(item, f"{path}/{index}", node) for index, item in enumerate(value)]
-        return self._unique([reference for reference in found if reference is not None])
+        return [reference for reference in found if reference is not None]
 
     def add(self, path: str, message: str, near: Sequence[str] = (), *, on: Literal["key", "value"] = "value") -> None:
         """Report a problem of the form of a reference."""
         self.problems.append(ReferenceProblem("invalid_reference", path, message, near, on=on))
-
-    def _unique(self, references: Sequence[Reference]) -> list[Reference]:
-        first: dict[str, Reference] = {}
-        kept: list[Reference] = []
-        for reference in references:
-            other = first.setdefault(reference.name, reference)
-            if other is reference:
-                kept.append(reference)
-                continue
-            message = f'Two references offer the name "{reference.name}": {other.path} and {reference.path}.'
-            where = f"{reference.path}/name" if reference.given_name else reference.path
-            related = (other.path, f'The first "{reference.name}" stands here.')
-            self.problems.append(ReferenceProblem("duplicate_reference", where, message, (), related))
-        return kept
 
     def _reference(self, item: Any, path: str, node: str | None) -> Reference | None:
         if isinstance(item, str) and node is None:
@@ -93,7 +79,6 @@ class ReferenceReader:
             expected = "an object" if node is not None else "the name of a tool, or an object"
             self.add(path, f"A reference is {expected}, not {_kind(item)}.")
             return None
-        before = len(self.problems)
         kind = self._type(item, path, node)
         if kind is None:
             return None
@@ -105,7 +90,7 @@ class ReferenceReader:
         if kind == "gateway" and item.get("provider", "composio") != "composio":
             self.add(f"{path}/provider", 'The gateway is "composio".')
         reference = self._wrapped(item, path, "composio" if kind == "gateway" else kind, named)
-        return reference if len(self.problems) == before else None
+        return reference if all(named) else None
 
     def _wrapped(self, item: Mapping[str, Any], path: str, kind: Any, named: list[str]) -> Reference:
         name = self._name(item, path)
@@ -127,7 +112,7 @@ class ReferenceReader:
             given_name=name,
             description=self._text(item, "description", path),
             arguments=arguments,
-            parameters=parameters,
+            parameters={key: schema for key, schema in parameters.items() if isinstance(schema, dict) and key not in arguments},
             available=self._available(item, path, name or action),
             permission=self._permission(item, path),
             timeout=self._timeout(item, path),
@@ -170,6 +155,7 @@ class ReferenceReader:
         name = self._text(item, "name", path)
         if name is not None and not is_tool_name(name):
             self.add(f"{path}/name", f'"{_cut(name)}" is no name for a tool: use 1 to 64 of the characters a-z A-Z 0-9 _ -.')
+            return ""
         return name or ""
 
     def _text(self, item: Mapping[str, Any], key: str, path: str) -> str | None:
@@ -233,6 +219,20 @@ class ReferenceReader:
         if not isinstance(value, str) or _VARIABLE.search(value) is None:
             self.add(path, "Expected true or false, or a variable that is one of true, false, 1, 0, yes, no, on, off.")
         return False
+
+
+def same_names(references: Iterable[tuple[str, Reference]]) -> Iterator[ReferenceProblem]:
+    """A problem for each reference with the name of an earlier one of the same owner, both sides named."""
+    first: dict[tuple[str, str], Reference] = {}
+    for owner, reference in references:
+        name = reference.name
+        other = first.setdefault((owner, name), reference)
+        if other is not reference:
+            whose = f' of "{owner}"' if owner else ""
+            message = f'Two references{whose} offer the name "{name}": {other.path} and {reference.path}.'
+            where = f"{reference.path}/name" if reference.given_name else reference.path
+            related = (other.path, f'The first "{name}" stands here.')
+            yield ReferenceProblem("duplicate_reference", where, message, (), related)
 
 
 def texts_in(problems: Sequence[ReferenceProblem]) -> list[tuple[str, str]]:

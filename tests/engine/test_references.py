@@ -243,7 +243,7 @@ def test_all_problems_of_references_are_told_at_load() -> None:
                 "quer",
                 "query",
                 {"type": "mcp", "server": "x"},
-                edge=[SALES, {"tool": "query", "timeout": 0}],
+                edge=[{**SALES, "tool": "qury"}, {"tool": "query", "timeout": 0}],
             ):
                 pass
         return caught.value
@@ -258,7 +258,8 @@ def test_all_problems_of_references_are_told_at_load() -> None:
         (f"{config}/4/parameters/rows", "invalid_reference"),
         (f"{config}/5", "reference_not_found"),
         (f"{config}/7/tool", "invalid_reference"),
-        (f"{edge}/0", "duplicate_reference"),
+        (f"{edge}/0/name", "duplicate_reference"),
+        (f"{edge}/0/tool", "reference_not_found"),
         (f"{edge}/1/timeout", "invalid_reference"),
     }
 

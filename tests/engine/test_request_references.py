@@ -125,6 +125,23 @@ async def test_nothing_is_resolved_if_anything_is_wrong_and_everything_is_told()
         assert isinstance(await w.ask(CallTool(name="sales"), caller=ADA).error(), ToolNotFound)
 
 
+async def test_every_problem_of_an_entry_is_told_those_of_its_form_and_of_its_name_too() -> None:
+    async with loaded() as w:
+        nobody = {"type": "mcp", "server": "nobody", "tool": "x"}
+        error = await refusal(
+            w, nobody, {**nobody, "timeout": 0}, node_reference(), node_reference(tool="qery", permission="alow")
+        )
+        assert sorted((each["path"], each["code"]) for each in error.data["errors"]) == [
+            ("/tools/0/server", "connection_unknown"),
+            ("/tools/1", "invalid_arguments"),
+            ("/tools/1/server", "connection_unknown"),
+            ("/tools/1/timeout", "invalid_arguments"),
+            ("/tools/3/name", "invalid_arguments"),
+            ("/tools/3/permission", "invalid_arguments"),
+            ("/tools/3/tool", "tool_not_found"),
+        ]
+
+
 async def test_problems_of_one_code_have_that_code() -> None:
     async with loaded() as w:
         error = await refusal(w, {"type": "mcp", "server": "a", "tool": "x"}, {"type": "http", "server": "b", "tool": "x"})

@@ -10,9 +10,11 @@ from api_server import api_host
 from composio_api import KEY, ComposioApi, tool
 
 from rrext.connections.connections import Connections
-from rrext.engine.interface.operations import CallTool, ResolveTools
+from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import InvalidArguments
+from rrext.errors import ConnectionUnknown, InvalidArguments
+from rrext.nodes.basic.sources import ToolsNode
+from rrext.pipefile.catalog.catalog import Catalog
 
 pytestmark = pytest.mark.anyio
 
@@ -57,4 +59,24 @@ async def test_an_action_is_resolved_and_called_and_each_bad_connection_is_an_er
         ("/tools/4/connection", "connection_unknown"),
         ("/tools/5/action", "tool_not_found"),
     ]
+    assert len([asked for asked in api.asked if asked.method == "POST"]) == 1
+
+
+@pytest.mark.promise("provider:composio:accounts")
+@pytest.mark.parametrize("others_first", [False, True])
+async def test_a_pipeline_gets_no_action_of_another_integration_by_the_connection_of_this_one(others_first: bool) -> None:
+    api = ComposioApi(tool("GITHUB_LIST_STARGAZERS"))
+    with api_host(api) as host:
+        table = {"provider": "composio", "integration": "github", "key": KEY, "url": host.url + "/api/v3", "account": "ca_1"}
+        engine = LocalEngine(catalog=Catalog([ToolsNode]), connections=Connections.of({"tvn": table}))
+        references = [reference("tvn", name="good"), reference("tvn", name="bad", integration="gmail")]
+        tools = {"tools": references[::-1] if others_first else references}
+        engine.load({"components": [{"id": "tools_1", "provider": "tools", "config": tools}]}, token="t")
+        try:
+            body, _ = await engine.ask(Tool(tool="good", node_id="tools_1", input={"owner": "me"}))
+            assert json.loads(body)["result"]["connected_account_id"] == "ca_1"
+            with pytest.raises(ConnectionUnknown, match='"tvn" is for github, not for gmail'):
+                await engine.ask(Tool(tool="bad", node_id="tools_1", input={"owner": "me"}))
+        finally:
+            await engine.aclose()
     assert len([asked for asked in api.asked if asked.method == "POST"]) == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.references.reference import Reference
-from rrext.references.reference_reader import ReferenceReader, texts_in
+from rrext.references.reference_reader import ReferenceReader, same_names, texts_in
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.promise("references:problems:all-at-once")
@@ -62,7 +62,8 @@ def test_all_problems_are_told_with_their_places_and_near_matches() -> None:
         7,
         "",
     )
-    assert found == []
+    assert [each.path for each in found] == ["/tools/0", "/tools/3", "/tools/4", "/tools/5"], "what is meant is known"
+    assert (found[1].given_name, found[1].permission, found[1].timeout) == ("", "deny", None)
     assert problems == [
         ("/tools/0/permision", 'A reference has no key "permision" here. Did you mean "permission"?'),
         (
@@ -97,11 +98,13 @@ def test_of_unknown_keys_without_end_some_are_told() -> None:
 
 def test_a_name_that_is_offered_twice_names_both_sides_builtins_included() -> None:
     found, problems = read("sales", {**NODE, "name": "sales"}, NODE, NODE)
-    assert [each.name for each in found] == ["sales", "db_1__query"]
-    assert problems == [
+    assert [each.name for each in found] == ["sales", "sales", "db_1__query", "db_1__query"]
+    assert problems == []
+    assert texts_in([*same_names(("", each) for each in found)]) == [
         ("/tools/1/name", 'Two references offer the name "sales": /tools/0 and /tools/1.'),
         ("/tools/3", 'Two references offer the name "db_1__query": /tools/2 and /tools/3.'),
     ]
+    assert [*same_names((each.path, each) for each in found)] == [], "names of different nodes"
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 3600.5, True, "5"])
@@ -161,7 +164,7 @@ json = st.recursive(
 @given(st.lists(json, max_size=6))
 def test_any_json_is_read_or_has_a_problem_at_its_place(items: list[Any]) -> None:
     found, problems = read(*items)
-    assert len({each.name for each in found}) == len(found)
+    assert len({each.name for each in found}) + len([*same_names(("", each) for each in found)]) == len(found)
     with_problem = {path.split("/")[2] for path, _ in problems}
     assert {each.path.split("/")[2] for each in found} | with_problem == {str(index) for index in range(len(items))}
     assert all(path.startswith("/tools/") for path, _ in problems)

@@ -19,7 +19,7 @@ from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.tasks.component_factory import component_for
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.task import Task
-from rrext.errors import ConnectionUnknown, InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
+from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
 from rrext.limits import NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
@@ -27,7 +27,7 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.validation import PipelineOutline
 from rrext.references.call_ref import CallRef
 from rrext.references.reference import PIPELINE_TOOL, Reference
-from rrext.references.reference_reader import ReferenceReader, texts_in
+from rrext.references.reference_reader import ReferenceReader, same_names, texts_in
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.registry import Tasks
@@ -56,7 +56,8 @@ class ReferenceCalls:
         """The body of the answer: builtins by name, the others described. Raises one error with all problems."""
         reader = ReferenceReader()
         references = reader.references(operation.tools, "/tools")
-        problems = [(path, message, "invalid_arguments") for path, message in texts_in(reader.problems)]
+        told = [*reader.problems, *same_names(("", reference) for reference in references)]
+        problems = [(path, message, "invalid_arguments") for path, message in texts_in(told)]
         if not references and not problems:
             return {"builtins": [], "custom": []}
         task = None
@@ -245,11 +246,7 @@ class ReferenceCalls:
             self._tasks.get(name)
         else:
             known = self._host.shared_connections if remote else self._host.connections
-            settings = known.find(name, reference.kind).settings
-            integration = getattr(settings, "integration", reference.integration)
-            if reference.kind == "composio" and integration != reference.integration:
-                message = f'the connection "{name}" is for {integration}, not for {reference.integration}'
-                raise ConnectionUnknown(message, data={"connection": name, "near": []})
+            known.find(name, reference.kind, reference.integration)
         task = self._outside.get(remote)
         if task is None:
             task = self._outside[remote] = self._new_task()

@@ -61,12 +61,12 @@ def component_for(
         return components.get(reference.integration)
     name = reference.connection or reference.integration
     node_class: type[Node] = PipelineNode if reference.kind == "pipeline" else ConnectionNode
-    node_id = f"{reference.kind}:{name}"
+    node_id, config = f"{reference.kind}:{name}", (reference.kind, name, reference.integration)
     while (component := components.get(node_id)) is not None:
-        if component.is_hidden or not is_hidden:
+        if (component.is_hidden or not is_hidden) and component.config == config:
             return component
         node_id += "'"
-    component = components[node_id] = Component(node_id, node_class, (reference.kind, name), remote=remote, is_hidden=is_hidden)
+    component = components[node_id] = Component(node_id, node_class, config, remote=remote, is_hidden=is_hidden)
     return component
 
 

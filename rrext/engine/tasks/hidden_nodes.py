@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class ConnectionNode(Node):
-    """Has the tools of a connection. `config` is the kind of its provider and its name."""
+    """Has the tools of a connection. `config` is the kind of its provider, its name, and the integration that is meant."""
 
     has_dynamic_tools = True
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: tuple[str, str], ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
+    async def setup(cls, config: tuple[str, str, str], ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
         """Connect, and learn the tools."""
         from rrext.providers.provided_tools import ProvidedTools  # few pipelines have tools outside
 
-        kind, name = config
-        yield await ProvidedTools.of(await ctx.provider(name, kind))
+        kind, name, integration = config
+        yield await ProvidedTools.of(await ctx.provider(name, kind, integration))
 
 
 class PipelineNode(Node):

@@ -78,9 +78,9 @@ class SetupContext:
         """
         return await in_thread(self._workers, function, *args)
 
-    async def provider(self, connection: str, kind: str) -> ToolProvider:
+    async def provider(self, connection: str, kind: str, integration: str | None = None) -> ToolProvider:
         """The provider of tools behind a connection. Raises the errors of `Connections.find`."""
-        found = self.connections.find(connection, kind)
+        found = self.connections.find(connection, kind, integration)
         if self._provider_of is None:
             raise Unavailable(f'Node "{self.node_id}" cannot use the connection "{connection}" here')
         return await self._provider_of(found)
