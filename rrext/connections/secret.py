@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from rrext.connections.private_file import check_private, read_private
 from rrext.errors import ConnectionInvalid
+from rrext.limits import MIN_LITERAL_SECRET
 
 if TYPE_CHECKING:
     from rrext.redaction import Redactor, ResultRedactor
 
 _TELLING: Final = re.compile(r"auth|bearer|cookie|credential|dsn|key|pass|pwd|secret|session|token", re.IGNORECASE)
 """Parts of names that a setting has whose value is a secret."""
+_SWITCHES: Final = frozenset({"true", "false"})
 KINDS: Final = ("env", "file", "keyring")
 """What may stand before the colon of a secret that is kept elsewhere."""
 
@@ -66,7 +68,7 @@ class Secret:
         """Let a redactor learn the text, now or when it is read."""
         self._redactors.append(redactor)
         if self._value is not None:
-            redactor.learn(self.name, self._value, always=True)
+            self._tell(redactor, self._value)
 
     def reveal(self) -> str:
         """The text. Reads a file or the keyring at first, so call it in a thread. Raises `ConnectionInvalid`."""
@@ -77,9 +79,14 @@ class Secret:
             except ConnectionInvalid as error:
                 raise ConnectionInvalid(f"{self.name}: {error.message}") from None
             for redactor in self._redactors:
-                redactor.learn(self.name, value, always=True)
+                self._tell(redactor, value)
             self._value = value
         return value
+
+    def _tell(self, redactor: Redactor | ResultRedactor, value: str) -> None:
+        """Let a redactor learn a text that is a secret: settings such as `true` stand in the same place."""
+        if (self.is_marked or len(value) >= MIN_LITERAL_SECRET) and value.lower() not in _SWITCHES:
+            redactor.learn(self.name, value, always=True)
 
     def _read(self) -> str:
         value: str | None = None

@@ -55,3 +55,27 @@ def test_a_redactor_learns_the_secrets() -> None:
     redactor = Redactor()
     CONNECTIONS.known_to(redactor)
     assert redactor.text("sent ghp-1234567890") == "sent ${github.env.TOKEN}"
+
+
+@pytest.mark.promise("secrets:never-leave")
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("DEBUG", "true", False),
+        ("USE_TOKEN", "False", False),
+        ("MODE", "fast", False),
+        ("LOG_LEVEL", "verbose", False),
+        ("LOG_LEVEL", "eight888", True),
+        ("API_KEY", "abc123", True),
+        ("password", "fish", True),
+        ("MODE", "env:FISH", True),
+        ("DEBUG", "env:FLAG", False),
+    ],
+)
+def test_a_setting_is_a_secret_by_its_name_its_place_or_its_length(name: str, value: str, is_secret: bool) -> None:
+    variables = {"FISH": "fish", "FLAG": "true"}
+    found = Connections.of({"s": {"provider": "mcp", "command": ["x"], "env": {name: value}}}, variables)
+    redactor = Redactor()
+    found.known_to(redactor)
+    value = variables.get(value.removeprefix("env:"), value)
+    assert redactor.text(f"it is {value}.") == (f"it is ${{s.env.{name}}}." if is_secret else f"it is {value}.")
