@@ -91,8 +91,7 @@ def test_all_problems_are_told_with_their_places_and_near_matches() -> None:
 
 
 def test_of_unknown_keys_without_end_some_are_told() -> None:
-    found, problems = read({**NODE, **{f"nodes{number}": 1 for number in range(50_000)}})
-    assert not found
+    _, problems = read({**NODE, **{f"nodes{number}": 1 for number in range(50_000)}})
     assert 0 < len(problems) < 2000
 
 
