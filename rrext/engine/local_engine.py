@@ -23,12 +23,12 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.task_status import status_of, summary_of
+from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.component_factory import components_of, references_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
 from rrext.engine.tasks.task import Task
-from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
+from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rrext.engine.calls.reference_calls import ReferenceCalls
     from rrext.engine.events.records import Filter
 
-EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
+EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -55,8 +55,8 @@ class LocalEngine(Engine):
     """
 
     __slots__ = (
-        "_host", "_known_references", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog",
-        "environment", "limits", "root",
+        "_host", "_known_references", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "_views",
+        "catalog", "environment", "limits", "root",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,7 @@ class LocalEngine(Engine):
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
+        self._views = TaskViews(self._host, self._tasks, self._pipes)
         self._list = ToolList(self._host)
         self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
@@ -229,6 +230,7 @@ class LocalEngine(Engine):
         for component in task.dynamic:
             component.tools_changed = lambda changed: self._tools_changed(task, changed.id)
         self._tasks.add(task)
+        self._views.begins(task)
         if (events := self._host.events.flow) is not None:
             events.task_begun(task.event_head)
         if ttl:
@@ -276,20 +278,16 @@ class LocalEngine(Engine):
             case operations.Execute():
                 return execute(self, call, operation)
             case operations.Terminate():
-                # Shielded: a cancel ends the caller's wait, and the unload still finishes.
-                await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
+                task = self._views.find(operation.token, call.caller)
+                if isinstance(task, Task):  # Shielded: a cancel ends the caller's wait, and the unload still finishes.
+                    await asyncio.shield(self._begin_unload(task, "terminated"))
                 return {}
             case operations.Validate():
                 return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
             case operations.Services():
                 return self.catalog.services(operation.service)
-            case operations.ListTasks():
-                return {"tasks": [summary_of(task) for task in self._tasks]}
-            case operations.TaskStatus():
-                task = self._tasks.get(operation.token)
-                return status_of(task, self._pipes.of_task(task), self.environment.redactor.text)
             case _:
-                raise InternalError(f"no engine runs a {type(operation).__name__}")
+                return self._views.body(call.caller, operation)
 
     @property
     def _references(self) -> ReferenceCalls:
@@ -328,6 +326,7 @@ class LocalEngine(Engine):
         self._retire(task)
         await self._calls_returned(task, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+        self._views.ends(task, reason)
         if (events := self._host.events.flow) is not None:
             events.task_ended(task.event_head, reason, task.now() - task.began)
 
@@ -340,6 +339,7 @@ class LocalEngine(Engine):
         if task.stopping:
             return
         task.stopping = True
+        self._views.stops(task)
         self._tasks.remove(task)
         if self._known_references is not None:
             self._known_references.forget_task(task)

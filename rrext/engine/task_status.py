@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import time
 from typing import Any, Final
 
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
 
 RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
+STOPPING: Final = 4
+ENDS: Final[dict[str, tuple[int, str, str]]] = {
+    "idle": (5, "Completed", "the pipeline was idle for its ttl"),
+    "terminated": (6, "Cancelled", "the pipeline was terminated"),
+    "restarted": (6, "Cancelled", "the pipeline was restarted"),
+    "closed": (6, "Cancelled", "the server ended"),
+}
+"""The reason of a task's end → state, status and exit message."""
+NO_TOKENS: Final = {
+    "cpu_utilization": 0.0,
+    "cpu_memory": 0.0,
+    "gpu_memory": 0.0,
+    "gpu_inference": 0.0,
+    "custom": {},
+    "total": 0.0,
+}
+"""The price of a task, in RocketRide's tokens: rrext charges for nothing."""
+
+
+def id_of(token: str, source: str) -> str:
+    """The id of a task, which does not tell a generated token."""
+    return f"{token.removeprefix('tk_')[:8]}.{source}"
+
+
+def display_name(task: Task) -> str:
+    """The name of a task with that of its source."""
+    return f"{task.name}.{task.spec.source}" if task.spec.source else task.name
+
+
+def stopping(status: dict[str, Any]) -> dict[str, Any]:
+    """The status of a task that begins to end."""
+    return {**status, "state": STOPPING, "status": "Stopping", "serviceUp": False}
+
+
+def ended(status: dict[str, Any], reason: str) -> dict[str, Any]:
+    """The status of a task that has ended."""
+    state, text, message = ENDS[reason]
+    over = {"state": state, "status": text, "completed": True, "endTime": time(), "exitMessage": message, "serviceUp": False}
+    return {**status, **over}
 
 
 def loaded_of(task: Task) -> dict[str, Any]:
     """Make the answer of `execute`."""
     source = task.spec.source
     return {
-        "id": f"{task.token.removeprefix('tk_')[:8]}.{source}",
+        "id": id_of(task.token, source),
         "token": task.token,
         "publicToken": task.public_token,
         "projectId": task.spec.project_id,
@@ -38,12 +78,8 @@ def summary_of(task: Task) -> dict[str, Any]:
 
 def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -> dict[str, Any]:
     """Make the whole status object; every field is there from the start, with its type. `redact` hides values of variables."""
-    counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
-    counters["completedCount"] = task.finished_count
-    counters["failedCount"] = task.failed_count
-    counters["totalCount"] = task.finished_count + task.failed_count + len(pipes)
     return {
-        "name": f"{task.name}.{task.spec.source}" if task.spec.source else task.name,
+        "name": display_name(task),
         "project_id": task.spec.project_id,
         "source": task.spec.source,
         "state": RUNNING,
@@ -61,10 +97,14 @@ def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -
         "notes": [],
         "currentObject": pipes[-1].entry.name if pipes else "",
         "currentSize": pipes[-1].entry.size or 0 if pipes else 0,
-        **counters,
+        "totalCount": task.finished_count + task.failed_count + len(pipes),
+        "completedCount": task.finished_count,
+        "failedCount": task.failed_count,
+        **task.throughput.counters(pipes, task.now()),
+        "componentStats": {},
         "pipeflow": {"totalPipes": len(pipes), "byPipe": {str(pipe.id): [] for pipe in pipes}},
-        "metrics": {},
-        "tokens": {},
+        "metrics": task.metrics.measured(),
+        "tokens": NO_TOKENS,
         "calls": task.calls,
         "leftBehind": task.left_behind,
         "loopBlocks": {"count": task.blocks.total(), "tools": dict(task.blocks)},

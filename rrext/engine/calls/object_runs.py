@@ -81,11 +81,10 @@ class ObjectRun(CallRun):
             limits=self.host.limits,
         )
 
-    def count_failure(self, error: RrextError) -> None:
-        """Count a failed object in the task's status, with its error."""
+    def note_failure(self, error: RrextError) -> None:
+        """Keep the error of a failed object for the task's status."""
         task = self.lease.task
         self.host.redactor.error(error)
-        task.failed_count += 1
         task.note_error(error.message)
 
     def let_go(self, pipe: OpenPipe) -> None:
@@ -129,7 +128,8 @@ class OpenRun(ObjectRun):
             if isinstance(error, asyncio.CancelledError):
                 raise
             told = self.told(error, "The object could not be opened")
-            self.count_failure(told)
+            self.note_failure(told)
+            self.lease.task.failed_count += self._pipe is None
             raise told from (None if told is error else error)
         pipe.last_used = pipe.task.now()
         self._pipes.add(pipe)
@@ -269,8 +269,6 @@ class CloseRun(ObjectRun):
             pipe.end_object(body)
         finally:
             self.let_go(pipe)
-        if pipe.failed is None:
-            pipe.task.finished_count += 1
         return body, None
 
     async def _finish(self) -> None:
@@ -301,7 +299,7 @@ class CloseRun(ObjectRun):
             body = bare_body(pipe.entry)
         if pipe.failed is None:
             return body
-        self.count_failure(pipe.failed)
+        self.note_failure(pipe.failed)
         return with_error(body, pipe.failed)
 
     def stopped(self, reason: CancelReason) -> None:

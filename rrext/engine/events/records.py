@@ -47,7 +47,7 @@ class TaskBegun(TaskEvent, frozen=True, kw_only=True):
 class TaskEnded(TaskEvent, frozen=True, kw_only=True):
     """A pipeline was unloaded: its calls and pipes have ended, or were left behind because they are stuck."""
 
-    reason: Literal["terminated", "idle", "closed"]
+    reason: Literal["terminated", "idle", "closed", "restarted"]
     seconds: float
 
 

@@ -59,6 +59,7 @@ class OpenPipe:
         self.origin = origin
         self.end_reason = "closed"
         self._has_object = True
+        task.throughput.begin(now)
         self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
 
@@ -110,9 +111,15 @@ class OpenPipe:
             return self.leftovers > 0
 
     def end_object(self, body: bytes | None) -> None:
-        """Publish the end of the object, with a result or without. Only the first call has an effect. On the loop's thread."""
+        """Count and publish the end of the object, with a result or without; only once. On the loop's thread."""
         has_object, self._has_object = self._has_object, False
-        if has_object and (events := self.origin.events.flow) is not None:
+        if not has_object:
+            return
+        task, is_complete = self.task, body is not None and self.failed is None
+        task.finished_count += is_complete
+        task.failed_count += not is_complete
+        task.throughput.end(self, task.now(), is_complete=is_complete)
+        if (events := self.origin.events.flow) is not None:
             failure = self.failed or self.objects.failure
             events.object_ended(self.origin, self.entry, self.task.now() - self.began, failure, body)
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
+from rrext.engine.tasks.process_metrics import ProcessMetrics
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.route_table import OfferedReference, RouteTable
+from rrext.engine.tasks.throughput import Throughput
 from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
 from rrext.nodes.base.node import Node
@@ -27,13 +30,17 @@ if TYPE_CHECKING:
     from rrext.tools.messages import Publisher
 
 
+_NUMBERS: Final = count(1)
+
+
 class Task:
     """One loaded pipeline under its token."""
 
     __slots__ = (
-        "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic", "errors",
-        "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plans", "public_token",
-        "publisher", "references", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
+        "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic",
+        "errors", "failed_count", "finished_count", "last_used", "metrics", "name", "number", "options", "owner",
+        "pipeline", "places", "plans", "public_token", "publisher", "references", "spec", "started", "stopping",
+        "sync_places", "throughput", "token", "ttl", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +63,8 @@ class Task:
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
         self.pipeline = loaded.unresolved
         self.warnings = [problem.message for problem in loaded.warnings]
+        self.number = next(_NUMBERS)
+        """The number of the task in this process, which is never used again; a token may be."""
         self.token = token
         self.public_token = public_token
         self.components = components
@@ -64,6 +73,8 @@ class Task:
         self.places = Places(threads, f'pipe of "{self.name}"')
         self.sync_places = Places(threads, f'thread of "{self.name}"')
         self.ttl = ttl
+        self.options: dict[str, Any] = {}
+        """The arguments of its `load`, for a restart."""
         self.started = time()
         self.began = self.last_used = clock.now()
         self.publisher: Publisher = NULL_PUBLISHER
@@ -71,6 +82,8 @@ class Task:
         self.calls = 0
         self.finished_count = 0
         self.failed_count = 0
+        self.throughput = Throughput()
+        self.metrics = ProcessMetrics()
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
         self.active: set[Call] = set()

@@ -1,0 +1,99 @@
+"""The numbers of what a pipeline has processed: objects, bytes, words, rates and times."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappushpop
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from rrext.limits import MAX_SLOW_NAME, MAX_SLOW_OBJECTS, RATE_WINDOW
+
+if TYPE_CHECKING:
+    from rrext.engine.tasks.pipes import OpenPipe
+
+
+class Throughput:
+    """Counts the objects of one task, from the begin of the first one. On the loop's thread; times are the clock's."""
+
+    __slots__ = (
+        "_ends", "_idle_since", "_open", "_order", "_slowest", "completed_size", "completion_seconds", "failed_size",
+        "idle_longest_at", "idle_longest_seconds", "idle_seconds", "words_count", "words_size",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.completed_size = 0
+        self.failed_size = 0
+        self.words_size = 0
+        self.words_count = 0
+        self.completion_seconds = 0.0
+        self.idle_seconds = 0.0
+        self.idle_longest_seconds = 0.0
+        self.idle_longest_at = 0.0
+        self._idle_since: float | None = None
+        self._open = 0
+        self._order = 0
+        self._ends: deque[tuple[int, int, int]] = deque()
+        self._slowest: list[tuple[float, int, dict[str, Any]]] = []
+
+    def begin(self, now: float) -> None:
+        """Count an object that begins."""
+        self._open += 1
+        if self._idle_since is not None:
+            idle, self._idle_since = now - self._idle_since, None
+            self.idle_seconds += idle
+            if idle > self.idle_longest_seconds:
+                self.idle_longest_seconds = idle
+                self.idle_longest_at = time() - idle
+
+    def end(self, pipe: OpenPipe, now: float, *, is_complete: bool) -> None:
+        """Count an object that ended, with what its client sent."""
+        intake, seconds = pipe.intake, now - pipe.began
+        self._open -= 1
+        if not self._open:
+            self._idle_since = now
+        self.words_size += intake.text_size
+        self.words_count += intake.words
+        if not is_complete:
+            self.failed_size += intake.size
+            return
+        self.completed_size += intake.size
+        self.completion_seconds += seconds
+        self._note_rate(int(now), intake.size)
+        self._order += 1
+        entry = (seconds, -self._order, {"name": pipe.entry.name[:MAX_SLOW_NAME], "elapsed": round(seconds, 2)})
+        entry[2].update(beginTime=time() - seconds, beginSeq=None)
+        if len(self._slowest) < MAX_SLOW_OBJECTS:
+            self._slowest.append(entry)
+            self._slowest.sort()  # a sorted list is a heap
+        else:
+            heappushpop(self._slowest, entry)
+
+    def _note_rate(self, second: int, size: int) -> None:
+        ends = self._ends
+        if ends and ends[-1][0] == second:
+            _, count, bytes_before = ends.pop()
+            ends.append((second, count + 1, bytes_before + size))
+        else:
+            ends.append((second, 1, size))
+        while ends[0][0] <= second - RATE_WINDOW:
+            ends.popleft()
+
+    def counters(self, pipes: list[OpenPipe], now: float) -> dict[str, Any]:
+        """The members of a task's status; `pipes` are the task's open ones."""
+        recent = [(count, size) for second, count, size in self._ends if second > int(now) - RATE_WINDOW]
+        arriving = sum(max(pipe.intake.size, pipe.entry.size or 0) for pipe in pipes)
+        return {
+            "totalSize": self.completed_size + self.failed_size + arriving,
+            "completedSize": self.completed_size,
+            "failedSize": self.failed_size,
+            "wordsSize": self.words_size + sum(pipe.intake.text_size for pipe in pipes),
+            "wordsCount": self.words_count + sum(pipe.intake.words for pipe in pipes),
+            "rateSize": sum(size for _, size in recent) // RATE_WINDOW,
+            "rateCount": round(sum(count for count, _ in recent) / RATE_WINDOW),
+            "slowestDocs": [entry for *_, entry in sorted(self._slowest, key=lambda slow: (-slow[0], -slow[1]))],
+            "completionSeconds": round(self.completion_seconds, 2),
+            "idleSeconds": round(self.idle_seconds, 2),
+            "idleLongestSeconds": round(self.idle_longest_seconds, 2),
+            "idleLongestAt": self.idle_longest_at,
+        }
