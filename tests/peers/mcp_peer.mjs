@@ -10,11 +10,18 @@ const sdk = name === "@modelcontextprotocol/sdk";
 const { Client } = await load(sdk ? `${name}/client/index.js` : name);
 const { StdioClientTransport } = await load(sdk ? `${name}/client/stdio.js` : `${name}/stdio`);
 
-const client = new Client({ name: "peer", version: "1" });
+const client = new Client({ name: "peer", version: "1" }, { capabilities: { elicitation: { form: {} } } });
 const { StreamableHTTPClientTransport } = await load(sdk ? `${name}/client/streamableHttp.js` : name);
 const transport = command.startsWith("http")
   ? new StreamableHTTPClientTransport(new URL(command))
   : new StdioClientTransport({ command, args, stderr: "inherit" });
+const asked = [];
+const answer = async ({ params }) => {
+  asked.push(params.message);
+  return { action: "accept", content: { allow: !params.message.includes("no!") } };
+};
+const schemas = sdk ? await load(`${name}/types.js`) : {};
+client.setRequestHandler(sdk ? schemas.ElicitRequestSchema : "elicitation/create", answer);
 await client.connect(transport);
 const call = (name, args, ...options) => client.callTool({ name, arguments: args }, ...options);
 const callWith = (name, args, options) => (sdk ? call(name, args, undefined, options) : call(name, args, options));
@@ -47,6 +54,26 @@ const stop = new AbortController();
 const begun = () => stop.abort("enough");
 await assert.rejects(callWith("wait", { key: "given up" }, { signal: stop.signal, onprogress: begun }));
 while ((await call("journal", { key: "given up" })).content[0].text !== '["unwound"]');
+
+assert.equal((await call("write_down", { key: "asked" })).isError, undefined);
+assert.equal((await call("write_down", { key: "asked", text: "no!" })).isError, true);
+assert.equal((await call("journal", { key: "asked" })).content[0].text, '["ran"]');
+assert.equal(asked.length, 2);
+
+const { prompts } = await client.listPrompts();
+assert.deepEqual(prompts.map((prompt) => prompt.name), ["greeting"]);
+const { messages } = await client.getPrompt({ name: "greeting", arguments: { question: "Who is Ada?" } });
+assert.match(messages[0].content.text, /Greet the person\.[^]*Who is Ada\?/);
+await assert.rejects(client.getPrompt({ name: "farewell" }), (error) => error.code === -32602);
+
+const { resources } = await client.listResources();
+const { uri } = resources.find((resource) => resource.name === "judge.pipe");
+assert.match((await client.readResource({ uri })).contents[0].text, /What official clients drive/);
+await assert.rejects(client.readResource({ uri: uri + "x" }), (error) => [-32602, -32002].includes(error.code));
+assert.equal((await client.listResourceTemplates()).resourceTemplates[0].name, "files_1");
+
+assert.deepEqual((await call("shout", { text: "hello" })).structuredContent.reply, ["HELLO\n\n"]);
+assert.equal((await call("shout", { text: "fail:" })).isError, true);
 
 await client.close();
 console.log("done");

@@ -8,6 +8,14 @@ import sys
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitRequestParams, ElicitResult
+
+asked: list[str] = []
+
+
+async def answer(context: object, params: ElicitRequestParams) -> ElicitResult:
+    asked.append(params.message)
+    return ElicitResult(action="accept", content={"allow": "no!" not in params.message})
 
 
 async def main(command: str, *words: str) -> None:
@@ -16,7 +24,7 @@ async def main(command: str, *words: str) -> None:
         if command.startswith("http")
         else stdio_client(StdioServerParameters(command=command, args=list(words)))
     )
-    async with server as streams, ClientSession(streams[0], streams[1]) as session:
+    async with server as streams, ClientSession(streams[0], streams[1], elicitation_callback=answer) as session:
         hello = await session.initialize()
         assert (hello.serverInfo.name, hello.protocolVersion) == ("rrext", "2025-11-25")
         assert {"add", "echo"} <= {tool.name for tool in (await session.list_tools()).tools}
@@ -43,6 +51,18 @@ async def main(command: str, *words: str) -> None:
         await session.call_tool("open_gate", {"key": "gate"})
         await waiting
         assert seen == ["parked"]
+        assert not (await session.call_tool("write_down", {"key": "asked"})).isError
+        assert (await session.call_tool("write_down", {"key": "asked", "text": "no!"})).isError
+        assert (await session.call_tool("journal", {"key": "asked"})).structuredContent == {"result": ["ran"]}
+        assert len(asked) == 2
+        assert [prompt.name for prompt in (await session.list_prompts()).prompts] == ["greeting"]
+        message = (await session.get_prompt("greeting", {"question": "Who is Ada?"})).messages[0]
+        assert "Greet the person." in message.content.text
+        files = {file.name: file.uri for file in (await session.list_resources()).resources}
+        (content,) = (await session.read_resource(files["judge.pipe"])).contents
+        assert "What official clients drive" in content.text
+        assert [each.name for each in (await session.list_resource_templates()).resourceTemplates] == ["files_1"]
+        assert (await session.call_tool("shout", {"text": "hello"})).structuredContent["reply"] == ["HELLO\n\n"]
         await session.send_ping()
     print("done")
 

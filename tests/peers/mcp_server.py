@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FACES = Path(__file__).resolve().parent.parent / "faces"
+JUDGE = Path(__file__).resolve().parent / "judge.pipe"
 NODES = [word for name in ("face_nodes", "face_fates", "face_lanes") for word in ("--nodes", str(FACES / f"{name}.py"))]
-COMMAND = [sys.executable, "-m", "rrext", "mcp", str(FACES / "face.pipe"), *NODES]
+COMMAND = [sys.executable, "-m", "rrext", "mcp", str(JUDGE), *NODES, "--as-tool", "shout"]
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def test_the_first_python_client_drives_the_server(transport: str) -> None:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_inspector_lists_and_calls_tools(transport: str) -> None:
+def test_the_inspector_lists_and_uses_tools_prompts_and_resources(transport: str) -> None:
     node_module("@modelcontextprotocol/inspector")
     inspector = Path(os.environ["RREXT_NODE_MODULES"], ".bin", "mcp-inspector")
 
@@ -76,3 +76,11 @@ def test_the_inspector_lists_and_calls_tools(transport: str) -> None:
         called = answer("--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2")
         assert called["structuredContent"] == {"sum": 3}
         assert answer("--method", "tools/call", "--tool-name", "add", "--tool-arg", "b=2")["isError"] is True
+        assert answer("--method", "tools/call", "--tool-name", "shout", "--tool-arg", "text=hi")["structuredContent"]
+        assert "greeting" in json.dumps(answer("--method", "prompts/list"))
+        prompt = answer("--method", "prompts/get", "--prompt-name", "greeting", "--prompt-args", "question=Who?")
+        assert "Greet the person." in json.dumps(prompt)
+        assert "judge.pipe" in json.dumps(answer("--method", "resources/list"))
+        read = answer("--method", "resources/read", "--uri", "rrext:///judge/files_1/judge.pipe")
+        assert "What official clients drive" in json.dumps(read)
+        assert "files_1" in json.dumps(answer("--method", "resources/templates/list"))

@@ -13,6 +13,7 @@ from mcp_server import COMMAND, served_by_http
 
 if TYPE_CHECKING:
     from mcp import Client  # most of a second, which each process that collects tests would spend
+    from mcp_types import ElicitRequestParams, ElicitResult
 
 MODES = ("auto", "legacy", "2026-07-28")
 EACH = [(transport, mode) for transport in ("stdio", "http") for mode in MODES]
@@ -25,6 +26,13 @@ def url() -> Iterator[str]:
         yield url
 
 
+async def answered(context: object, params: ElicitRequestParams) -> ElicitResult:
+    """Allow each call, unless it says no."""
+    from mcp_types import ElicitResult
+
+    return ElicitResult(action="accept", content={"allow": "no!" not in params.message})
+
+
 @pytest.fixture(params=EACH, ids="-".join)
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """A connected client that begins in this way."""
@@ -34,7 +42,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     transport, mode = request.param
     stdio = stdio_client(StdioServerParameters(command=COMMAND[0], args=COMMAND[1:]))
     server = stdio if transport == "stdio" else request.getfixturevalue("url")
-    async with Client(server, mode=mode) as connected:
+    async with Client(server, mode=mode, elicitation_callback=answered) as connected:
         assert connected.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
         yield connected
 
@@ -94,6 +102,33 @@ async def test_a_call_that_its_caller_gives_up_is_cancelled(client: Client) -> N
     assert scope.cancelled_caught
     while (await client.call_tool("journal", {"key": key})).content[0].text != '["unwound"]':  # type: ignore[union-attr]
         pass
+
+
+async def test_the_user_is_asked_for_permits(client: Client) -> None:
+    key = uuid4().hex
+    assert not (await client.call_tool("write_down", {"key": key})).is_error
+    assert (await client.call_tool("write_down", {"key": key, "text": "no!"})).is_error
+    assert (await client.call_tool("journal", {"key": key})).structured_content == {"result": ["ran"]}
+
+
+async def test_prompts_and_resources_are_listed_and_read(client: Client) -> None:
+    from mcp import MCPError
+
+    assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["greeting"]
+    (message,) = (await client.get_prompt("greeting", {"question": "Who is Ada?"})).messages
+    assert "Greet the person." in message.content.text  # type: ignore[union-attr]
+    files = {file.name: file.uri for file in (await client.list_resources()).resources}
+    (content,) = (await client.read_resource(files["judge.pipe"])).contents
+    assert "What official clients drive" in content.text  # type: ignore[union-attr]
+    assert [each.name for each in (await client.list_resource_templates()).resource_templates] == ["files_1"]
+    with pytest.raises(MCPError):
+        await client.read_resource(f"{files['judge.pipe']}x")
+
+
+async def test_a_pipeline_is_a_tool(client: Client) -> None:
+    result = await client.call_tool("shout", {"text": "hello"})
+    assert result.structured_content is not None
+    assert result.structured_content["reply"] == ["HELLO\n\n"]
 
 
 async def test_many_calls_at_once_get_their_own_results(client: Client) -> None:

@@ -30,6 +30,14 @@ REQUESTS = [
     ("tools/list", {}),
     ("tools/list", {"cursor": "x"}),
     ("nothing/here", {}),
+    ("prompts/list", {}),
+    ("prompts/get", {"name": "greeting", "arguments": {"question": "Who?"}}),
+    ("prompts/get", {"name": "farewell"}),
+    ("resources/list", {}),
+    ("resources/templates/list", {}),
+    ("resources/read", {"uri": "rrext:///judge/files_1/judge.pipe"}),
+    ("resources/read", {"uri": "rrext:///judge/files_1/none"}),
+    ("tools/call", {"name": "shout", "arguments": {"text": "hello"}}),
     *(("tools/call", {"name": name, "arguments": arguments}) for name, arguments in CALLS),
 ]
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
