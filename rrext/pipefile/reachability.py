@@ -116,6 +116,8 @@ class ReachabilityCheck:
             if draft.broken or draft.node is None:
                 # Its mistake is reported already: the component and its sources count as reached, without a second problem.
                 starts += [draft.id, *(edge.source_id for edge in (*draft.inputs, *draft.controls))]
+            elif getattr(draft.settings, "offer", False):  # to hosts, for which no source is needed
+                starts.append(draft.id)
         known = reached(starts, self._edges.data, self._edges.control)
         for draft in self._drafts:
             if draft.id and draft.id not in known and self._by_id.get(draft.id) is draft:

@@ -399,6 +399,14 @@ def test_a_node_that_nothing_reaches_is_a_warning() -> None:
     assert (problem.code, problem.severity, problem.path) == ("not_connected", "warning", "/components/2/id")
 
 
+@pytest.mark.parametrize(("offer", "codes"), [(True, []), (False, ["not_connected"])])
+def test_a_prompt_that_is_offered_to_hosts_needs_no_source(offer: bool, codes: list[str]) -> None:
+    prompt = {"id": "poem", "provider": "prompt", "config": {"instructions": ["Rhyme."], "offer": offer}}
+    document = {"components": [{"id": "tools_1", "provider": "tools", "config": {}}, prompt], "source": "tools_1"}
+    loaded = load_pipeline(document, Catalog(installed=False), Environment())
+    assert [problem.code for problem in loaded.problems] == codes
+
+
 def test_what_hangs_from_a_broken_edge_is_not_reported_again() -> None:
     document = pipeline(W, component("u", "upper", "text:nobody"), component("out", "response_text", "text:u"), source="w")
     assert found(document) == [("from_not_found", "/components/1/input/0/from")]

@@ -93,13 +93,15 @@ class HostOffers:
         prompts: dict[tuple[str, str], ComponentSpec] = {}
         folders: list[Folder] = []
         for token in tokens:
-            for part in engine.task(token).spec.components:
+            spec = engine.task(token).spec
+            for part in spec.components:
                 reader = READERS.get(part.provider)
                 if part.missing or part.settings is None:
                     continue
                 if part.provider == "prompt" and part.settings.offer:
                     prompts[token, part.id] = part
-                if reader is not None and part.settings.resources and part.settings.root:
+                # the tools of a node that nothing reaches cannot be called
+                if reader is not None and part.id in spec.chain and part.settings.resources and part.settings.root:
                     tools = (LIST, reader.tool)
                     if allowed is None or all({tool, f"{part.id}.{tool}"} & allowed for tool in tools):
                         folders.append(Folder(token, part.id, part.provider, part.description))

@@ -221,6 +221,20 @@ def test_pipelines_that_offer_nothing_know_no_such_method(tmp_path: Path) -> Non
             assert host.failure(method)["code"] == -32601
 
 
+def test_files_of_a_node_that_nothing_reaches_are_not_offered_and_prompts_need_no_source(tmp_path: Path) -> None:
+    path = tmp_path / "apart.pipe"
+    path.write_text(
+        """{"components": [
+          {"id": "tools_1", "provider": "tools", "config": {}},
+          {"id": "files_1", "provider": "tool_filesystem", "config": {"resources": ["*"]}},
+          {"id": "poem", "provider": "prompt", "config": {"instructions": ["Rhyme."], "offer": true}}
+        ], "source": "tools_1"}"""
+    )
+    with Host(files=[path]) as host:
+        assert "resources" not in host.result("server/discover")["capabilities"]
+        assert [prompt["name"] for prompt in host.result("prompts/list")["prompts"]] == ["poem"]
+
+
 def test_files_of_tools_that_are_not_among_the_allowed_ones_are_not_offered(pipeline: Path) -> None:
     with Host("--tools", "stat_file", files=[pipeline]) as host:
         assert host.result("server/discover")["capabilities"] == {"tools": {"listChanged": True}, "prompts": {}}
