@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
+from rrext.errors import ConnectionInvalid
 from rrext.limits import PROVIDER_CLOSE_TIMEOUT
 from rrext.providers.provider import ProviderServices, ToolProvider, log
-from rrext.providers.table import provider_class
 
 if TYPE_CHECKING:
     from rrext.connections.connection import Connection
+
+PROVIDERS: Final[dict[str, tuple[str, str]]] = {
+    "mcp": ("rrext.providers.mcp.provider:McpProvider", "mcp"),
+    "http": ("rrext.providers.http.provider:HttpProvider", "http"),
+    "composio": ("rrext.providers.composio.provider:ComposioProvider", "http"),
+}
+"""`provider` of a connection → its class, as `module:Class`, and the extra with its packages."""
+
+
+def provider_class(kind: str) -> type[ToolProvider]:
+    """Import the class of a kind, in a thread. Raises `ConnectionInvalid` if a package of its is missing."""
+    place, extra = PROVIDERS[kind]
+    module, _, name = place.partition(":")
+    try:
+        found: type[ToolProvider] = getattr(import_module(module), name)
+    except ImportError as error:
+        hint = f'Install it with: pip install "rrext[{extra}]"'
+        message = f'connections with provider = "{kind}" need a package that is not installed ({error}); {hint}'
+        raise ConnectionInvalid(message, hint=hint) from None
+    return found
 
 
 class ProviderPool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -55,11 +54,10 @@ def tool(slug: str, toolkit: str = "github", **more: Any) -> dict[str, Any]:
 class ComposioApi:
     """The catalog, the accounts and the executions of one project."""
 
-    def __init__(self, *tools: dict[str, Any], etags: bool = False) -> None:
+    def __init__(self, *tools: dict[str, Any]) -> None:
         self.tools = list(tools)
         self.accounts: dict[str, dict[str, Any]] = {"ca_1": self.account("ca_1", "ACTIVE")}
         self.results: dict[str, dict[str, Any]] = {}
-        self.etags = etags
         self.largest_page = 100
         self.asked: list[Asked] = []
         self.violations: list[str] = []
@@ -120,10 +118,7 @@ class ComposioApi:
             "current_page": start // limit + 1,
             "next_cursor": base64.b64encode(str(start + limit).encode()).decode() if more else None,
         }
-        etag = f'"{hash(json.dumps(page)) & 0xFFFFFFFF:x}"'
-        if self.etags and asked.headers.get("if-none-match") == etag:
-            return Reply(status=304, media=None, headers={"ETag": etag})
-        return Reply(page, headers={"ETag": etag} if self.etags else {})
+        return Reply(page)
 
     def _account(self, name: str, asked: Asked) -> Reply:
         if asked.query:

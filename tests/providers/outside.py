@@ -10,7 +10,7 @@ from rrext.connections.connection import Connection
 from rrext.connections.connections import Connections
 from rrext.limits import DEFAULTS
 from rrext.providers.provider import ToolProvider
-from rrext.providers.table import provider_class
+from rrext.providers.provider_pool import provider_class
 from rrext.redaction import Redactor
 from rrext.threads import Workers, in_thread
 from rrext.tools.context import ToolContext

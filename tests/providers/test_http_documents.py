@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from large_document import large_document
 
-from rrext.providers.http.document import origin_of, read_document, server_of
+from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
-from rrext.providers.http.limits import MAX_OUTPUT_SCHEMA
-from rrext.providers.http.pointers import UnusableDescription
 from rrext.providers.http.schemas import Schemas
+from rrext.providers.limits import MAX_OUTPUT_SCHEMA
 from rrext.tools.decorator import check_name
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -416,14 +415,6 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     with api_host(pets()) as host:
         async with provider_of("http", of(host)) as provider:
             assert len(await provider.tools()) == 3
-
-
-async def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "httpx2", None)
-    async with provider_of("http", {"url": "http://127.0.0.1:1", "tools": {"x": {"url": "/"}}}) as provider:
-        with pytest.raises(ConnectionInvalid, match="needs a package") as caught:
-            await provider.call("x", {}, ToolContext())
-    assert caught.value.hint == 'Install it with: pip install "rrext[http]"'
 
 
 async def test_a_document_stands_beside_the_file_of_its_connection(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments
-from rrext.providers.http.operation import ApiBody, ApiOperation, ApiParameter
-from rrext.providers.http.requests import HttpRequest, request_of
+from rrext.providers.http.requests import ApiBody, ApiOperation, ApiParameter, HttpRequest, request_of
 
 BASE = "https://api.example/v1"
 LIST = ["blue", "black", "a,b"]

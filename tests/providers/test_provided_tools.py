@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -13,11 +15,11 @@ from rrext.connections.connections import Connections
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import ConnectionUnknown, InvalidArguments, ToolError
+from rrext.errors import ConnectionInvalid, ConnectionUnknown, InvalidArguments, ToolError
 from rrext.nodes.base.node import Node
 from rrext.nodes.provided.node import ProvidedToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.providers import table
+from rrext.providers import provider_pool
 from rrext.providers.provider import ProvidedTool, ToolProvider
 from rrext.tools.context import ToolContext
 
@@ -84,7 +86,7 @@ def pipeline(*names: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def engine_with(monkeypatch: pytest.MonkeyPatch, *names: str) -> AsyncIterator[LocalEngine]:
-    monkeypatch.setitem(table.PROVIDERS, "http", f"{__name__}:Words")
+    monkeypatch.setitem(provider_pool.PROVIDERS, "http", (f"{__name__}:Words", "http"))
     monkeypatch.setattr(Words, "made", [])
     connections = Connections.of({"one": {"provider": "http", "url": "http://127.0.0.1:1/", "timeout": 7}})
     engine = LocalEngine(catalog=Catalog([Source, WordsNode]), connections=connections)
@@ -140,3 +142,20 @@ async def test_a_connection_that_is_not_there_fails_the_calls_with_its_near_matc
             await engine.ask(Tool(tool="echo", node_id="words_0", input={"word": "a"}))
         assert caught.value.data["near"] == ["one"]
         assert not Words.made
+
+
+@pytest.mark.parametrize(("kind", "package", "extra"), [("mcp", "mcp.client.session", "mcp"), ("http", "httpx2", "http")])
+def test_a_missing_package_is_named_with_its_command(
+    kind: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rrext.providers.") and name != provider_pool.__name__]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConnectionInvalid, match="need a package") as caught:
+        provider_pool.provider_class(kind)
+    assert caught.value.hint == f'Install it with: pip install "rrext[{extra}]"'
+
+
+def test_the_packages_of_providers_are_imported_at_the_first_use_of_a_connection() -> None:
+    code = "import sys, rrext.providers.provider_pool; print({'mcp', 'httpx2', 'pydantic'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"

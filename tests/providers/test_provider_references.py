@@ -16,7 +16,7 @@ from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionUnknown, InvalidArguments, RrextError, ToolNotFound
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.providers import table
+from rrext.providers import provider_pool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("references:request:all-or-none")]
 
@@ -27,7 +27,7 @@ ADA = Caller("ada's", user_id="ada")
 
 @asynccontextmanager
 async def engine(monkeypatch: pytest.MonkeyPatch, *references: Any) -> AsyncIterator[LocalEngine]:
-    monkeypatch.setitem(table.PROVIDERS, "http", f"{Words.__module__}:Words")
+    monkeypatch.setitem(provider_pool.PROVIDERS, "http", (f"{Words.__module__}:Words", "http"))
     Words.made.clear()
     found = Connections.of({"words": {"provider": "http", "url": "http://127.0.0.1:9/"}})
     made = LocalEngine(catalog=Catalog([ToolsNode]), connections=found)

@@ -16,7 +16,7 @@ class ProvidedToolsNode(Node):
 
     has_dynamic_tools = True
     kind: ClassVar[str]
-    """The provider of the connection, as `rrext.providers.table` names it."""
+    """The provider of the connection, as `rrext.providers.provider_pool` names it."""
 
     @classmethod
     def connection_of(cls, config: Any) -> str:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from rrext.connections.connection import ComposioSettings
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, RrextError, ToolError
 from rrext.http.failures import bad_answer
-from rrext.providers.composio.limits import MAX_PAGES, PAGE_SIZE
-from rrext.providers.http.answers import result_of
-from rrext.providers.http.api_client import ApiClient, ApiServer
-from rrext.providers.http.limits import MAX_TOOL_DESCRIPTION
-from rrext.providers.http.pointers import UnusableDescription
+from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
+from rrext.providers.http.document import UnusableDescription
 from rrext.providers.http.requests import HttpRequest
 from rrext.providers.http.schemas import Schemas
+from rrext.providers.limits import MAX_CATALOG_PAGES, MAX_TOOL_DESCRIPTION, PAGE_SIZE
 from rrext.providers.provider import ProvidedTool, ProviderServices, log
-
-if TYPE_CHECKING:
-    from rrext.connections.connection import ComposioSettings
 
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Tags of tools that are annotations as well."""
@@ -42,7 +38,7 @@ class ComposioTool(msgspec.Struct, frozen=True):
 
 
 class ComposioCatalog:
-    """Asks Composio. A page that has not changed since is not sent again, if the server offers ETags."""
+    """Asks Composio."""
 
     def __init__(self, name: str, settings: ComposioSettings, base: str, client: ApiClient, services: ProviderServices) -> None:
         self._name = name
@@ -50,7 +46,6 @@ class ComposioCatalog:
         self._base = base
         self._client = client
         self._services = services
-        self._pages: dict[str, tuple[str, Any]] = {}
 
     async def check_account(self) -> None:
         """Return for an account that can be used.
@@ -79,10 +74,9 @@ class ComposioCatalog:
         """The tools of the integration, by the names of their actions. A description that cannot be used is left out."""
         found: dict[str, ComposioTool] = {}
         query = {"toolkit_slug": self._settings.integration, "toolkit_versions": self._settings.version, "limit": PAGE_SIZE}
-        pages: dict[str, tuple[str, Any]] = {}
-        for _ in range(MAX_PAGES):
+        for _ in range(MAX_CATALOG_PAGES):
             url = f"{self._base}/tools?{urlencode(query)}"
-            page = await self._page(url, pages)
+            page = await self._asked(url, "the catalog")
             items = page.get("items")
             if not isinstance(items, list):
                 raise bad_answer(self._client.server(url), "a list of tools without items")
@@ -93,34 +87,20 @@ class ComposioCatalog:
                 break
             query["cursor"] = cursor
         else:
-            log.warning("connection %s: more than %d pages of tools: further ones are left out", self._name, MAX_PAGES)
-        self._pages = pages
+            log.warning("connection %s: more than %d pages of tools: further ones are left out", self._name, MAX_CATALOG_PAGES)
         return found
 
-    async def _page(self, url: str, pages: dict[str, tuple[str, Any]]) -> Mapping[str, Any]:
-        known = self._pages.get(url)
-        page, etag = await self._got(url, "the catalog", known)
-        if etag:
-            pages[url] = etag, page
-        return page
-
     async def _asked(self, url: str, what: str) -> Mapping[str, Any]:
-        return (await self._got(url, what))[0]
-
-    async def _got(self, url: str, what: str, known: tuple[str, Any] | None = None) -> tuple[Mapping[str, Any], str]:
-        """A JSON object and its ETag. Raises the three errors of connections for a refused key and an unknown thing."""
-        headers = {"accept": "application/json", **({"if-none-match": known[0]} if known else {})}
+        """A JSON object. Raises the three errors of connections for a refused key and an unknown thing."""
         try:
-            answer = await self._client.send(HttpRequest(method="GET", url=url, headers=headers))
+            answer = await self._client.send(HttpRequest(method="GET", url=url, headers={"accept": "application/json"}))
         except ToolError as error:
             raise self._meant(error, what) from None
-        if answer.status == 304 and known is not None:
-            return known[1], known[0]
         server = self._client.server(url)
         value = await result_of(answer, server, self._services)
         if not isinstance(value, Mapping):
             raise bad_answer(server, "something that is no JSON object")
-        return value, answer.etag
+        return value
 
     def _meant(self, error: ToolError, what: str) -> RrextError:
         match error.data.get("status"):

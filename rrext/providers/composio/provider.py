@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
-from rrext.connections.connection import ComposioSettings
+from rrext.connections.connection import ComposioSettings, Connection
 from rrext.errors import ToolError, ToolNotFound, ToolTimeout
 from rrext.http.failures import bad_answer, failure
 from rrext.http.limits import MAX_SENTENCE
 from rrext.providers.composio.catalog import ComposioCatalog, ComposioServer, ComposioTool
-from rrext.providers.composio.limits import CATALOG_TTL
-from rrext.providers.http.answers import result_of
-from rrext.providers.http.api_client import ApiClient, ApiServer
+from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
 from rrext.providers.http.requests import HttpRequest
+from rrext.providers.limits import CATALOG_TTL
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
-
-if TYPE_CHECKING:
-    from rrext.connections.connection import Connection
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 ADDRESS: Final = "https://backend.composio.dev/api/v3"
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote, urljoin, urlsplit
 
+import httpx2
 import msgspec
 
+from rrext.connections.connection import Connection
+from rrext.connections.secret import Secret
 from rrext.errors import ConnectionInvalid, ToolTimeout
 from rrext.http.client import BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.failures import bad_answer, broken, failure, of_status, retry_after, too_large
+from rrext.http.limits import MAX_CONNECTIONS
 from rrext.providers.http.document import origin_of
-from rrext.providers.http.limits import MAX_ANSWER, MAX_ERROR_BODY, MAX_REDIRECTS
 from rrext.providers.http.requests import HttpRequest
+from rrext.providers.limits import MAX_ANSWER, MAX_ERROR_BODY, MAX_REDIRECTS, QUICK_BODY
+from rrext.providers.provider import ProviderServices
 
 if TYPE_CHECKING:
-    import httpx2
-
-    from rrext.connections.connection import Connection
-    from rrext.connections.secret import Secret
-    from rrext.providers.provider import ProviderServices
     from rrext.redaction import Redactor
+
+SECRETS: Final = "rrext.secrets"
+"""The extension of a request with its secret headers, and the secret part of its query."""
+_CHARSETS: Final = re.compile(
+    r"utf-?(8|16|32)([bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-\d+|cp\d+|koi8-[ru]|shift_jis|euc-(jp|kr)|gbk|gb2312|gb18030|big5"
+)
+"""Character sets of texts. Python decodes others too, some of them in quadratic time."""
 
 
 class ApiServer(msgspec.Struct, frozen=True):
@@ -50,10 +59,8 @@ class ApiServer(msgspec.Struct, frozen=True):
 class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer with a status that tells success. `media` is its content type, in small letters and without parameters."""
 
-    status: int
     media: str = ""
     charset: str = ""
-    etag: str = ""
     body: bytes = b""
 
 
@@ -92,8 +99,8 @@ class ApiClient:
     ) -> HttpAnswer:
         """Send a request once, and read the answer. Only a `trusted` server gets the secrets of the connection.
 
-        `authorization` is the caller's, if the connection forwards it. An answer 304 to `If-None-Match` is a success. Raises
-        `ToolError` with a code of `rrext.http.failures`, and `ToolTimeout`.
+        `authorization` is the caller's, if the connection forwards it. Raises `ToolError` with a code
+        of `rrext.http.failures`, and `ToolTimeout`.
         """
         server = self.server(request.url)
         try:
@@ -126,15 +133,7 @@ class ApiClient:
         pairs = ((quote(name, safe=""), quote(secret.reveal(), safe="")) for name, secret in self._secret_query.items())
         self._query = "&".join(f"{name}={value}" for name, value in pairs)
         timeout = self._connection.timeout
-        try:
-            from rrext.providers.http.keyed_transport import KeyedTransport
-
-            return new_client({}, silence=timeout, wait=timeout, trust_env=False, transport=KeyedTransport())
-        except ImportError:
-            raise ConnectionInvalid(
-                f'the connection "{self._connection.name}" needs a package that is not installed',
-                hint='Install it with: pip install "rrext[http]"',
-            ) from None
+        return new_client({}, silence=timeout, wait=timeout, trust_env=False, transport=KeyedTransport())
 
     async def _sent(
         self,
@@ -145,10 +144,6 @@ class ApiClient:
         query: str,
         maximum: int,
     ) -> HttpAnswer:
-        import httpx2
-
-        from rrext.providers.http.keyed_transport import SECRETS
-
         method, url, content = request.method, request.url, request.content
         try:
             for _ in range(MAX_REDIRECTS + 1):
@@ -184,7 +179,7 @@ class ApiClient:
 
     async def _answer(self, server: ApiServer, request: HttpRequest, response: httpx2.Response, maximum: int) -> HttpAnswer:
         status = response.status_code
-        if not response.is_success and not (status == 304 and "if-none-match" in request.headers):
+        if not response.is_success:
             body = await failure_body(response)
             error = of_status(server, status, body, asked=retry_after(response.headers), tries=1)
             del error.data["tries"]
@@ -194,10 +189,8 @@ class ApiClient:
         media, _, rest = response.headers.get("content-type", "").partition(";")
         charset = next((part.partition("=")[2] for part in rest.split(";") if part.strip().lower().startswith("charset=")), "")
         return HttpAnswer(
-            status=status,
             media=media.strip().lower(),
             charset=charset.strip("\"' "),
-            etag=response.headers.get("etag", ""),
             body=await whole_body(response, maximum),
         )
 
@@ -215,3 +208,59 @@ def _header(name: str, value: Any) -> str:
     if not (text.isascii() and text.isprintable()):
         raise ConnectionInvalid(f"{name} holds characters that no header can carry")
     return text
+
+
+class KeyedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests with their secrets."""
+
+    def __init__(self) -> None:
+        limits = httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
+        self._inner = httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a copy of the request."""
+        headers, query = request.extensions[SECRETS]
+        url = str(request.url)
+        if query and query not in url.partition("?")[2]:
+            url += ("&" if "?" in url else "?") + query
+        extensions = {name: value for name, value in request.extensions.items() if name != SECRETS}
+        keyed = httpx2.Request(
+            request.method, url, headers={**request.headers, **headers}, stream=request.stream, extensions=extensions
+        )
+        return await self._inner.handle_async_request(keyed)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+async def result_of(answer: HttpAnswer, server: ApiServer, services: ProviderServices) -> Any:
+    """JSON as its value, text as text, other content as bytes, and null for an empty body.
+
+    Raises `ToolError` for invalid JSON.
+    """
+    if len(answer.body) <= QUICK_BODY:
+        return _result(answer, server)
+    return await services.in_thread(_result, answer, server)
+
+
+def _result(answer: HttpAnswer, server: ApiServer) -> Any:
+    if not answer.body:
+        return None
+    media = answer.media
+    if media == "application/json" or media.endswith("+json"):
+        try:
+            return msgspec.json.decode(answer.body.removeprefix(codecs.BOM_UTF8))
+        except (msgspec.DecodeError, RecursionError):
+            raise bad_answer(server, "no JSON, though it says so") from None
+    if media.startswith("text/") or media.endswith("+xml") or media in ("application/xml", "application/yaml"):
+        return _text(answer)
+    return answer.body
+
+
+def _text(answer: HttpAnswer) -> str:
+    charset = answer.charset.lower() if _CHARSETS.fullmatch(answer.charset.lower()) else "utf-8"
+    try:
+        return answer.body.decode(charset, "replace")
+    except LookupError:
+        return answer.body.decode("utf-8", "replace")

@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import MAX_EXPORTED_NAME
-from rrext.providers.http.free_names import FreeNames
-from rrext.providers.http.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
-from rrext.providers.http.operation import (
+from rrext.providers.http.document import UnusableDescription, followed
+from rrext.providers.http.requests import (
     HEADER_NAME,
     PLACEHOLDER,
     ApiBody,
@@ -21,8 +20,8 @@ from rrext.providers.http.operation import (
     BodyKind,
     annotations_of,
 )
-from rrext.providers.http.pointers import UnusableDescription, followed
-from rrext.providers.http.schemas import Schemas
+from rrext.providers.http.schemas import FreeNames, Schemas
+from rrext.providers.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
 from rrext.providers.provider import ProvidedTool, log
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head")

@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rrext.connections.connection import HttpSettings
+from rrext.connections.connection import Connection, HttpSettings, UrlTool
 from rrext.errors import ConnectionInvalid, ToolNotFound
-from rrext.providers.http.answers import result_of
-from rrext.providers.http.api_client import ApiClient, ApiServer
-from rrext.providers.http.document import origin_of, read_document, server_of
+from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
+from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
-from rrext.providers.http.limits import MAX_DOCUMENT
-from rrext.providers.http.pointers import UnusableDescription
-from rrext.providers.http.requests import HttpRequest, request_of
-from rrext.providers.http.url_tools import url_tool
+from rrext.providers.http.requests import (
+    PLACEHOLDER,
+    ApiBody,
+    ApiOperation,
+    ApiParameter,
+    HttpRequest,
+    annotations_of,
+    request_of,
+)
+from rrext.providers.http.schemas import Schemas
+from rrext.providers.limits import MAX_DOCUMENT
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
+from rrext.tools.context import ToolContext
 
-if TYPE_CHECKING:
-    from rrext.connections.connection import Connection
-    from rrext.tools.context import ToolContext
+_WITHOUT_BODY: Final = ("GET", "HEAD", "DELETE")
 
 
 class HttpProvider(ToolProvider):
@@ -123,3 +128,34 @@ class HttpProvider(ToolProvider):
     def _invalid(self, why: str, hint: str | None = None) -> ConnectionInvalid:
         name = self.connection.name
         return ConnectionInvalid(f'the connection "{name}" cannot be used: {why}', hint=hint, data={"connection": name})
+
+
+def url_tool(name: str, given: UrlTool) -> HttpTool:
+    """The tool of a template. Raises `UnusableDescription`.
+
+    Each `{name}` in the template is a parameter, required; others go into the query, or for POST, PUT and PATCH into a body
+    of JSON.
+    """
+    properties: dict[str, Any] = {key: _schema_of(value) for key, value in given.parameters.items()}
+    placeholders = list(dict.fromkeys(PLACEHOLDER.findall(given.url)))
+    for placeholder in placeholders:
+        properties.setdefault(placeholder, {"type": "string"})
+    required = [*placeholders, *(key for key in given.required if key not in placeholders)]
+    schema = Schemas({}).input(properties, required)
+    others = tuple(key for key in properties if key not in placeholders)
+    within = PLACEHOLDER.findall(given.url.partition("?")[0])
+    parameters = [
+        ApiParameter(name=key, place="path" if key in within else "text", property=key, style="simple") for key in placeholders
+    ]
+    body = None
+    if given.method in _WITHOUT_BODY:
+        parameters += [ApiParameter(name=key, place="query", property=key, explode=True) for key in others]
+    elif others:
+        body = ApiBody(kind="json", media="application/json", properties=others)
+    tool = ProvidedTool(name=name, description=given.description, input_schema=schema, annotations=annotations_of(given.method))
+    return HttpTool(tool, ApiOperation(method=given.method, path=given.url, parameters=tuple(parameters), body=body))
+
+
+def _schema_of(value: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of a parameter, which may be the name of a type alone."""
+    return {"type": value} if isinstance(value, str) else value

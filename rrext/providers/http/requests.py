@@ -1,20 +1,75 @@
-"""The request of an operation with its arguments. No argument changes where the request goes, or adds a header."""
+"""The operations of an HTTP API, and their requests with arguments. No argument changes where a request goes, or adds a header.
+
+Values are written as OpenAPI says by `style` and `explode`, percent-encoded.
+"""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Collection, Mapping
-from typing import Any, Final
-from urllib.parse import unquote
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
 
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.providers.http.operation import PLACEHOLDER, ApiBody, ApiOperation, ApiParameter
-from rrext.providers.http.styles import encoded, listed, path_text, query_pairs, text_of
 
+Place = Literal["path", "text", "query", "header", "cookie"]
+"""`text` is a place within the query of a template."""
+BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
+
+PLACEHOLDER: Final = re.compile(r"\{([^{}/]+)\}")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SLASHES: Final = re.compile(r"[/\\]")
+_SEPARATORS: Final = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_PREFIXES: Final = {"label": ".", "matrix": ";"}
+
+
+class ApiParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter: its name in the request, its property in the input, and the way in which its value is written."""
+
+    name: str
+    place: Place
+    property: str
+    style: str = "form"
+    explode: bool = False
+    is_json: bool = False
+
+
+class ApiBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a request. `properties`: the input's properties become one JSON object; else one property is the body."""
+
+    kind: BodyKind
+    media: str
+    property: str = ""
+    properties: tuple[str, ...] = ()
+    files: frozenset[str] = frozenset()
+    """Of a multipart body: the parts whose text is base64 of a file."""
+
+
+class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """A method and the template of a path below the address of the API."""
+
+    method: str
+    path: str
+    parameters: tuple[ApiParameter, ...] = ()
+    body: ApiBody | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def annotations_of(method: str, title: str = "") -> dict[str, object]:
+    """What a method promises about its tools, as the Model Context Protocol names it."""
+    found: dict[str, object] = {"title": title} if title else {}
+    if method in ("GET", "HEAD"):
+        found["readOnlyHint"] = True
+    elif method == "PUT":
+        found["idempotentHint"] = True
+    elif method == "DELETE":
+        found |= {"destructiveHint": True, "idempotentHint": True}
+    return {**found, "openWorldHint": True}
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,3 +197,72 @@ def _multipart(body: ApiBody, fields: Mapping[str, Any]) -> tuple[str, bytes]:
                 part, content = disposition, text_of(item).encode("utf-8", "surrogatepass")
             made += [f"--{boundary}\r\n{part}\r\ncontent-type: {kind}\r\n\r\n".encode(), content, b"\r\n"]
     return f"multipart/form-data; boundary={boundary}", b"".join([*made, f"--{boundary}--\r\n".encode()])
+
+
+def text_of(value: Any) -> str:
+    """A value as plain text: JSON, but texts without quotes and null as nothing."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def encoded(value: Any) -> str:
+    """A value as percent-encoded text."""
+    return quote(text_of(value).encode("utf-8", "surrogatepass"), safe="")
+
+
+def query_pairs(name: str, value: Any, style: str, explode: bool) -> Iterator[tuple[str, str]]:
+    """A parameter of the query as pairs of name and value."""
+    if value is None:
+        return
+    if isinstance(value, dict):
+        if style == "deepObject":
+            yield from _deep(name, value)
+        elif explode:
+            for key, item in value.items():
+                yield encoded(key), encoded(item)
+        else:
+            yield encoded(name), _joined([part for pair in value.items() for part in pair], ",")
+    elif isinstance(value, list):
+        if style == "deepObject" or (explode and style not in _SEPARATORS):
+            for item in value:
+                yield encoded(name), encoded(item)
+        elif value:
+            yield encoded(name), _joined(value, _SEPARATORS.get(style, ","))
+    else:
+        yield encoded(name), encoded(value)
+
+
+def _deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _deep(f"{name}[{key}]", item)
+    else:
+        for item in value if isinstance(value, list) else (value,):
+            yield encoded(name), encoded(item)
+
+
+def path_text(name: str, value: Any, style: str, explode: bool) -> str:
+    """A parameter of the path."""
+    prefix = _PREFIXES.get(style, "")
+    separator = prefix if prefix and explode else ","
+    if style == "matrix" and not (isinstance(value, dict) and explode):
+        if isinstance(value, list) and explode:
+            return "".join(f";{encoded(name)}={encoded(item)}" for item in value)
+        return f";{encoded(name)}={listed(value, ',', explode)}"
+    return prefix + listed(value, separator, explode)
+
+
+def listed(value: Any, separator: str, explode: bool) -> str:
+    """A value in one text: items, or names and values, with a separator between them."""
+    if isinstance(value, list):
+        return _joined(value, separator)
+    if isinstance(value, dict):
+        if explode:
+            return separator.join(f"{encoded(key)}={encoded(item)}" for key, item in value.items())
+        return _joined([part for pair in value.items() for part in pair], separator)
+    return encoded(value)
+
+
+def _joined(items: list[Any], separator: str) -> str:
+    return separator.join(map(encoded, items))

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from rrext.providers.http.free_names import FreeNames
-from rrext.providers.http.limits import MAX_DEFINITIONS, MAX_OUTPUT_SCHEMA
-from rrext.providers.http.pointers import UnusableDescription, leads_out, pointed
+from rrext.limits import MAX_EXPORTED_NAME
+from rrext.providers.http.document import UnusableDescription, leads_out, pointed
+from rrext.providers.limits import MAX_DEFINITIONS, MAX_OUTPUT_SCHEMA
 
 Direction = Literal["in", "out"]
 
@@ -33,6 +33,26 @@ _DROPPED: Final = {
 }
 _KEPT_LOOSE: Final = {"$ref", "type", "properties", "items", "allOf", "anyOf", "oneOf"}
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]+")
+
+
+class FreeNames:
+    """Adds a number to a name that is taken. Counts for each name, so that ten thousand equal ones cost no more than others."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._counts
+
+    def take(self, wanted: str) -> str:
+        """A name like this one that is free, and then taken. Only its number makes it longer, up to `MAX_EXPORTED_NAME`."""
+        name = wanted
+        while name in self._counts:
+            self._counts[wanted] += 1
+            tail = f"_{self._counts[wanted]}"
+            name = wanted[: MAX_EXPORTED_NAME - len(tail)] + tail
+        self._counts[name] = 1
+        return name
 
 
 class Schemas:

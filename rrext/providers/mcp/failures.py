@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError, Unavailable
-from rrext.providers.mcp.limits import MAX_QUOTED
+from rrext.providers.limits import MAX_QUOTED
 
 RESULT_TOO_LARGE: Final = -31_001
 """The number by which our transports report a message over the limit to the session: outside of all reserved ranges."""

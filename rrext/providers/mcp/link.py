@@ -39,14 +39,13 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from rrext.providers.limits import LISTEN_PAUSE, MAX_PAGES, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
 from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, of_answer, of_lost
 from rrext.providers.mcp.http import client
-from rrext.providers.mcp.limits import LISTEN_PAUSE, MAX_PAGES, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
 from rrext.providers.mcp.listing import ToolListing, read_listing
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdio import StdioTransport, start
-from rrext.providers.mcp.target import McpTarget
-from rrext.providers.mcp.transport import Transport
+from rrext.providers.mcp.transport import McpTarget, Transport
 from rrext.tools.context import ToolContext
 from rrext.version import __version__
 

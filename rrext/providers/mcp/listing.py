@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
-from rrext.providers.mcp.limits import MAX_TOOL_NAME, MAX_TOOLS
+from rrext.providers.limits import MAX_TOOL_NAME, MAX_TOOLS
 from rrext.providers.provider import ProvidedTool
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from random import uniform
 from typing import Any
 
+import anyio
+
 from rrext.connections.connection import Connection, McpSettings
-from rrext.errors import ToolNotFound
-from rrext.providers.mcp.owner import LinkOwner
+from rrext.errors import ToolNotFound, Unavailable
+from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, STABLE_LIFE
+from rrext.providers.mcp.failures import of_connecting
+from rrext.providers.mcp.link import Link, open_link
+from rrext.providers.mcp.listing import ToolListing
 from rrext.providers.mcp.results import value_of
-from rrext.providers.mcp.target import McpTarget
-from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
+from rrext.providers.mcp.transport import McpTarget
+from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
 
 
@@ -56,3 +63,104 @@ def _target(connection: Connection, settings: McpSettings, services: ProviderSer
         reveal=lambda: {name: secret.reveal() for name, secret in secrets.items()},
         services=services,
     )
+
+
+class LinkOwner:
+    """Makes a link at first use, and again when the server was lost and a call needs it: after a pause that grows with each
+    failure, however many calls wait.
+
+    `listing` has the tools as last read, also while there is no link; `on_tools_changed` is called after each change of them.
+    """
+
+    def __init__(self, target: McpTarget, on_tools_changed: Callable[[], object]) -> None:
+        self.listing: ToolListing | None = None
+        self._target = target
+        self._on_tools_changed = on_tools_changed
+        self._link: Link | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Link] | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._is_closed = False
+        self._failures = 0
+        self._ended_at = 0.0
+
+    async def link(self) -> Link:
+        """A link that is up. Waits for the attempt in progress or for a new one; raises its error, an `RrextError`."""
+        if self._link is not None and not self._link.is_lost:
+            return self._link
+        if self._is_closed:
+            raise self._closed()
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.add_done_callback(_seen)
+            self._task = self._target.services.spawn(self._own(self._ready, self._task), f"link of {self._target.name}")
+        return await asyncio.shield(self._ready)
+
+    async def aclose(self) -> None:
+        """End the link and its server, and wait for that."""
+        self._is_closed = True
+        if self._scope is not None:
+            self._scope.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _own(self, ready: asyncio.Future[Link], earlier: asyncio.Task[None] | None) -> None:
+        """The life of one link, from the attempt to its end. The future and the link tell all that goes wrong."""
+        if earlier is not None:
+            await asyncio.wait([earlier])  # two servers at once may want the same files
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self._is_closed:
+                    self._scope.cancel()
+                await anyio.sleep(self._pause())
+                await self._live(ready)
+        except Exception as error:
+            if ready.done():
+                log.warning("connection %s broke: %s", self._target.name, error)
+            else:
+                ready.set_exception(of_connecting(self._target.name, error))
+        finally:
+            self._link = None
+            self._ended_at = anyio.current_time()
+            if not ready.done():
+                ready.set_exception(self._closed())
+
+    def _pause(self) -> float:
+        if not self._failures:
+            return 0.0
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures - 1, 30)) * uniform(0.5, 1.0)
+        return max(0.0, self._ended_at + pause - anyio.current_time())
+
+    async def _live(self, ready: asyncio.Future[Link]) -> None:
+        self._failures += 1
+        async with open_link(self._target, self.listing, self._adopt) as link:
+            try:
+                with anyio.fail_after(self._target.timeout):
+                    await link.establish()
+            except Exception as error:
+                raise of_connecting(self._target.name, error, *await link.transport.said()) from error
+            self._link = link
+            began = anyio.current_time()
+            ready.set_result(link)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(link.follow)
+                    await link.transport.lost.wait()
+                    tasks.cancel_scope.cancel()
+            finally:
+                if anyio.current_time() - began > STABLE_LIFE:
+                    self._failures = 0
+
+    def _adopt(self, listing: ToolListing) -> None:
+        earlier, self.listing = self.listing, listing
+        if earlier is not None and earlier.tools != listing.tools:
+            self._on_tools_changed()
+
+    def _closed(self) -> Unavailable:
+        return Unavailable(f'The connection "{self._target.name}" is closed')
+
+
+def _seen(ready: asyncio.Future[Link]) -> None:
+    """Take note of an error that no caller waits for any more."""
+    if not ready.cancelled():
+        ready.exception()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic
 
-from rrext.providers.mcp.limits import LOGGED_LINE, LOGGED_LINES, LOGGED_TIME
+from rrext.providers.limits import LOGGED_LINE, LOGGED_LINES, LOGGED_TIME
 
 log = logging.getLogger("rrext.providers.mcp")
 

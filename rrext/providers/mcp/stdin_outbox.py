@@ -10,7 +10,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from rrext.errors import Unavailable
-from rrext.providers.mcp.limits import MAX_BACKLOG
+from rrext.providers.limits import MAX_BACKLOG
 from rrext.transports.descriptor_channel import Buffer, FdChannel
 
 _encode = msgspec.json.Encoder(enc_hook=lambda model: model.model_dump(by_alias=True, exclude_unset=True)).encode

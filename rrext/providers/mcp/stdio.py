@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -22,19 +24,19 @@ from mcp_types import (
 
 from rrext.errors import Unavailable
 from rrext.limits import READ_BUFFER
+from rrext.providers.limits import CLOSE_PATIENCE, EXIT_WAIT, MAX_SKIPPED, STDERR_TAIL
 from rrext.providers.mcp.failures import RESULT_TOO_LARGE
-from rrext.providers.mcp.limits import CLOSE_PATIENCE, EXIT_WAIT, MAX_SKIPPED, STDERR_TAIL
-from rrext.providers.mcp.lines import LineReader, LongLine, answered_id
-from rrext.providers.mcp.orphan_guard import OrphanGuard
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdin_outbox import StdinOutbox
-from rrext.providers.mcp.stdout_inbox import StdoutInbox
-from rrext.providers.mcp.target import McpTarget
-from rrext.providers.mcp.transport import Transport
+from rrext.providers.mcp.stdout import LineReader, LongLine, StdoutInbox, answered_id
+from rrext.providers.mcp.transport import McpTarget, Transport
 from rrext.transports.process import ChildProcess
 
 KEPT: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """Variables of our environment that a server gets: those with which programs find their files and their language."""
+_GUARD: Final = 'read -r released || kill -s KILL -- "-$1"'
+
+log = logging.getLogger(__name__)
 
 
 class StdioTransport(Transport):
@@ -178,6 +180,34 @@ def _how(code: int | None) -> str:
     if code < 0:
         return f"it was killed by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
     return f"it ended with exit code {code}"
+
+
+class OrphanGuard:
+    """A small shell that kills a server after our end, however we ended.
+
+    Its stdin ends with this process, even by SIGKILL; a server that ignores the end of its own stdin is killed then.
+    """
+
+    def __init__(self, group: int) -> None:
+        """Guard a process group; where no shell can be started, without effect."""
+        self._shell: subprocess.Popen[bytes] | None = None
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sh", str(group)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.debug("no guard for the process group %d: %s", group, error)
+
+    def release(self) -> None:
+        """The group has ended: end the guard too, in a thread."""
+        if self._shell is not None:
+            self._shell.communicate(b"\n")
 
 
 def start(target: McpTarget, variables: Mapping[str, str]) -> tuple[ChildProcess, OrphanGuard, ServerLog]:

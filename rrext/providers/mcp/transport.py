@@ -1,10 +1,39 @@
-"""`Transport`: what carries the messages of a link, and how it ended."""
+"""`McpTarget` and `Transport`: where an MCP server is, what carries the messages of a link to it, and how it ended."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
+
+from rrext.providers.limits import MESSAGE_FACTOR
+from rrext.providers.provider import ProviderServices
+
+
+class McpTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The server of one connection: a `command`, or the `url` of Streamable HTTP.
+
+    `reveal` reads the secrets, in a thread: the environment of the command, or the headers of requests. `timeout` is that
+    for connecting.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    url: str
+    timeout: float
+    reveal: Callable[[], dict[str, str]]
+    services: ProviderServices
+
+    @property
+    def max_message(self) -> int:
+        """The largest message of the server, in bytes."""
+        return self.services.limits.max_result * MESSAGE_FACTOR
+
+    def redact(self, text: str) -> str:
+        """A text of the server without secrets."""
+        return self.services.redactor.text(text)
 
 
 class Transport:

@@ -270,16 +270,3 @@ async def test_the_server_has_its_own_stdin(by_hand: ByHand) -> None:
     found = await by_hand(code).call("act", {}, ToolContext())
     assert found["at"].startswith("pipe:")
     assert found["at"] != os.readlink("/proc/self/fd/0")
-
-
-def test_importing_the_provider_does_not_import_the_sdk() -> None:
-    code = "import sys, rrext.providers.mcp.provider; print({'mcp', 'httpx2', 'pydantic'} & set(sys.modules))"
-    assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"
-
-
-async def test_a_missing_sdk_names_the_line_that_installs_it(by_hand: ByHand, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("rrext.providers.mcp.link")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "mcp.client.session", None)
-    with pytest.raises(Unavailable, match=r'pip install "rrext\[mcp\]"'):
-        await by_hand(ANSWERING).tools()

@@ -1,4 +1,4 @@
-"""Limits of the provider `mcp`; times in seconds, sizes in bytes."""
+"""Limits of the providers of tools: sizes in bytes or characters, times in seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,45 @@ from typing import Final
 
 from rrext.limits import KIB, MIB
 
-# owner.py
+# http/api_client.py
+MAX_ANSWER: Final = 16 * MIB
+"""Bytes of one answer; a larger one would be too large for a result of a tool as well (`max_result`)."""
+MAX_REDIRECTS: Final = 5
+"""Redirects of one request."""
+MAX_ERROR_BODY: Final = 4000
+"""Characters of an answer with an error that `data.body` has."""
+QUICK_BODY: Final = 64 * 1024
+"""Bytes of an answer that the loop itself decodes; a thread does so with larger ones."""
+
+# http/document.py
+MAX_DOCUMENT: Final = 32 * MIB
+"""Bytes of an OpenAPI document; the largest public ones have about half of it, and ten times as much in memory."""
+MAX_REFERENCES: Final = 50
+"""References that lead to references, until a chain of them is taken for a circle."""
+
+# http/document_tools.py
+MAX_OPERATIONS: Final = 10_000
+"""Tools of one document; further operations are left out."""
+MAX_TOOL_DESCRIPTION: Final = 4000
+"""Characters of a description; some documents have whole chapters there, which models read with each question."""
+MAX_LOGGED_PROBLEMS: Final = 20
+"""Operations without a tool that are logged with their reason; of the others, their number is."""
+
+# http/schemas.py
+MAX_DEFINITIONS: Final = 1000
+"""Definitions of an input schema; an operation with more has no tool, because no model could read it."""
+MAX_OUTPUT_SCHEMA: Final = 4000
+"""Bytes of an output schema, behind which its definitions become any value: each list of tools carries it."""
+
+# composio/catalog.py
+CATALOG_TTL: Final = 300.0
+"""Seconds that the tools of an integration and the state of an account count as known."""
+PAGE_SIZE: Final = 100
+"""Tools asked for at once."""
+MAX_CATALOG_PAGES: Final = 50
+"""Pages of one integration; further tools are left out."""
+
+# mcp/provider.py
 FIRST_PAUSE: Final = 0.25
 """Seconds before the second attempt to connect; each further failure doubles the pause."""
 LONGEST_PAUSE: Final = 8.0
@@ -14,7 +52,7 @@ LONGEST_PAUSE: Final = 8.0
 STABLE_LIFE: Final = 10.0
 """Seconds after which a connection that broke is made again at once: it broke for a reason of its own."""
 
-# link.py
+# mcp/link.py
 PROBE_SHARE: Final = 0.4
 """The part of the time for connecting that a server of the handshake era may leave the question for its era unanswered."""
 MAX_PAGES: Final = 100
@@ -24,13 +62,13 @@ REFRESH_PAUSE: Final = 0.2
 LISTEN_PAUSE: Final = 5.0
 """Seconds until the server is asked anew for announcements after it ended their stream."""
 
-# listing.py
+# mcp/listing.py
 MAX_TOOLS: Final = 5000
 """Tools of one server; more are of no use to any caller."""
 MAX_TOOL_NAME: Final = 256
 """Characters of the name of a tool."""
 
-# stdio.py
+# mcp/stdio.py
 MESSAGE_FACTOR: Final = 2
 """A message may be this many times as large as `max_result`: escapes in JSON, and base64 of bytes, make it larger."""
 MAX_SKIPPED: Final = 1024 * MIB
@@ -56,6 +94,6 @@ CLOSE_PATIENCE: Final = 1.0
 EXIT_WAIT: Final = 0.5
 """Seconds for the exit code and the last words of a server that closed its stdout."""
 
-# results.py, failures.py
+# mcp/results.py, mcp/failures.py
 MAX_QUOTED: Final = 2000
 """Characters of a text of the server in the message of an error."""
