@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-FACES = Path(__file__).resolve().parent.parent / "faces"
-JUDGE = Path(__file__).resolve().parent / "judge.pipe"
+HERE = Path(__file__).resolve().parent
+FACES = HERE.parent / "faces"
+JUDGE = HERE / "judge.pipe"
 NODES = [word for name in ("face_nodes", "face_fates", "face_lanes") for word in ("--nodes", str(FACES / f"{name}.py"))]
-COMMAND = [sys.executable, "-m", "rrext", "mcp", str(JUDGE), *NODES, "--as-tool", "shout"]
+RREXT = [sys.executable, "-m", "rrext", "mcp"]
+COMMAND = [*RREXT, str(JUDGE), *NODES, "--as-tool", "shout"]
 
 
 @contextmanager
-def served_by_http() -> Iterator[str]:
+def served_by_http(command: Sequence[str] = COMMAND) -> Iterator[str]:
     """The URL of a server of HTTP."""
-    process = subprocess.Popen([*COMMAND, "--http", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
     try:
         line = process.stderr.readline().decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,9 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
-from mcp_server import COMMAND, served_by_http
-
-HERE = Path(__file__).resolve().parent
+from mcp_server import COMMAND, HERE, RREXT, served_by_http
 
 pytestmark = pytest.mark.system
 
@@ -84,3 +83,26 @@ def test_the_inspector_lists_and_uses_tools_prompts_and_resources(transport: str
         read = answer("--method", "resources/read", "--uri", "rrext:///judge/files_1/judge.pipe")
         assert "What official clients drive" in json.dumps(read)
         assert "files_1" in json.dumps(answer("--method", "resources/templates/list"))
+
+
+def test_the_conformance_suite_passes_what_it_has_for_tools_prompts_and_resources() -> None:
+    suite = node_module("@modelcontextprotocol/conformance") / "dist" / "index.js"
+    node = os.environ.get("RREXT_NODE", "node")
+    if int(subprocess.check_output([node, "--version"], text=True).lstrip("v").partition(".")[0]) < 22:
+        pytest.skip("install Node.js 22 or later, or set RREXT_NODE to one: the suite needs it")
+    command = [*RREXT, str(HERE / "conformance.pipe"), "--nodes", str(HERE / "conformance_nodes.py")]
+    with served_by_http(command) as url:
+        done = subprocess.run(
+            [node, str(suite), "server", "--url", url, "--suite", "all"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    # others want what is not here: logging, completion, sampling, subscriptions, URIs and arguments of their own
+    assert set(re.findall(r"^✓ ([\w-]+):", done.stdout, re.MULTILINE)) >= CONFORMING, done.stdout
+
+
+CONFORMING = {
+    "server-initialize", "ping", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio",
+    "tools-call-embedded-resource", "tools-call-error", "tools-call-with-progress", "json-schema-2020-12",
+    "server-sse-polling", "server-sse-multiple-streams", "resources-list", "prompts-list", "prompts-get-simple",
+    "dns-rebinding-protection",
+}  # fmt: skip

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import InvalidArguments, near_matches
-from rrext.faces.mcp.limits import PAGE_SIZE, TTL
+from rrext.faces.mcp.limits import MAX_DESCRIPTION, PAGE_SIZE, TTL
 from rrext.nodes.files.limits import READ_MAX
 from rrext.tools.names import exported_names
 
@@ -152,8 +152,7 @@ class HostOffers:
         said = messages_of(put_together(part.settings.instructions, context, questions=questions))
         # the protocol has no messages of the system
         text = "\n\n".join(message["content"] for message in said)
-        described = {"description": part.description} if part.description else {}
-        return {**described, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        return {"description": _description(part), "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
     def _list(self, cursor: object) -> tuple[dict[str, Any], int]:
         number, colon, after = ("0", ":", "") if cursor is None else str(cursor).partition(":")
@@ -195,8 +194,14 @@ METHODS: Final = ("prompts/list", "prompts/get", "resources/list", "resources/te
 
 
 def _described(name: str, part: ComponentSpec) -> dict[str, Any]:
-    texts = {"title": part.name, "description": part.description}
-    return {"name": name, **{key: text for key, text in texts.items() if text}, "arguments": list(ARGUMENTS)}
+    titled = {"title": part.name} if part.name else {}
+    return {"name": name, **titled, "description": _description(part), "arguments": list(ARGUMENTS)}
+
+
+def _description(part: ComponentSpec) -> str:
+    """The description of a prompt; without one the beginning of what it says."""
+    told = part.description or " ".join(part.settings.instructions)
+    return told if len(told) <= MAX_DESCRIPTION else f"{told[:MAX_DESCRIPTION]}…"
 
 
 def _template(folder: Folder) -> dict[str, Any]:

@@ -16,6 +16,10 @@ MAX_SESSIONS: Final = 1000
 MAX_SUBSCRIPTIONS: Final = 1000
 """Open `subscriptions/listen` over HTTP."""
 
+# host_offers.py
+MAX_DESCRIPTION: Final = 200
+"""Characters of a prompt's instructions that describe it; a host shows a line or two."""
+
 # permits.py
 MAX_SHOWN_ARGUMENTS: Final = 4000
 """Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""
