@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 
 from rrext.connections.connections import results_redactor
+from rrext.errors import ToolNotFound
 from rrext.limits import QUICK_SEARCH
 from rrext.redaction import ResultRedactor, folded
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
+Found = TypeVar("Found")
 
 log: Final = logging.getLogger("rrext.providers")
 
@@ -76,6 +78,12 @@ class ToolProvider(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """End the connection. Called once, when no call is left."""
+
+    def found(self, tool: str, known: Mapping[str, Found]) -> Found:
+        """The tool of a name among those that are known. Raises `ToolNotFound`."""
+        if tool not in known:
+            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, known)
+        return known[tool]
 
     @property
     def has_secrets(self) -> bool:

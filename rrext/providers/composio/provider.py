@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from rrext.connections.connection import ComposioSettings, Connection
-from rrext.errors import ToolError, ToolNotFound, ToolTimeout
+from rrext.errors import ToolError, ToolTimeout
 from rrext.http.failures import bad_answer, failure
 from rrext.http.limits import MAX_SENTENCE
 from rrext.providers.composio.catalog import ComposioCatalog, ComposioServer, ComposioTool
@@ -28,8 +28,7 @@ class ComposioProvider(ToolProvider):
 
     def __init__(self, connection: Connection, services: ProviderServices) -> None:
         super().__init__(connection, services)
-        if not isinstance(connection.settings, ComposioSettings):
-            raise TypeError("the settings of an account of Composio are expected")
+        assert isinstance(connection.settings, ComposioSettings)
         self._settings = connection.settings
         self._base = (self._settings.url or ADDRESS).rstrip("/")
         self._client = ApiClient(connection, services, ComposioServer, headers={"x-api-key": self._settings.key})
@@ -42,10 +41,7 @@ class ComposioProvider(ToolProvider):
         return [found.tool for found in (await self._learned()).values()]
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        tools = self._tools if self._tools is not None else await self._learned()
-        found = tools.get(tool)
-        if found is None:
-            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, tools)
+        found = self.found(tool, self._tools if self._tools is not None else await self._learned())
         said: dict[str, Any] = {"arguments": arguments}
         if self._settings.account is not None:
             said["connected_account_id"] = self._settings.account

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from rrext.connections.connection import Connection, HttpSettings, UrlTool
-from rrext.errors import ConnectionInvalid, ToolNotFound
+from rrext.errors import ConnectionInvalid
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
 from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
@@ -35,8 +35,7 @@ class HttpProvider(ToolProvider):
 
     def __init__(self, connection: Connection, services: ProviderServices) -> None:
         super().__init__(connection, services)
-        if not isinstance(connection.settings, HttpSettings):
-            raise TypeError("the settings of an HTTP API are expected")
+        assert isinstance(connection.settings, HttpSettings)
         self._settings = connection.settings
         self._client = ApiClient(connection, services, ApiServer, headers=self._settings.headers, query=self._settings.query)
         self._learning = asyncio.Lock()
@@ -47,10 +46,7 @@ class HttpProvider(ToolProvider):
         return [found.tool for found in (await self._learned()).values()]
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        tools = await self._learned()
-        found = tools.get(tool)
-        if found is None:
-            raise ToolNotFound.near(f'The connection "{self.connection.name}" has no tool "{tool}".', tool, tools)
+        found = self.found(tool, await self._learned())
         request = request_of(found.operation, self._base, arguments, self._settings.query)
         answer = await self._client.send(request, authorization=ctx.authorization_for(self.connection))
         return await result_of(answer, self._client.server(request.url), self.services)

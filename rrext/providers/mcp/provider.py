@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import uniform
 from typing import Any
 
 import anyio
 
-from rrext.connections.connection import Connection, McpSettings
-from rrext.errors import ToolNotFound, Unavailable
+from rrext.connections.connection import Connection
+from rrext.errors import Unavailable
 from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, STABLE_LIFE
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
@@ -22,60 +22,16 @@ from rrext.tools.context import ToolContext
 
 
 class McpProvider(ToolProvider):
-    """Connects at first use, and again after the server was lost. A call is sent once: what may have run is never repeated."""
+    """Keeps at most one link to a server, made at first use and again when the server was lost and a call needs it: after a
+    pause that grows with each failure, however many calls wait. One task enters and leaves each link, as the SDK demands.
+
+    A call is sent once: a call that may have run is never repeated.
+    """
 
     def __init__(self, connection: Connection, services: ProviderServices) -> None:
         super().__init__(connection, services)
-        settings = connection.settings
-        assert isinstance(settings, McpSettings)
-        self._owner = LinkOwner(_target(connection, settings, services), self.tell_change)
-
-    async def tools(self) -> Sequence[ProvidedTool]:
-        """The tools as last read; the first time, or after a failure, the server is connected."""
-        listing = self._owner.listing
-        if listing is None:
-            listing = (await self._owner.link()).listing
-        return tuple(listing.tools.values())
-
-    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        """Call a tool once; a link that was lost is made again before."""
-        link = await self._owner.link()
-        known = link.listing.tools
-        found = known.get(tool)
-        if found is None:
-            raise ToolNotFound.near(f'The MCP server of connection "{self.connection.name}" has no tool "{tool}".', tool, known)
-        authorization = ctx.authorization_for(self.connection)
-        headers = {} if authorization is None else {"authorization": authorization}
-        return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
-
-    async def aclose(self) -> None:
-        """End the connection and its server."""
-        await self._owner.aclose()
-
-
-def _target(connection: Connection, settings: McpSettings, services: ProviderServices) -> McpTarget:
-    secrets = settings.env if settings.command else settings.headers
-    return McpTarget(
-        name=connection.name,
-        command=settings.command,
-        url=settings.url or "",
-        timeout=connection.timeout,
-        reveal=lambda: {name: secret.reveal() for name, secret in secrets.items()},
-        services=services,
-    )
-
-
-class LinkOwner:
-    """Makes a link at first use, and again when the server was lost and a call needs it: after a pause that grows with each
-    failure, however many calls wait.
-
-    `listing` has the tools as last read, also while there is no link; `on_tools_changed` is called after each change of them.
-    """
-
-    def __init__(self, target: McpTarget, on_tools_changed: Callable[[], object]) -> None:
-        self.listing: ToolListing | None = None
-        self._target = target
-        self._on_tools_changed = on_tools_changed
+        self._target = McpTarget(connection, services)
+        self._listing: ToolListing | None = None  # as last read, also while there is no link
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Link] | None = None
@@ -84,17 +40,18 @@ class LinkOwner:
         self._failures = 0
         self._ended_at = 0.0
 
-    async def link(self) -> Link:
-        """A link that is up. Waits for the attempt in progress or for a new one; raises its error, an `RrextError`."""
-        if self._link is not None and not self._link.is_lost:
-            return self._link
-        if self._is_closed:
-            raise self._closed()
-        if self._ready is None or self._ready.done():
-            self._ready = asyncio.get_running_loop().create_future()
-            self._ready.add_done_callback(_seen)
-            self._task = self._target.services.spawn(self._own(self._ready, self._task), f"link of {self._target.name}")
-        return await asyncio.shield(self._ready)
+    async def tools(self) -> Sequence[ProvidedTool]:
+        """The tools as last read; the first time, or after a failure, the server is connected."""
+        listing = self._listing or (await self._connected()).listing
+        return tuple(listing.tools.values())
+
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        """Call a tool once; a link that was lost is made again before."""
+        link = await self._connected()
+        found = self.found(tool, link.listing.tools)
+        authorization = ctx.authorization_for(self.connection)
+        headers = {} if authorization is None else {"authorization": authorization}
+        return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
 
     async def aclose(self) -> None:
         """End the link and its server, and wait for that."""
@@ -103,6 +60,18 @@ class LinkOwner:
             self._scope.cancel()
         if self._task is not None:
             await asyncio.wait([self._task])
+
+    async def _connected(self) -> Link:
+        """A link that is up. Waits for the attempt in progress or for a new one; raises its error, an `RrextError`."""
+        if self._link is not None and not self._link.is_lost:
+            return self._link
+        if self._is_closed:
+            raise self._closed()
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.add_done_callback(_seen)
+            self._task = self.services.spawn(self._own(self._ready, self._task), f"link of {self.connection.name}")
+        return await asyncio.shield(self._ready)
 
     async def _own(self, ready: asyncio.Future[Link], earlier: asyncio.Task[None] | None) -> None:
         """The life of one link, from the attempt to its end. The future and the link tell all that goes wrong."""
@@ -116,9 +85,9 @@ class LinkOwner:
                 await self._live(ready)
         except Exception as error:
             if ready.done():
-                log.warning("connection %s broke: %s", self._target.name, error)
+                log.warning("connection %s broke: %s", self.connection.name, error)
             else:
-                ready.set_exception(of_connecting(self._target.name, error))
+                ready.set_exception(of_connecting(self.connection.name, error))
         finally:
             self._link = None
             self._ended_at = anyio.current_time()
@@ -133,12 +102,12 @@ class LinkOwner:
 
     async def _live(self, ready: asyncio.Future[Link]) -> None:
         self._failures += 1
-        async with open_link(self._target, self.listing, self._adopt) as link:
+        async with open_link(self._target, self._listing, self._adopt) as link:
             try:
-                with anyio.fail_after(self._target.timeout):
+                with anyio.fail_after(self.connection.timeout):
                     await link.establish()
             except Exception as error:
-                raise of_connecting(self._target.name, error, *await link.transport.said()) from error
+                raise of_connecting(self.connection.name, error, *await link.transport.said()) from error
             self._link = link
             began = anyio.current_time()
             ready.set_result(link)
@@ -152,12 +121,12 @@ class LinkOwner:
                     self._failures = 0
 
     def _adopt(self, listing: ToolListing) -> None:
-        earlier, self.listing = self.listing, listing
+        earlier, self._listing = self._listing, listing
         if earlier is not None and earlier.tools != listing.tools:
-            self._on_tools_changed()
+            self.tell_change()
 
     def _closed(self) -> Unavailable:
-        return Unavailable(f'The connection "{self._target.name}" is closed')
+        return Unavailable(f'The connection "{self.connection.name}" is closed')
 
 
 def _seen(ready: asyncio.Future[Link]) -> None:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
-import msgspec
 
+from rrext.connections.connection import Connection, McpSettings
 from rrext.providers.limits import MESSAGE_FACTOR
 from rrext.providers.provider import ProviderServices
 
 
-class McpTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The server of one connection: a `command`, or the `url` of Streamable HTTP.
+class McpTarget:
+    """The server of one connection: a `command`, or the `url` of Streamable HTTP."""
 
-    `reveal` reads the secrets, in a thread: the environment of the command, or the headers of requests. `timeout` is that
-    for connecting.
-    """
+    def __init__(self, connection: Connection, services: ProviderServices) -> None:
+        settings = connection.settings
+        assert isinstance(settings, McpSettings)
+        self.name = connection.name
+        self.timeout = connection.timeout
+        self.services = services
+        self.command = settings.command
+        self.url = settings.url or ""
+        self.max_message = services.limits.max_result * MESSAGE_FACTOR
+        self._secrets = settings.env if settings.command else settings.headers
 
-    name: str
-    command: tuple[str, ...]
-    url: str
-    timeout: float
-    reveal: Callable[[], dict[str, str]]
-    services: ProviderServices
-
-    @property
-    def max_message(self) -> int:
-        """The largest message of the server, in bytes."""
-        return self.services.limits.max_result * MESSAGE_FACTOR
+    def reveal(self) -> dict[str, str]:
+        """The environment of the command, or the headers of requests. Reads the secrets: call it in a thread."""
+        return {name: secret.reveal() for name, secret in self._secrets.items()}
 
     def redact(self, text: str) -> str:
         """A text of the server without secrets."""
