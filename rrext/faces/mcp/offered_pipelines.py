@@ -16,9 +16,21 @@ LANES: Final = ("text", "tags", "questions")
 def offer(engine: LocalEngine, offered: Sequence[str], tokens: Sequence[str]) -> None:
     """Load a pipeline whose tools are other pipelines: `NAME` for the only one, `TOKEN=NAME` or `TOKEN` for one of several.
 
-    Raises `UsageError` for a pipeline that is not there or takes no text, and `InvalidPipeline` for a name that is none.
+    Raises `UsageError` for a pipeline that is not there or takes no text and for a name that is taken, and `InvalidPipeline`
+    for a name that is none.
     """
-    tools = [_reference(engine, *_meant(text, tokens)) for text in offered]
+    meant = [_meant(text, tokens) for text in offered]
+    taken: dict[str, str] = {}
+    for token in tokens:
+        for part in engine.task(token).components.values():
+            taken |= dict.fromkeys(part.node_class.tools, f'a tool of "{token}"')
+    for token, name in meant:
+        if name in taken:  # else both would get other names than those that the operator knows
+            raise UsageError(
+                f"--as-tool {name}: {taken[name]} has this name", hint=f"choose another one: --as-tool {token}=NAME"
+            )
+        taken[name] = "another pipeline"
+    tools = [_reference(engine, token, name) for token, name in meant]
     source = {"id": "tools_1", "provider": "tools", "config": {"tools": tools}}
     engine.load({"components": [source], "source": "tools_1"}, token=TOKEN, name="pipelines")
 

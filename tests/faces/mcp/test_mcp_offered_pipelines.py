@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from http_server import HttpServer
-from mcp_host import PATIENCE, Host
+from mcp_host import NODES, PATIENCE, PIPELINE, Host
 
 pytestmark = pytest.mark.promise("mcp:as-tool")
 
@@ -118,7 +118,19 @@ def obeyed(face: Host, text: str) -> list[str]:
 )
 def test_a_pipeline_that_cannot_be_a_tool_is_refused(name: str, reason: str, files: list[Path], tmp_path: Path) -> None:
     files = [*files, write(tmp_path, "pictures", "webhook", "image", "response_image")]
-    command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), "--as-tool", name]
+    assert any(part in refusal(files, "--as-tool", name) for part in reason.split("|"))
+
+
+def test_a_name_that_is_taken_is_refused_because_both_would_be_renamed(files: list[Path]) -> None:
+    taken = refusal(files, "--as-tool", "texts=both", "--as-tool", "chats=both")
+    assert "--as-tool both: another pipeline has this name" in taken
+    taken = refusal([PIPELINE], "--as-tool", "add", *NODES)
+    assert '--as-tool add: a tool of "face" has this name (choose another one: --as-tool face=NAME)' in taken.replace("\n", " ")
+
+
+def refusal(files: list[Path], *options: str) -> str:
+    """What a server says that does not start."""
+    command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *options]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
-    assert any(part in done.stderr for part in reason.split("|")), done.stderr
+    return done.stderr
