@@ -135,6 +135,7 @@ PROMISES: dict[str, str] = {
     "python:memory:total": "Programs that run together use no more than a total of memory; the largest is killed for it",
     # the editor face
     "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",
+    "editor:references:known": "References to tools are completed, explained, followed, renamed and checked like ids",
     "editor:answer:exactly-one": "Every request of an editor has one answer, whatever was sent before, between and after",
     "editor:problems:no-consequences": "One lost character of a good pipeline is at most three problems",
     "editor:untrusted:runs-nothing": "Without trust no process starts and no node's code is imported, and answers say why",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rrext.pipefile.loaded_pipeline import LoadedPipeline
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
+    from rrext.references.known_connection import KnownConnection
 
 DESCRIPTION = "List everything that keeps pipeline files from running here. No node is set up, and nothing runs."
 EXAMPLE = """example:
@@ -39,7 +40,7 @@ EXAMPLE = """example:
   rrext check --diff pipeline.pipe
   rrext check --fix *.pipe
   rrext check --json *.pipe | jq -r '.problems[].message'
-  rrext check --connections servers.toml
+  rrext check --connections servers.toml pipeline.pipe
 
 --fix changes what has one obvious answer, as "fix all" of an editor: broken punctuation, names with one near match. Comments
 stay. The rest is listed. With - the text after the fixes goes to stdout, and the list to stderr.
@@ -72,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files; 2 if one of them cannot be run."""
     from rrext.pipefile.environment import Environment
+    from rrext.references.known_connection import KnownConnection
 
     total = _Total()
     connections = None
@@ -81,11 +83,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a pipeline to check, or a file of connections: --connections FILE.toml")
     variables = () if connections is None else connections.variables
     environment, catalog = Environment.taken_from_process(args.env, also=variables), catalog_from(args)
+    known = None if connections is None else tuple(KnownConnection(*told) for told in connections.told())
     for path in args.files:
         text = read_file(path)
         if text is not None and (args.fix or args.diff):
-            text = _fixed(args, path, text, catalog, environment)
-        loaded = None if text is None else _load(text, catalog, environment, strict_env=not args.no_probe, partial=args.partial)
+            text = _fixed(args, path, text, catalog, environment, known)
+        strict_env = not args.no_probe
+        loaded = None if text is None else _load(text, catalog, environment, known, strict_env=strict_env, partial=args.partial)
         if loaded is not None and not args.no_probe:
             _probe(loaded, path, environment, root_from(args), partial=args.partial)
         total.add(loaded)
@@ -156,11 +160,18 @@ class _Total:
         return f"{self.files} files, {able}; {_count(self._errors, 'error')}, {_count(self._warnings, 'warning')}"
 
 
-def _fixed(args: argparse.Namespace, path: str, content: bytes, catalog: Catalog, environment: Environment) -> bytes | None:
+def _fixed(
+    args: argparse.Namespace,
+    path: str,
+    content: bytes,
+    catalog: Catalog,
+    environment: Environment,
+    known: tuple[KnownConnection, ...] | None,
+) -> bytes | None:
     """Fix a file, or show how: its content to check. None after an error message."""
     from rrext.cli.file_fixes import diff_lines, fixed_text, replace_content
 
-    after = fixed_text(content, catalog, environment)
+    after = fixed_text(content, catalog, environment, known)
     if args.diff:
         if after is not None:
             _print_diff(diff_lines(path, content.decode(), after))
@@ -212,11 +223,17 @@ def read_file(path: str) -> bytes | None:
 
 
 def _load(
-    text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False, partial: bool = False
+    text: str | bytes,
+    catalog: Catalog,
+    environment: Environment,
+    known: Sequence[KnownConnection] | None = None,
+    *,
+    strict_env: bool = False,
+    partial: bool = False,
 ) -> LoadedPipeline:
     from rrext.pipefile.pipeline_loader import load_pipeline
 
-    return load_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial)
+    return load_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial, connections=known)
 
 
 def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None, *, partial: bool) -> None:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+    from rrext.references.known_connection import KnownConnection
 
 
-def fixed_text(content: bytes, catalog: Catalog, environment: Environment) -> str | None:
+def fixed_text(
+    content: bytes, catalog: Catalog, environment: Environment, connections: tuple[KnownConnection, ...] | None = None
+) -> str | None:
     """The text after all fixes that have one obvious answer; None without any, as for bytes that are not UTF-8."""
     from rrext.editor.analysis import AnalysisSettings, analyse
     from rrext.editor.edits import applied
@@ -21,7 +24,7 @@ def fixed_text(content: bytes, catalog: Catalog, environment: Environment) -> st
         text = content.decode()
     except UnicodeDecodeError:
         return None
-    analysis = analyse(text, AnalysisSettings(catalog, environment, trusted=True))
+    analysis = analyse(text, AnalysisSettings(catalog, environment, trusted=True, connections=connections))
     if analysis.text != text:  # too large: nothing of it was read
         return None
     edits = fix_all_edits(analysis, is_safe)

@@ -76,6 +76,15 @@ class Connections:
         fit = (name for name, found in self._found.items() if provider in (None, getattr(found, "provider", provider)))
         return tuple(sorted(fit))
 
+    def told(self) -> Iterator[tuple[str, str, str, str]]:
+        """What may be told of each: its name, its provider, its integration, and why it cannot be used; empty if not known."""
+        for name, found in self._found.items():
+            if isinstance(found, tuple):
+                yield name, "", "", f"{found[0]}"
+            else:
+                off = "" if found.active else "it is switched off (active = false)"
+                yield name, found.provider, getattr(found.settings, "integration", ""), off
+
     def shared(self) -> Connections:
         """The connections for callers that are not trusted. The others do not exist for them."""
         return Connections({found.name: found for found in self if found.shared})

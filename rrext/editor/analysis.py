@@ -20,18 +20,23 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
+from rrext.references.known_connection import KnownConnection
 
 if TYPE_CHECKING:
     from rrext.editor.checked_calls import Calls
 
 
 class AnalysisSettings(msgspec.Struct, frozen=True):
-    """The catalog, environment and limits of an analysis. `trusted`: the document's nodes may be loaded and run."""
+    """The catalog, environment and limits of an analysis. `trusted`: the document's nodes may be loaded and run.
+
+    `connections` are those of the operator; None if they are not known.
+    """
 
     catalog: Catalog
     environment: Environment
     trusted: bool = False
     limits: Limits = DEFAULTS
+    connections: tuple[KnownConnection, ...] | None = None
 
 
 class Analysis:
@@ -117,6 +122,7 @@ def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] |
         settings.environment,
         strict_env=False,
         positions=True,
+        connections=settings.connections,
         limits=settings.limits,
         stop=stop,
     )

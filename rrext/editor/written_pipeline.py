@@ -13,7 +13,7 @@ import msgspec
 
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
-from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.shape import EDGE_KEYS, EDGE_TOOLS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
@@ -29,6 +29,25 @@ class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
     """The index of the component."""
     name: str
     source: str
+
+
+class WrittenReference(msgspec.Struct, frozen=True, eq=False):
+    """A reference to a tool. `holder` is the index of the component, `path` the path of the list from there.
+
+    `node` is the component that is meant, empty if the reference names none; missing texts are empty.
+    """
+
+    holder: int
+    path: tuple[str, ...]
+    index: int
+    located: Located
+    kind: str
+    node: str
+    tool: str
+
+    def text(self, key: str) -> str:
+        """A text of the reference."""
+        return text_at(self.located.value, key)
 
 
 class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
@@ -88,6 +107,28 @@ class WrittenPipeline:
         """Whether edges with this component's id mean it, rather than an earlier one with the same id."""
         return self.by_id.get(component.id) is component
 
+    def references(self) -> Iterator[WrittenReference]:
+        """All references to tools, in file order: those in configs, and those on control edges."""
+        for component in self.components:
+            node = self.node_of(component)
+            if node is not None and node.takes_references and isinstance(component.config.get("tools"), list):
+                config = member(component.located, "config")
+                assert config is not None
+                yield from _references(member(config, "tools"), component.index, ("config", "tools"), "")
+            for edge in component.edges:
+                if edge.kind == "control" and isinstance(component.located.value["control"][edge.index].get(EDGE_TOOLS), list):
+                    listed = member(component.edge(edge), EDGE_TOOLS)
+                    yield from _references(listed, component.index, ("control", str(edge.index), EDGE_TOOLS), component.id)
+
+    def owner_of(self, reference: WrittenReference) -> WrittenComponent | None:
+        """The component whose tool is meant: the named one, or the first that has the tool."""
+        if reference.node:
+            return self.by_id.get(reference.node)
+        if reference.kind:
+            return None
+        nodes = ((component, self.node_of(component)) for component in self.components)
+        return next((component for component, node in nodes if node is not None and reference.tool in node.tools), None)
+
     def behind(self, node_id: str, kind: EdgeKind) -> set[str]:
         """The ids reachable from a component by edges of a kind, its own included; an edge from them would close a circle."""
         if not node_id:
@@ -121,6 +162,17 @@ def _edges(value: dict[str, Any], holder: int) -> Iterator[WrittenEdge]:
             for index, edge in enumerate(listed):
                 if isinstance(edge, dict):
                     yield WrittenEdge(kind, index, holder, text_at(edge, EDGE_KEYS[kind][0]), text_at(edge, "from"))
+
+
+def _references(listed: Located | None, holder: int, path: tuple[str, ...], node: str) -> Iterator[WrittenReference]:
+    for index, located in enumerate(() if listed is None else listed.children):
+        value = located.value
+        if isinstance(value, str) and not node:
+            yield WrittenReference(holder, path, index, located, "", "", value)
+        elif isinstance(value, dict):
+            kind = "node" if node else text_at(value, "type")
+            named = node or text_at(value, "node") if kind == "node" else ""
+            yield WrittenReference(holder, path, index, located, kind or "?", named, text_at(value, "tool"))
 
 
 def text_at(value: object, key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -19,14 +19,10 @@ from rrext.pipefile.shape import EDGE_TOOLS, ShapeReader
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Severity, shown
-from rrext.references.reference_reader import ReferenceReader
+from rrext.references.reference_reader import WITH_VALUES, ReferenceReader
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
-
-
-_SUBSTITUTED: Final = ("arguments", "available")
-"""Keys of a reference whose variables are replaced: callers see the others."""
 
 
 class ComponentReader:
@@ -97,7 +93,7 @@ class ComponentReader:
         if not isinstance(tools, list):
             return tools
         return [
-            {key: self._substituted(part, below(path, "tools", index, key)) if key in _SUBSTITUTED else part
+            {key: self._substituted(part, below(path, "tools", index, key)) if key in WITH_VALUES else part
              for key, part in each.items()} if isinstance(each, dict) else each
             for index, each in enumerate(tools)
         ]  # fmt: skip

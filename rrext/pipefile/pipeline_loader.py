@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from rrext.errors import Cancelled, InvalidPipeline
@@ -20,6 +20,7 @@ from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, validated
 from rrext.redaction import Redactor
+from rrext.references.known_connection import KnownConnection
 
 
 def load_pipeline(
@@ -31,6 +32,7 @@ def load_pipeline(
     strict_env: bool = True,
     partial: bool = False,
     positions: bool = False,
+    connections: Sequence[KnownConnection] | None = None,
     limits: Limits = DEFAULTS,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
@@ -38,8 +40,8 @@ def load_pipeline(
 
     `source` replaces the source component that the file names. With `strict_env` an unresolved variable is an error, else a
     warning, for a check without a run. With `partial` a component whose node or settings are missing is unavailable, and its
-    problems are warnings. `positions` makes the source map at once; a text with a problem needs it anyway. Raises `Cancelled`
-    soon after `stop()` returns true.
+    problems are warnings. `positions` makes the source map at once; a text with a problem needs it anyway. With `connections`
+    references to others are warnings. Raises `Cancelled` soon after `stop()` returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)
@@ -66,7 +68,7 @@ def load_pipeline(
         partial=partial,
     )
     drafts = _drafts(document, reader, limits, pause)
-    outline, spec = validated(document, drafts, base, problems, near, source=source, pause=pause)
+    outline, spec = validated(document, drafts, base, problems, near, source=source, connections=connections, pause=pause)
     found = _sifted(problems.listing(), given, reader.without_value, environment.redactor)
     pause()
     plans: dict[str, LanePlan] = {}

@@ -9,6 +9,7 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related
+from rrext.references.known_connection import KnownConnection
 from rrext.references.reference import Reference
 from rrext.references.reference_reader import same_names
 from rrext.tools.decorator import ToolDefinitionError
@@ -16,13 +17,19 @@ from rrext.tools.spec import ToolSpec
 
 
 class ReferenceCheck:
-    """Checks the references of all components together."""
+    """Checks the references of all components together; those to connections only if `connections` are known."""
 
     def __init__(
-        self, drafts: Sequence[ComponentSpec], by_id: Mapping[str, ComponentSpec], problems: Problems, near: NearNames
+        self,
+        drafts: Sequence[ComponentSpec],
+        by_id: Mapping[str, ComponentSpec],
+        connections: Sequence[KnownConnection] | None,
+        problems: Problems,
+        near: NearNames,
     ) -> None:
         self._drafts = drafts
         self._by_id = by_id
+        self._connections = connections
         self._problems = problems
         self._near = near
 
@@ -36,6 +43,8 @@ class ReferenceCheck:
                 self._check_node(reference)
             elif reference.kind == "builtin":
                 self._check_builtin(reference)
+            elif reference.kind != "pipeline" and self._connections is not None:
+                self._check_connection(reference, self._connections)
 
     def _references(self) -> Iterator[tuple[str, Reference]]:
         """Each reference with its invoker: those of the configs first."""
@@ -70,6 +79,26 @@ class ReferenceCheck:
             return
         known = tuple(dict.fromkeys(name for node in nodes if node is not None for name in node.tools))
         self._report_tool(reference, f'No node of this pipeline has a tool "{reference.action}".', known, reference.path)
+
+    def _check_connection(self, reference: Reference, known: Sequence[KnownConnection]) -> None:
+        """Report a connection that cannot be used. It is a warning: another file of connections may have it."""
+        name = reference.connection or reference.integration
+        path = below(reference.path, "connection" if reference.connection else "server")
+        found = next((each for each in known if each.name == name), None)
+        near: tuple[str, ...] = ()
+        if found is None:
+            message = f'There is no connection "{name}" for {reference.kind}.'
+            near = self._near.of(name, tuple(each.name for each in known if each.provider in (reference.kind, "")))
+        elif found.provider not in (reference.kind, ""):
+            message = f'The connection "{name}" is for {found.provider}, not for {reference.kind}.'
+        elif found.reason:
+            message = f'The connection "{name}" cannot be used: {found.reason}.'
+        elif found.integration and found.integration != reference.integration:
+            message = f'The connection "{name}" is for {found.integration}, not for {reference.integration}.'
+            near, path = (found.integration,), below(reference.path, "integration")
+        else:
+            return
+        self._problems.add("reference_not_found", message, path, near=near, severity="warning")
 
     def _report_tool(self, reference: Reference, message: str, known: tuple[str, ...], path: str) -> None:
         near = self._near.of(reference.action, known)

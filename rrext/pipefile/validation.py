@@ -15,6 +15,7 @@ from rrext.pipefile.reference_check import ReferenceCheck
 from rrext.pipefile.shape import report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problems
+from rrext.references.known_connection import KnownConnection
 
 
 class PipelineOutline(msgspec.Struct, frozen=True):
@@ -37,6 +38,7 @@ def validated(
     near: NearNames,
     *,
     source: str | None,
+    connections: Sequence[KnownConnection] | None = None,
     pause: Callable[[], None],
 ) -> tuple[PipelineOutline, PipelineSpec | None]:
     """Report every problem of the document at `base`; its readable parts, and the pipeline if there is no error.
@@ -47,7 +49,7 @@ def validated(
     pause()
     edges = EdgeCheck(drafts, problems, near)
     edges.run()
-    ReferenceCheck(drafts, edges.by_id, problems, near).run()
+    ReferenceCheck(drafts, edges.by_id, connections, problems, near).run()
     named = source if source is not None else document.get("source")
     named = named if isinstance(named, str) else ""
     starts = choose_sources(named, drafts, edges.by_id, base, problems, near)

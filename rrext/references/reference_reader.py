@@ -27,7 +27,10 @@ FORMS: Final[Mapping[str, tuple[str, ...]]] = {
 WRAPPING: Final = ("name", "description", "arguments", "parameters", "available", "permission", "timeout")
 """Keys of every reference."""
 PERMISSIONS: Final = ("allow", "ask", "deny")
-_CONDITIONS: Final = ("space", "users", "when")
+CONDITIONS: Final = ("space", "users", "when")
+"""Keys of `available`."""
+WITH_VALUES: Final = ("arguments", "available")
+"""Keys in which the values of variables are put: callers see the others."""
 _ON: Final = frozenset({"true", "1", "yes", "on"})
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]")
@@ -196,7 +199,7 @@ class ReferenceReader:
             return None
         given = self._object(item, "available", path)
         path = f"{path}/available"
-        self._unknown_keys(given, _CONDITIONS, path)
+        self._unknown_keys(given, CONDITIONS, path)
         if given.get("space") not in (None, "required"):
             self.add(f"{path}/space", 'Expected "required".')
         users = given.get("users")

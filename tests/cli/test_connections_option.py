@@ -120,6 +120,19 @@ def test_check_lists_the_problems_of_a_file_of_connections(folder: Path, capfd: 
     assert done.out.startswith(b"c.toml: error: Expected ']' at the end of a table declaration (at line 1, column 6)")
 
 
+@pytest.mark.promise("editor:references:known")
+def test_check_knows_the_connections_that_references_name(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tools = [{"type": "http", "server": name, "tool": "x", "name": f"x{at}"} for at, name in enumerate(("shop", "shopp"))]
+    (folder / "r.pipe").write_text(json.dumps({"components": [{"id": "t", "provider": "tools", "config": {"tools": tools}}]}))
+    write(folder, GOOD.replace("env:SHOP_KEY", "a literal key"))
+    done = here(capfd, "check", "r.pipe")
+    assert (done.code, done.out) == (0, b"")
+    done = here(capfd, "check", "--connections", "c.toml", "r.pipe")
+    told = [line for line in done.out.decode().splitlines() if line.startswith("r.pipe")]
+    assert len(told) == 1
+    assert 'warning: There is no connection "shopp" for http. Did you mean "shop"? [reference_not_found]' in told[0]
+
+
 def test_check_of_nothing_says_what_to_name(capfd: pytest.CaptureFixture[str]) -> None:
     done = here(capfd, "check")
     assert (done.code, done.out) == (2, b"")

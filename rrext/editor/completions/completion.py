@@ -16,6 +16,7 @@ from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
 from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
+from rrext.editor.completions.references import reference_at
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes
@@ -99,11 +100,11 @@ def _is_wanted(gap: Gap, text: str, offset: int, trigger: str | None) -> bool:
 
 
 def _takes_variables(context: CompletionContext) -> bool:
-    return (
-        context.component is not None
-        and context.component.parts[:1] == ("config",)
-        and context.gap.place in ("value", "element")
-    )
+    component = context.component
+    if component is None or context.gap.place not in ("value", "element"):
+        return False
+    reference = reference_at(component)
+    return component.parts[:1] == ("config",) if reference is None else reference.takes_variables
 
 
 def _resembles(offer: Offer, gap: Gap) -> bool:
@@ -130,7 +131,10 @@ def _offers(context: CompletionContext) -> Iterator[Offer]:
 
 def _in_component(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
     parts, is_key = component.parts, context.gap.place == "key"
+    reference = reference_at(component)
     match parts:
+        case _ if reference is not None:
+            yield from reference.offers(context)
         case ():
             yield from component_keys(context, component) if is_key else ()
             if is_key and not component.keys() and context.gap.colon == "none":

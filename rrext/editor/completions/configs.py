@@ -39,6 +39,9 @@ def config_keys(context: CompletionContext, component: CursorComponent) -> Itera
         own = not section.inner and offer.label == "type" and component.node is not None and component.node.is_source()
         yield _naming(offer, component.provider) if own else offer
     if not parts:
+        if component.node is not None and component.node.takes_references and "tools" not in present:
+            value = ("[", Stop(), "]")
+            yield Offer("tools", "key", (literal("tools"),), "references", ("key", "reference", "tools"), 90, value=value)
         yield from _common_keys(component, present, section)
 
 

@@ -10,7 +10,7 @@ from rrext.editor.known_nodes import KnownNode, KnownNodes, input_schema
 from rrext.editor.pages.node import add_lanes, listed
 from rrext.editor.pages.page import Code, Page, inlines_of, json_text
 from rrext.editor.pages.setting import profile_page
-from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
+from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, REFERENCE_TEXTS, ROOT_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, signature_of, type_text
 from rrext.editor.schemas.lookup import Schema, field_at
 from rrext.editor.secrets import masked
@@ -21,6 +21,7 @@ _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "component": COMPONENT_TEXTS,
     "config": CONFIG_TEXTS,
     "edge": EDGE_TEXTS,
+    "reference": REFERENCE_TEXTS,
 }
 
 

@@ -19,7 +19,7 @@ from rrext.editor.completions.template import Stop, Template, inside_quotes, lit
 from rrext.editor.written_pipeline import text_at
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.shape import EDGE_KEYS, EDGE_TOOLS
 from rrext.pipefile.spec import EdgeKind
 
 NAME_KEYS: Final = {kind: keys[0] for kind, keys in EDGE_KEYS.items()}
@@ -61,6 +61,9 @@ def edge_keys(context: CompletionContext, component: CursorComponent, kind: Edge
             value = _begun(context, component, kind, key)
             about = ("key", "edge", key)
             yield Offer(key, "key", (literal(key),), rank=rank - 10, about=about, value=('"', Stop(value), '"'))
+    if kind == "control" and EDGE_TOOLS not in present and component.node is not None and component.node.tools:
+        value = ("[", Stop(), "]")
+        yield Offer(EDGE_TOOLS, "key", (literal(EDGE_TOOLS),), rank=0, about=("key", "edge", EDGE_TOOLS), value=value)
     if not present and context.gap.colon == "none":
         yield from edge_snippets(context, component, kind, braces=False)
 

@@ -15,7 +15,7 @@ from rrext.editor.written_pipeline import WrittenPipeline, member
 from rrext.pipefile.text.problems import Span, shown
 from rrext.pipefile.text.tree import Located
 
-Use: TypeAlias = Literal["id", "from", "source", "call"]
+Use: TypeAlias = Literal["id", "from", "source", "node", "call"]
 
 _BARE: Final = re.compile(r"(?!--|[\"'{])\S+")
 """An id that call lines can contain without quotes."""
@@ -69,6 +69,15 @@ class Names:
         component = self.written.by_id.get(name.value)
         index = None if component is None else component.index
         return next((other for other in self._names if other.use == "id" and other.component == index), None)
+
+    def of_tool(self, offset: int) -> Name | None:
+        """The component whose tool a reference at an offset means, as a name that stands there."""
+        for reference in self.written.references():
+            located = reference.located if not reference.kind else member(reference.located, "tool")
+            if located is not None and located.start <= offset <= located.end:
+                owner, span = self.written.owner_of(reference), (located.start, located.end)
+                return None if owner is None else Name(owner.id, "node", span, span, reference.holder, False)
+        return None
 
     def meaning(self, name: Name) -> list[Name]:
         """All occurrences that name the same component, its `id` included. For an undeclared id, all its uses."""
@@ -137,6 +146,9 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
         yield from _name(member(component.located, "id"), "id", component.index, text)
         for edge in component.edges:
             yield from _name(member(component.edge(edge), "from"), "from", component.index, text)
+    for reference in written.references():
+        if reference.kind == "node":
+            yield from _name(member(reference.located, "node"), "node", reference.holder, text)
 
 
 def _called(analysis: Analysis) -> Iterator[Name]:

@@ -12,9 +12,10 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.pages.component import add_short, component_page
 from rrext.editor.pages.edge import class_type_page, lane_page
 from rrext.editor.pages.page import Code, Page
+from rrext.editor.pages.reference import reference_page
 from rrext.editor.pages.setting import profile_page, setting_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
-from rrext.editor.written_pipeline import WrittenComponent, text_of
+from rrext.editor.written_pipeline import WrittenComponent, WrittenReference, text_of
 from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX, Environment
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import ValueAt
@@ -84,6 +85,10 @@ def _component_page(analysis: Analysis, component: WrittenComponent, place: Valu
         case ["config", "profile"] if not place.in_key:
             name = text_of(place.located)
             return profile_page(analysis.written.node_of(component), name) if name else None
+        case ["config", "tools", index, *inner] | ["control", _, "tools", index, *inner] if reference := _reference_at(
+            analysis, component, parts, len(parts) - len(inner) - 1, index
+        ):
+            return reference_page(analysis, reference, inner, in_key=place.in_key)
         case ["config", _, *_]:
             return setting_page(analysis, component, analysis.written.node_of(component), parts[1:])
         case ["input" | "control", _, key] if place.in_key:
@@ -99,6 +104,15 @@ def _component_page(analysis: Analysis, component: WrittenComponent, place: Valu
             return lane_page(analysis.written, edge) if kind == "input" else class_type_page(analysis.written, edge)
         case _:
             return None
+
+
+def _reference_at(
+    analysis: Analysis, component: WrittenComponent, parts: list[str], depth: int, index: str
+) -> WrittenReference | None:
+    """The reference at an index of the list at a path of so many parts."""
+    found = (each for each in analysis.written.references() if each.holder == component.index)
+    path = tuple(parts[:depth])
+    return next((each for each in found if each.path == path and str(each.index) == index), None)
 
 
 def _other_page(analysis: Analysis, node_id: str) -> Page | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rrext.nodes.base.lanes import TABLE
+from rrext.references.reference_schema import TEXTS
 
 ROOT_TEXTS: Final[Mapping[str, str]] = {
     "components": "The nodes of the pipeline. Their order is the order in which data reaches those that listen to one node.",
@@ -32,7 +33,34 @@ EDGE_TEXTS: Final[Mapping[str, str]] = {
     "lane": "What travels on the edge. The sending node offers the lane, and the receiving node accepts it.",
     "classType": "As what this component is invoked, for example tool, llm or memory.",
     "from": "The id of the component that the edge comes from: the one that sends, or the one that invokes.",
+    "tools": "References to tools of this component, which the invoking node offers under other names, or wrapped.",
 }
+
+REFERENCE_TEXTS: Final[Mapping[str, str]] = {
+    **TEXTS,
+    "tools": "References to the tools that are offered: names of tools of this pipeline, or objects that say where a tool is.",
+    "space": "Whether the caller must have a space: `required`.",
+    "users": "The ids of the users who may see and call the tool.",
+    "when": "Whether the tool is there at all: true or false, or a variable.",
+}
+"""Keys of a reference to a tool, and of its `available`."""
+
+REFERENCE_FORMS: Final[Mapping[str, str]] = {
+    "node": "a tool of a component",
+    "pipeline": "a running pipeline as a tool",
+    "mcp": "a tool of an MCP server",
+    "http": "a tool of an HTTP API",
+    "composio": "an action of an integration of Composio",
+    "gateway": "an action of an integration, by a gateway",
+}
+"""Types of references."""
+
+PERMISSION_TEXTS: Final[Mapping[str, str]] = {
+    "allow": "everybody may call it who sees it",
+    "ask": "each call needs a permission",
+    "deny": "nobody sees it",
+}
+"""Permissions of references."""
 
 CONFIG_TEXTS: Final[Mapping[str, str]] = {
     "mode": '"Source" makes the component the one that the pipeline begins with.',

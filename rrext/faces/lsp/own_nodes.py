@@ -15,6 +15,7 @@ from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
+from rrext.references.known_connection import KnownConnection
 
 _State: TypeAlias = tuple[int, int] | None
 """Time of the last change in nanoseconds, and size; None for a file that is not there."""
@@ -78,7 +79,22 @@ def analysis_settings_for(options: Options, own: OwnNodes, *, anew: bool = False
         complaints = own.reload(catalog) if anew else own.load(catalog)
     elif options.nodes:
         complaints.append(f"Nodes of {', '.join(options.nodes)} are not loaded: initializationOptions.trusted is not true.")
-    return AnalysisSettings(catalog, Environment.of_process(options.env), options.trusted), complaints
+    connections, complaint = _connections(options.connections)
+    complaints += [] if complaint is None else [complaint]
+    environment = Environment.of_process(options.env)
+    return AnalysisSettings(catalog, environment, options.trusted, connections=connections), complaints
+
+
+def _connections(path: str | None) -> tuple[tuple[KnownConnection, ...] | None, str | None]:
+    """What may be told of the connections of a file, or a complaint: they are not known then."""
+    if path is None:
+        return None, None
+    from rrext.connections.file import load_connections
+
+    try:
+        return tuple(KnownConnection(*told) for told in load_connections(path).told()), None
+    except RrextError as error:
+        return None, f"The connections are not known: {error.message}"
 
 
 def _own_modules(names: Iterable[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +139,41 @@ async def test_renaming_is_offered_with_its_preparation_to_those_who_know_that()
     assert (await Editor().start())["renameProvider"] is True
     offered = await Editor().start(capabilities={"textDocument": {"rename": {"prepareSupport": True}}})
     assert offered["renameProvider"] == {"prepareProvider": True}
+
+
+CONNECTED = """{ "components": [
+    { "id": "t", "provider": "tools", "config": { "tools": [
+      { "type": "node", "node": "files", "tool": "read_file", "name": "look" },
+      { "type": "mcp", "server": "githb", "tool": "x" } ] } },
+    { "id": "files", "provider": "tool_filesystem", "config": {}, "control": [{ "classType": "tool", "from": "t" }] }
+] }
+"""
+
+
+@pytest.mark.promise("editor:references:known")
+async def test_a_reference_leads_to_its_component_and_knows_the_connections_of_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[github]\nprovider = "mcp"\ncommand = ["x"]\n')
+    file.chmod(0o600)
+    editor = Editor()
+    await editor.start({"connections": str(file)})
+    editor.open(CONNECTED)
+    for piece in ('"files"', '"read_file"'):
+        found = await editor.request("textDocument/definition", asked(CONNECTED, piece))
+        assert found["range"]["start"] == place(CONNECTED, '"files"', 1)
+    told = await editor.until(lambda message: message.get("method") == "textDocument/publishDiagnostics")
+    assert 'There is no connection "githb" for mcp. Did you mean "github"?' in [
+        each["message"] for each in told["params"]["diagnostics"]
+    ]
+    offers = await editor.request("textDocument/completion", asked(CONNECTED, '"githb"'))
+    items = offers["items"] if isinstance(offers, dict) else offers
+    assert [item["label"] for item in items] == ["github"]
+
+
+async def test_a_file_of_connections_that_cannot_be_read_is_told_and_the_editor_works(tmp_path: Path) -> None:
+    editor = Editor()
+    await editor.start({"connections": str(tmp_path / "none.toml")})
+    editor.open(CONNECTED)
+    said = await editor.until(lambda message: message.get("method") == "window/showMessage")
+    assert "The connections are not known" in said["params"]["message"]
+    assert await editor.request("textDocument/definition", asked(CONNECTED, '"files"'))

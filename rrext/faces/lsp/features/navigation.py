@@ -36,9 +36,10 @@ class _Navigation:
         self._server = server
 
     async def definition(self, params: types.DefinitionParams) -> list[types.LocationLink] | types.Location | None:
-        """The component of an id."""
+        """The component of an id, or of the tool that a reference means."""
         uri = params.text_document.uri
         text, names, name = await self._look(uri, params.position)
+        name = name or names.of_tool(offset_of(text, params.position))
         declared = None if name is None else names.declaration(name)
         if name is None or declared is None or declared.component is None:
             return None
