@@ -114,6 +114,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "tool_undescribed": "the mistake is in the code of the node",
     "missing_file": "the author decides which file is meant",
     "provider_unavailable": "the fix is an installation, not an edit",
+    "foreign_provider": "no node of rrext is meant by it",
     "duplicate_reference": "the author decides which name is meant",
     "cannot_run": "the message of the plan names the cause, which has no position in the file",
 }
