@@ -43,6 +43,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # requests
     max_inflight: int = 4096
     """`open` and `tool` requests of one connection in flight."""
+    max_waiting_opens: int = 16_384
+    """`open` requests of one connection beyond `max_inflight` that wait for their turn; RocketRide's client opens all files of
+    an upload at once."""
     max_inflight_bytes: int = 64 * MIB
     """Bytes of requests in flight before reading pauses; a small request counts 4 KiB."""
     outbox_bytes: int = 8 * MIB
@@ -237,6 +240,10 @@ BLOCKED_LOOP_TIME: Final = 0.1
 """Seconds in one step of a tool on the loop; all other calls wait meanwhile."""
 MAX_KEPT_ERRORS: Final = 50
 """Errors in the status of a task, as in the reference server's."""
+OPEN_RESERVE: Final = 8
+"""Every eighth place of `max_inflight` is kept from `open` requests, so that thousands of them leave room for tools."""
+MAX_KEPT_RESULT_BYTES: Final = 64 * MIB
+"""Bytes of the results of pipes that failed, kept for their `close`."""
 FINISHED_TASK_TIME: Final = 300.0
 """Seconds for which a task that ended answers for its status, as in the reference server."""
 MAX_FINISHED_TASKS: Final = 1000

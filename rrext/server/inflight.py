@@ -10,7 +10,7 @@ import msgspec
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
-from rrext.limits import REQUEST_COST
+from rrext.limits import OPEN_RESERVE, REQUEST_COST, Limits
 from rrext.wire.messages import Request
 
 
@@ -35,19 +35,25 @@ class InFlight:
     """The running calls, in two tables by request id, and the held requests.
 
     `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
-    outbox, in order and by request id. `leaving` are the calls that are out of their table, and not in the outbox yet.
-    `answered_over` counts what was answered at once though the outbox was full.
+    outbox, in order and by request id; `waiting` are the `open` requests that wait until fewer are in flight. `leaving` are the
+    calls that are out of their table, and not in the outbox yet. `answered_over` counts what was answered at once though the
+    outbox was full.
     Requests come in on the thread that reads, one at a time; calls leave on any thread.
     """
 
-    __slots__ = ("_held_bytes", "_held_calls", "_large", "answered_over", "calls", "held", "leaving", "others")
+    __slots__ = (
+        "_held_bytes", "_held_calls", "_large", "_waiting_bytes", "answered_over", "calls", "held", "leaving", "others",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.calls: dict[Any, Call] = {}
         self.others: dict[Any, Call] = {}
         self.held: OrderedDict[Any, HeldRequest] = OrderedDict()
+        self.waiting: OrderedDict[Any, HeldRequest] = OrderedDict()
         self._held_bytes = 0
         self._held_calls = 0
+        self._waiting_bytes = 0
         self.leaving: list[Call] = []
         self._large: dict[Call, int] = {}
         self.answered_over = 0
@@ -78,6 +84,25 @@ class InFlight:
         self._held_bytes += held.request.nbytes
         self._held_calls += held.counts
 
+    def has_room_for_open(self, maximum: int) -> bool:
+        """Whether one more `open` may begin; some of the places are kept from them."""
+        return len(self.calls) + self._held_calls < maximum - maximum // OPEN_RESERVE
+
+    def wait(self, held: HeldRequest, limits: Limits) -> None:
+        """Add an `open` that waits until fewer requests are in flight. Raises `TooManyRequests` if too many wait already."""
+        if len(self.waiting) >= limits.max_waiting_opens:
+            raise _too_many("max_waiting_opens", limits.max_waiting_opens, "open requests of this connection wait")
+        if self._waiting_bytes + held.request.nbytes > limits.max_inflight_bytes:
+            raise _too_many("max_inflight_bytes", limits.max_inflight_bytes, "bytes of open requests of this connection wait")
+        self.waiting[held.request.id] = held
+        self._waiting_bytes += held.request.nbytes
+
+    def next_waiting(self, request_id: Any = None) -> HeldRequest:
+        """Remove and return the `open` that waits longest, or the one with this id."""
+        held = self.waiting.pop(next(iter(self.waiting)) if request_id is None else request_id)
+        self._waiting_bytes -= held.request.nbytes
+        return held
+
     def next_held(self) -> HeldRequest:
         """Remove and return the request that waits longest."""
         return self._no_longer(self.held.popitem(last=False)[1])
@@ -94,21 +119,18 @@ class InFlight:
 
     def has(self, request_id: int | str) -> bool:
         """Whether a request with this id is unanswered."""
-        return request_id in self.calls or request_id in self.others or request_id in self.held
+        return any(request_id in table for table in (self.calls, self.others, self.held, self.waiting))
 
     def check_id(self, request_id: int | str | None) -> None:
         """Raise `DuplicateId` if the id is in use."""
-        if request_id in self.calls or request_id in self.others or request_id in self.held:  # never None
+        known = request_id in self.calls or request_id in self.others or request_id in self.held  # an id is never None
+        if known or (self.waiting and request_id in self.waiting):
             raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
 
     def check_room(self, maximum: int) -> None:
         """Raise `TooManyRequests` if one more `open` or `tool` request would exceed the limit."""
         if len(self.calls) + self._held_calls >= maximum:
-            raise TooManyRequests(
-                f"{maximum} open and tool requests of this connection are in flight (max_inflight)",
-                hint="wait for answers before sending more",
-                data={"limit": "max_inflight", "maximum": maximum},
-            )
+            raise _too_many("max_inflight", maximum, "open and tool requests of this connection are in flight")
 
     def running(self) -> list[Call]:
         """All running calls."""
@@ -117,10 +139,21 @@ class InFlight:
     @property
     def is_busy(self) -> bool:
         """Whether a request is unanswered."""
-        return bool(self.calls or self.others or self.held or self.leaving)
+        return bool(self.calls or self.others or self.held or self.waiting or self.leaving)
 
     @property
     def nbytes(self) -> int:
-        """The size of the unanswered requests, and of those answered though the outbox was full."""
+        """The size of the unanswered requests, and of those answered though the outbox was full.
+
+        Waiting `open` requests are not among them: they would pause reading, and the writes that they wait for are behind.
+        """
         number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
         return number * REQUEST_COST + self._held_bytes + sum(list(self._large.values()))
+
+
+def _too_many(limit: str, maximum: int, what: str) -> TooManyRequests:
+    return TooManyRequests(
+        f"{maximum} {what} ({limit})",
+        hint="wait for answers before sending more",
+        data={"limit": limit, "maximum": maximum},
+    )

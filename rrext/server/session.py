@@ -14,9 +14,9 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
-from rrext.engine.interface.operations import CallTool, Close, ListTools, Open, Operation, ResolveTools, Tool, Write
+from rrext.engine.interface.operations import CallTool, ListTools, Open, Operation, ResolveTools, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
-from rrext.limits import WAKES_PER_ITERATION, Limits
+from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.call_feed import LateEvent, SessionFeed
 from rrext.server.commands import inline_operation, operation_for
@@ -24,6 +24,7 @@ from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.permissions import Permissions
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
+from rrext.server.waiting import WaitingRequests
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
@@ -50,8 +51,8 @@ class Session:
 
     __slots__ = (
         "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_last_request", "_late", "_loop",
-        "_loop_thread", "_on_answer", "_on_shutdown", "caller", "connection", "inline_call", "is_closed", "is_draining",
-        "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions", "reports_answers",
+        "_loop_thread", "_on_answer", "_on_shutdown", "_waiting", "caller", "connection", "inline_call", "is_closed",
+        "is_draining", "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions", "reports_answers",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
+        self._waiting = WaitingRequests(self, self._inflight, loop)
         self.permissions = Permissions(loop)
         self._late: set[LateEvent] = set()
         self._last_request: Request | None = None
@@ -187,7 +189,11 @@ class Session:
         if shape is Open and request.id is None:
             log.debug("ignored: an open without id, whose pipe nobody would know")
             return False
-        if shape in _COUNTED:
+        if shape is Open:
+            if self._waiting.has_to_wait():
+                self._waiting.add_open(HeldRequest(request, shape, self.now()))
+                return False
+        elif shape in _COUNTED:
             inflight.check_room(self.limits.max_inflight)
         if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:
             inflight.hold(HeldRequest(request, shape, self.now()))
@@ -244,14 +250,9 @@ class Session:
 
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
-        inflight = self._inflight
-        held = inflight.take_held(request_id)
-        if held is not None:
-            if held.shape is not Write and held.shape is not Close:
-                self._refuse(held.request, Cancelled())
-                return True
-            self._begin_held(held)  # the engine handles its pipe
-        call = inflight.find(request_id)
+        if self._waiting.cancel(request_id):
+            return True
+        call = self._inflight.find(request_id)
         return call is not None and call.cancel("cancelled", Cancelled())
 
     def begin_end(self, request: Request) -> None:
@@ -302,6 +303,8 @@ class Session:
         if pieces:
             self._answer(pieces)
         inflight.leaving.pop()
+        if inflight.waiting:
+            self._waiting.wake()
         if self.reports_answers:
             self._loop.call_soon_threadsafe(self._on_answer)
 
@@ -338,30 +341,27 @@ class Session:
         self.outbox.want_room()
 
     def _room(self) -> None:
-        """The outbox has room: send delayed events, then start a few held requests per iteration of the loop.
-
-        The answers of these requests count before the next ones begin.
-        """
+        """The outbox has room: send delayed events, then start a few held requests per iteration of the loop."""
         late = self._late
         while late and not self.outbox.is_full:
             late.pop().catch_up()
-        inflight = self._inflight
         if not self.outbox.is_full:
-            inflight.answered_over = 0
-        for _ in range(WAKES_PER_ITERATION):
-            if inflight.held and not self.outbox.is_full:
-                self._begin_held(inflight.next_held())
-        if inflight.held:
-            self.outbox.want_room()
+            self._inflight.answered_over = 0
+        self._waiting.begin_some()
         if self.reports_answers:
             self._on_answer()
 
-    def _begin_held(self, held: HeldRequest) -> None:
+    def begin_held(self, held: HeldRequest) -> None:
+        """Begin a request that waited."""
         request = held.request
         try:
             self._start(request, held.shape, held.received)
         except Exception as error:
             self._refuse(request, error)
+
+    def refuse_held(self, held: HeldRequest, error: RrextError) -> None:
+        """Answer a request that waited with an error."""
+        self._refuse(held.request, error)
 
     # -- life
 
@@ -377,8 +377,7 @@ class Session:
 
     def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer all requests in flight with an error, and stop their calls."""
-        while self._inflight.held:
-            self._refuse(self._inflight.next_held().request, error())
+        self._waiting.refuse_all(error)
         for call in self._inflight.running():
             call.cancel(reason, error())
 

@@ -738,3 +738,48 @@ async def test_a_raw_write_that_the_loop_cancels_meanwhile_fails_its_pipe() -> N
         assert w.task.places.used == 1
         park.let_go()
         await w.at_rest()
+
+
+async def test_a_failed_write_frees_its_place_at_once_and_close_still_gets_the_result() -> None:
+    """RocketRide's client does not close after a failed write: with one thread, nothing could be opened for a minute."""
+    log: list[str] = []
+    async with world(keeper(Park(), log), threads=1) as w:
+        failed = await w.open()
+        await w.write(failed, "kept").answer()
+        assert (await w.write(failed, "raise").error()).code == "tool_failed"
+        other = await w.open()  # waits for the place
+        for use in (w.write(failed, "more"), w.tool("look", pipe=failed)):
+            assert (await use.error()).code == "pipe_failed"
+        assert (await w.close(failed, caller=Caller(connection_id="other")).error()).code == "pipe_not_open"
+        body = await w.close(failed).answer()
+        assert body["error"]["code"] == "tool_failed"
+        assert (await w.close(failed).error()).code == "pipe_not_open"
+        await w.close(other).answer()
+        assert (w.task.failed_count, w.task.finished_count) == (1, 1)
+
+
+async def test_a_close_right_behind_the_failing_write_gets_the_result_once() -> None:
+    log, park = [], Park()
+    async with world(keeper(park, log)) as w:
+        pipe = await w.open()
+        w.write(pipe, "park")
+        await until(lambda: park.inside)
+        failing, closing, again = w.write(pipe, "raise"), w.close(pipe), w.close(pipe)
+        park.let_go()
+        assert (await failing.error()).code == "tool_failed"
+        assert (await closing.answer())["error"]["code"] == "tool_failed"
+        assert (await again.error()).code == "pipe_not_open"
+
+
+async def test_results_of_failed_pipes_are_kept_as_long_as_an_idle_pipe() -> None:
+    async with world(keeper(Park(), [])) as w:
+        pipes = [await w.open() for _ in range(2)]
+        assert (await w.write(pipes[0], "raise").error()).code == "tool_failed"
+        await until(lambda: len(w.engine._pipes) == 1)
+        w.clock.advance(w.engine.limits.pipe_idle)
+        again = await w.open()
+        assert (await w.write(again, "raise").error()).code == "tool_failed"
+        await w.at_rest()
+        assert (await w.close(pipes[0]).error()).code == "pipe_expired"
+        w.engine.disconnect("local")
+        assert (await w.close(again).error()).code == "pipe_not_open"

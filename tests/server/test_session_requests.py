@@ -376,19 +376,51 @@ async def test_nan_is_never_null() -> None:
 # -- limits
 
 
-async def test_open_and_tool_have_a_limit_and_nothing_else_has() -> None:
+async def test_tool_has_a_limit_and_open_waits_behind_it_and_nothing_else_has_one() -> None:
     gates = Gates()
-    async with session_world(tools(gates), max_inflight=5) as w:
+    async with session_world(tools(gates), max_inflight=5, max_waiting_opens=2) as w:
         numbers = await w.feed(*(w.tool("wait_async") for _ in range(5)))
-        refused = await w.feed(w.tool("add", {"a": 1, "b": 1}), w.frame("rrext_process", subcommand="open"))
-        for number in refused:
-            assert isinstance(await w.error(number), TooManyRequests)
+        (refused,) = await w.feed(w.tool("add", {"a": 1, "b": 1}))
+        assert isinstance(await w.error(refused), TooManyRequests)
+        opening = await w.feed(*(w.frame("rrext_process", subcommand="open") for _ in range(3)))
+        error = await w.error(opening[2])
+        assert error.data == {"limit": "max_waiting_opens", "maximum": 2}
+        assert (await w.ask("cancel", requestId=opening[0])).body == {"cancelled": True}
+        assert (await w.error(opening[0])).code == "cancelled"
         assert (await w.ask("rrext_ping")).error is None
         assert (await w.ask("tools")).error is None
-        await w.ask("cancel", requestId=numbers[0])
+        for number in numbers[:2]:
+            await w.ask("cancel", requestId=number)
+        assert (await w.answer(opening[1])).body == {"pipe_id": 1}
         assert (await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})).body == {"result": 2}
         gates.open()
-        for number in numbers[1:]:
+        for number in numbers[2:]:
+            assert await w.result(number) == "waited"
+
+
+async def test_the_writes_of_open_pipes_pass_the_opens_that_wait() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), threads=2, max_inflight=8) as w:
+        opening = await w.feed(*(w.frame("rrext_process", subcommand="open", mimeType="text/plain") for _ in range(40)))
+        for number in opening:
+            pipe = (await w.answer(number)).body["pipe_id"]
+            assert (await w.ask("rrext_process", subcommand="write", pipe_id=pipe, data="x")).error is None
+            (tool,) = await w.feed(w.tool("add", {"a": 1, "b": 1}, pipe_id=pipe))
+            assert await w.result(tool) == 2
+            assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipe)).error is None
+
+
+async def test_an_open_that_waits_is_answered_at_its_deadline() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), max_inflight=2) as w:
+        waiting = await w.feed(w.tool("wait_async"), w.tool("wait_async"))
+        (late,) = await w.feed(w.frame("rrext_process", subcommand="open", timeout=0.01))
+        w.clock.advance(0.01)
+        assert (await w.error(late)).code == "tool_timeout"
+        (wrong,) = await w.feed(w.frame("rrext_process", subcommand="open", timeout=-1))
+        assert (await w.error(wrong)).code == "invalid_arguments"
+        gates.open()
+        for number in waiting:
             assert await w.result(number) == "waited"
 
 

@@ -18,6 +18,7 @@ from rrext.engine.interface.operations import Close, Open, Write
 from rrext.engine.tasks.component import unavailable
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
+from rrext.errors import RrextError
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
@@ -30,6 +31,24 @@ def refuse_missing(plan: LanePlan, needed: Iterable[str]) -> None:
     for node_id in needed:
         if node_id in plan.missing:
             raise unavailable(node_id, plan.missing[node_id])
+
+
+class KeptResult:
+    """The answer of the `close` of a failed pipe, which waits for its client."""
+
+    def __init__(self, host: Host, pipes: Pipes, pipe: OpenPipe) -> None:
+        self._host = host
+        self._pipes = pipes
+        self._pipe = pipe
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        if self._pipes.at(self._pipe.id) is self._pipe:  # its owner is not gone
+            self._pipes.remove(self._pipe)
+            self._pipes.keep_result(self._pipe, body, self._host.clock.now(), self._host.limits.pipe_idle)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        """Keep nothing: the task or the connection ended first."""
+        self._pipes.remove(self._pipe)
 
 
 class ObjectCalls:
@@ -54,7 +73,7 @@ class ObjectCalls:
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         data = data_of(operation, call.data)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
-        WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data).start()
+        WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle).start()
         return pipe.quick and call.data is not None
 
     def write_here(self, call: Call, operation: Write) -> bool:
@@ -71,7 +90,7 @@ class ObjectCalls:
             place.release()
             lease.drop()
             return False
-        run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
+        run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle)
         run.place = place
         if call.settled:  # answered while this thread decided
             run.stop("cancelled")
@@ -82,8 +101,21 @@ class ObjectCalls:
 
     def close(self, call: Call, operation: Close) -> None:
         """Begin a `close`. The call has joined the pipe's line when this returns."""
+        kept = self._pipes.take_result(operation.pipe_id, call.caller.connection_id)
+        if kept is not None:
+            call.succeed(kept)
+            return
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
+
+    def _settle(self, pipe: OpenPipe) -> None:
+        """End a pipe whose object failed, and keep the result for its `close`: clients that stop there would keep the place."""
+        if self._pipes.at(pipe.id) is not pipe or pipe.closes:
+            return
+        call = Call(Close(pipe_id=pipe.id), KeptResult(self._host, self._pipes, pipe), caller=pipe.caller)
+        pipe.is_settling = True
+        lease = Lease(pipe.task, pipe.lock.enter(exclusive=True), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
     def reclaim(self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
@@ -107,7 +139,7 @@ class ObjectCalls:
         try:
             await host.granted(turn)
             await host.woken(pipe.when_threads_returned)
-            if any("close" in plan.methods(node_id) for node_id in plan.closing):
+            if not pipe.closed and any("close" in plan.methods(node_id) for node_id in plan.closing):
                 missing.add(pipe, "close", other=task.sync_places)
                 await run_step(
                     host, lease, call, "close", lambda: objects.abandon_blocking(services), lambda: objects.abandon(services)

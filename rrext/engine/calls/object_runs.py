@@ -183,7 +183,7 @@ class OpenRun(ObjectRun):
 
 
 class WriteRun(ObjectRun):
-    """The run of `write`: waits for the pipe's turn, and passes the data to the nodes."""
+    """The run of `write`: waits for the pipe's turn, and passes the data to the nodes. `settle` ends a pipe that failed."""
 
     def __init__(
         self,
@@ -194,8 +194,10 @@ class WriteRun(ObjectRun):
         pipes: Pipes,
         reclaim: Callable[[OpenPipe], object],
         data: bytes | str,
+        settle: Callable[[OpenPipe], object],
     ) -> None:
         super().__init__(host, call, lease, pipes, reclaim, name="write")
+        self._settle = settle
         self._pipe = pipe
         self._data = data
 
@@ -231,6 +233,7 @@ class WriteRun(ObjectRun):
     def _failed(self, error: BaseException) -> RrextError:
         told = self.told(error, f"Pipe {self._pipe.id} failed")
         self._pipe.fail(told)
+        self.host.post(self._settle, self._pipe)
         return told
 
     def stopped(self, reason: CancelReason) -> None:
@@ -257,9 +260,13 @@ class CloseRun(ObjectRun):
     async def on_loop(self) -> Encoded:
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
+        kept = self._pipes.take_result(pipe.id, self.call.caller.connection_id)
+        if kept is not None:  # the pipe failed, and was settled before this turn
+            return kept, None
         self._pipes.find(pipe.id, self.call.caller.connection_id)
         self._is_closing = True
-        self._pipes.remove(pipe)
+        if not pipe.is_settling:
+            self._pipes.remove(pipe)
         try:
             if pipe.leftovers:  # a thread still works on the node objects, which must not be touched before it returns
                 pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))

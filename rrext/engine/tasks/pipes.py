@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rrext.engine.host.fair_lock import FairLock, LockTurn
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Caller
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
+from rrext.limits import MAX_KEPT_RESULT_BYTES
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin
@@ -58,6 +61,8 @@ class OpenPipe:
         self.quick = False
         self.origin = origin
         self.end_reason = "closed"
+        self.is_settling = False
+        """Whether it ends because it failed, and stays open to its owner until the result is kept for the `close`."""
         self._has_object = True
         task.throughput.begin(now)
         self._lock = threading.Lock()
@@ -72,11 +77,15 @@ class OpenPipe:
     def check_usable(self) -> None:
         """Raise `PipeFailed` if the object failed."""
         if self.failed is not None:
-            raise PipeFailed(
-                f"Pipe {self.id} has failed: {self.failed.message}",
-                hint="close it to read what it collected, and open another",
-                data={"pipe_id": self.id, "cause": self.failed.code},
-            )
+            raise self.failure_of(self.failed)
+
+    def failure_of(self, error: RrextError) -> PipeFailed:
+        """The error of a use of the pipe after its object failed."""
+        return PipeFailed(
+            f"Pipe {self.id} has failed: {error.message}",
+            hint="close it to read what it collected, and open another",
+            data={"pipe_id": self.id, "cause": error.code},
+        )
 
     def check_writable(self) -> None:
         """Raise `PipeFailed` if the object failed, or a thread that outlived its call still runs on the node objects."""
@@ -137,12 +146,26 @@ class OpenPipe:
             self.place.release()
 
 
-class Pipes:
-    """The map of open pipes. Ids count up for the life of the process and are never reused."""
+class FailedPipe(msgspec.Struct, eq=False):
+    """A pipe that failed and gave its place back: its owner's `close` still gets the result. `error` is for other uses."""
 
-    __slots__ = ("_expired", "_keep_expired", "_numbers", "_open")
+    connection_id: str
+    body: bytes
+    error: PipeFailed
+    until: float
+
+
+class Pipes:
+    """The map of open pipes, and of pipes that failed and wait for their `close`.
+
+    Ids count up for the life of the process and are never reused.
+    """
+
+    __slots__ = ("_expired", "_failed", "_keep_expired", "_kept_bytes", "_numbers", "_open")
 
     def __init__(self, keep_expired: int) -> None:
+        self._failed: OrderedDict[int, FailedPipe] = OrderedDict()
+        self._kept_bytes = 0
         self._open: dict[int, OpenPipe] = {}
         self._numbers = count(1)
         self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
@@ -170,6 +193,9 @@ class Pipes:
         pipe = self.get(pipe_id, connection_id)
         if pipe is not None:
             return pipe
+        failed = self._failed.get(pipe_id)
+        if failed is not None and failed.connection_id == connection_id:
+            raise failed.error
         owner, idle = self._expired.get(pipe_id, (None, 0.0))
         if owner == connection_id:
             raise PipeExpired(
@@ -191,9 +217,37 @@ class Pipes:
     def expire(self, pipe: OpenPipe, idle: float) -> None:
         """Remove a reclaimed pipe. Later uses raise `PipeExpired`, while its id is among the remembered ones."""
         self.remove(pipe)
-        self._expired[pipe.id] = (pipe.caller.connection_id, idle)
+        self._remember_expired(pipe.id, pipe.caller.connection_id, idle)
+
+    def _remember_expired(self, pipe_id: int, connection_id: str, idle: float) -> None:
+        self._expired[pipe_id] = (connection_id, idle)
         while len(self._expired) > self._keep_expired:
             self._expired.popitem(last=False)
+
+    def keep_result(self, pipe: OpenPipe, body: bytes, now: float, idle: float) -> None:
+        """Keep the result of a failed pipe for its `close`, for `idle` seconds; the oldest go first."""
+        assert pipe.failed is not None
+        kept = FailedPipe(pipe.caller.connection_id, body, pipe.failure_of(pipe.failed), now + idle)
+        self._failed[pipe.id] = kept
+        self._kept_bytes += len(body)
+        while self._failed and (self._kept_bytes > MAX_KEPT_RESULT_BYTES or len(self._failed) > self._keep_expired):
+            self._drop_failed(next(iter(self._failed)), idle)
+        while self._failed and (oldest := next(iter(self._failed.items())))[1].until <= now:
+            self._drop_failed(oldest[0], idle)
+
+    def take_result(self, pipe_id: int, connection_id: str) -> bytes | None:
+        """The result of the caller's failed pipe, once."""
+        kept = self._failed.get(pipe_id)
+        if kept is None or kept.connection_id != connection_id:
+            return None
+        self._kept_bytes -= len(kept.body)
+        del self._failed[pipe_id]
+        return kept.body
+
+    def _drop_failed(self, pipe_id: int, idle: float) -> None:
+        kept = self._failed.pop(pipe_id)
+        self._kept_bytes -= len(kept.body)
+        self._remember_expired(pipe_id, kept.connection_id, idle)
 
     def idle_since(self, deadline: float) -> list[OpenPipe]:
         """The pipes that were not used after `deadline` and are not in use."""
@@ -208,7 +262,9 @@ class Pipes:
         return [pipe for pipe in self._open.values() if pipe.task is task]
 
     def forget_connection(self, connection_id: str) -> None:
-        """Forget the expired pipes of a connection that ended."""
+        """Forget the expired and the failed pipes of a connection that ended."""
+        for pipe_id in [n for n, kept in self._failed.items() if kept.connection_id == connection_id]:
+            self.take_result(pipe_id, connection_id)
         for pipe_id in [n for n, (owner, _) in self._expired.items() if owner == connection_id]:
             del self._expired[pipe_id]
 
