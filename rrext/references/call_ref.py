@@ -7,6 +7,7 @@ over 64 characters, end in a hash, and are understood through the table that mad
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rrext.limits import MAX_EXPORTED_NAME
@@ -46,11 +47,16 @@ class CallRef(NamedTuple):
     @classmethod
     def read(cls, name: str) -> CallRef | None:
         """Read either form of a plain name; None for any other text."""
-        for separator in (".", SEPARATOR):
-            parts = name.split(separator)
-            if len(parts) == 5 and parts[0] == PREFIX and all(map(is_plain, parts)):
-                return cls(*parts[1:])
-        return None
+        return _read(name)
+
+
+@lru_cache
+def _read(name: str) -> CallRef | None:
+    for separator in (".", SEPARATOR):
+        parts = name.split(separator)
+        if len(parts) == 5 and parts[0] == PREFIX and all(map(is_plain, parts)):
+            return CallRef(*parts[1:])
+    return None
 
 
 class CallRefNames:

@@ -44,14 +44,20 @@ class NarrowedSpec(ToolSpec):
         self._published: tuple[InputPlan, InputPlan] | None = None
 
     def structure(self, node: Any, input: Any, limits: Limits) -> dict[str, Any]:
-        taken = [name for name in self._fixed if name in input] if type(input) is dict else []
-        if taken:
-            raise InvalidArguments.of([(pointer(ROOT, [name]), "is fixed and cannot be given") for name in taken])
+        fixed = self._fixed
+        if type(input) is dict and not fixed.keys().isdisjoint(input):
+            taken = [(pointer(ROOT, [name]), "is fixed and cannot be given") for name in fixed if name in input]
+            raise InvalidArguments.of(taken)
+        plan = self._plan
+        if plan is None:
+            plan = self._input(node)
+            if not callable(self.options.input_schema):
+                self._plan = plan
         try:
-            given = self._input(node).arguments(input, limits)
+            given = plan.arguments(input, limits)
         except InvalidSchema as error:
             raise self._metadata.unusable(error) from None
-        return self._origin.structure(node, {**given, **self._fixed}, limits)
+        return self._origin.structure(node, {**given, **fixed}, limits)
 
     def _input(self, node: Any) -> InputPlan:
         """The plan of the published schema, kept as long as the original plan is the same."""
