@@ -285,6 +285,12 @@ MIN_SECRET_PART: Final = 8
 """The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
 MAX_KEPT_SECRETS: Final = 1000
 """Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+MAX_KEPT_CHARACTERS: Final = 8 * MIB
+"""Characters of these secrets together: their spellings take ten times as much memory."""
+MANY_SPELLINGS: Final = 300
+"""Spellings of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
+SEARCHED_PIECE: Final = 65_536
+"""Characters of a text whose beginnings of words are listed at a time for that choice."""
 QUICK_SEARCH: Final = 65_536
 """Characters of a result of a server outside in which the loop itself looks for secrets; a thread does so in larger ones."""
 MIN_SECRET_OF_URL: Final = 16

@@ -10,7 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import RrextError
-from rrext.limits import MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
+from rrext.limits import (
+    MANY_SPELLINGS,
+    MAX_KEPT_CHARACTERS,
+    MAX_KEPT_SECRETS,
+    MIN_SECRET,
+    MIN_SECRET_IN_WORD,
+    MIN_SECRET_PART,
+    SEARCHED_PIECE,
+)
 
 _BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,\r\n]+")
 _ELLIPSIS: Final = re.compile(r"…|\.\.\.")
@@ -33,6 +41,7 @@ class Redactor:
         self._values: dict[tuple[str, str], frozenset[str]] = {}
         self._always: dict[tuple[str, str], frozenset[str]] = {}
         self._change = object()  # a new one whenever a value is learned
+        self._places: tuple[object, dict[str, list[int]]] = (None, {})
         self._known_forms: tuple[object, tuple[tuple[str, str], ...]] = (self._change, ())
 
     def learn(self, name: str, value: str, *, always: bool = False) -> None:
@@ -40,8 +49,13 @@ class Redactor:
         values = self._always if always else self._values
         if len(value) >= MIN_SECRET and (name, value) not in values:
             values[name, value] = _NOT_YET
-            if len(self._values) > MAX_KEPT_SECRETS:
-                self._values.pop(next(iter(self._values)), None)
+            kept = list(self._values)
+            size = sum(len(other) for _, other in kept)
+            for position, oldest in enumerate(kept[:-1]):
+                if len(kept) - position <= MAX_KEPT_SECRETS and size <= MAX_KEPT_CHARACTERS:
+                    break
+                self._values.pop(oldest, None)
+                size -= len(oldest[1])
             self._change = object()
 
     @property
@@ -57,6 +71,8 @@ class Redactor:
         folded = text.lower()
         if len(folded) != len(text):  # a few letters have two in the other case: places would not fit
             folded = text
+        if len(forms) > MANY_SPELLINGS:
+            forms = self._likely(folded, forms)
         found = sorted(self._spans(folded, forms), key=lambda span: (span[0], -span[1]))
         if not found:
             return text
@@ -111,6 +127,22 @@ class Redactor:
                         values[name, value] = forms
                 for form in forms:
                     yield form, name
+
+    def _likely(self, text: str, forms: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """Those of many forms whose first or last characters stand in a text: a search for each of them would take seconds."""
+        known, places = self._places
+        if known is not forms:
+            places = {}
+            for place, (form, _) in enumerate(forms):
+                for end in (form[:MIN_SECRET], form[-MIN_SECRET:]):
+                    places.setdefault(end, []).append(place)
+            self._places = (forms, places)
+        found: set[int] = set()
+        for begin in range(0, len(text), SEARCHED_PIECE):
+            piece = text[begin : begin + SEARCHED_PIECE + MIN_SECRET - 1]
+            for end in places.keys() & {piece[at : at + MIN_SECRET] for at in range(len(piece) - MIN_SECRET + 1)}:
+                found.update(places[end])
+        return tuple(forms[place] for place in sorted(found))
 
     def _spans(self, text: str, forms: tuple[tuple[str, str], ...]) -> Iterator[Span]:
         for form, name in forms:

@@ -15,10 +15,25 @@ from hypothesis import strategies as st
 from rrext import redaction
 from rrext.connections.connections import Connections, results_redactor
 from rrext.errors import ToolError
-from rrext.limits import MAX_KEPT_SECRETS
+from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, SEARCHED_PIECE
 from rrext.redaction import Redactor, ResultRedactor, folded
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
+
+
+SECRETS = ("swordfish-1", "swordfish-22", "hunter-2-hunter", "🔑🔑-key-of-all")
+
+
+def _many() -> Redactor:
+    redactor = Redactor()
+    for number in range(MANY_SPELLINGS):
+        redactor.learn("OTHER", f"{number:05}-{number * 7919:09}-q")
+    for secret in SECRETS:
+        redactor.learn("S", secret)
+    return redactor
+
+
+MANY = _many()
 
 
 def knowing(**values: str) -> Redactor:
@@ -122,6 +137,28 @@ def test_the_oldest_values_are_forgotten_so_that_clients_cannot_fill_the_memory(
     assert redactor.text("swordfish") == "swordfish"
     assert redactor.text(f"value-{MAX_KEPT_SECRETS - 1}") == "${OTHER}"
     assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS} values>"
+
+
+def test_the_memory_for_long_values_is_bounded_and_the_newest_one_is_kept() -> None:
+    redactor = Redactor()
+    size = MAX_KEPT_CHARACTERS // 8
+    for number in range(20):
+        redactor.learn("LONG", f"{number:04}" * (size // 4))
+    assert repr(redactor) == "<Redactor of 8 values>"
+    redactor.learn("LONGEST", "x" * (2 * MAX_KEPT_CHARACTERS))
+    assert repr(redactor) == "<Redactor of 1 values>"
+
+
+@given(st.lists(st.sampled_from(SECRETS), min_size=1, max_size=3), st.data())
+def test_among_very_many_values_each_is_found_as_among_few(secrets: list[str], data: st.DataObject) -> None:
+    few, many = Redactor(), MANY
+    for secret in SECRETS:
+        few.learn("S", secret)
+    pieces = [
+        piece for secret in secrets for piece in (secret, secret.upper(), secret[:9] + "…", "…" + secret[-9:], secret[1:])
+    ]
+    text = "".join(data.draw(st.lists(st.sampled_from([*pieces, " ", "x", "-" * (SEARCHED_PIECE - 5)]), max_size=6)))
+    assert many.text(text) == few.text(text)
 
 
 def test_the_lines_of_a_key_are_found_one_by_one() -> None:
