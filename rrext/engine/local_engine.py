@@ -152,7 +152,7 @@ class LocalEngine(Engine):
             if here and self._known_references is None:
                 return operation
             operation = self._references.begin(call, operation, here=here) or operation
-        if self._host.events.watches_calls or call.feed is not None:
+        if self._host.events.watches_calls or (call.feed is not None and getattr(operation, "events", None)):
             self._watch(call)
         return operation
 

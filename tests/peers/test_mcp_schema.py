@@ -38,9 +38,11 @@ REQUESTS = [
     ("resources/read", {"uri": "rrext:///judge/files_1/judge.pipe"}),
     ("resources/read", {"uri": "rrext:///judge/files_1/none"}),
     ("tools/call", {"name": "shout", "arguments": {"text": "hello"}}),
+    ("tools/call", {"name": "write_down", "arguments": {"key": "asked"}, "_meta": {"rrext/timeout": 0.1}}),
     *(("tools/call", {"name": name, "arguments": arguments}) for name, arguments in CALLS),
 ]
-META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+ASKS = {"elicitation": {}}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": ASKS}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
@@ -50,11 +52,11 @@ def test_answers_fit_the_schema(version: str) -> None:
     if modern:
         asked = [("server/discover", {}), ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}), *asked]
     else:
-        hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        hello = {"protocolVersion": version, "capabilities": ASKS, "clientInfo": {"name": "x", "version": "1"}}
         asked = [("initialize", hello), ("ping", {}), *asked]
     lines: list[dict[str, Any]] = []
     for number, (method, params) in enumerate(asked):
-        meta = {"progressToken": number, **(META if modern else {})}
+        meta = {"progressToken": number, **(META if modern else {}), **params.get("_meta", {})}
         lines.append({"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}})
     if not modern:
         lines.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -63,7 +65,10 @@ def test_answers_fit_the_schema(version: str) -> None:
     answered: set[str] = set()
     for line in done.stdout.splitlines():
         message = json.loads(line)
-        if "method" in message:
+        if "method" in message and "id" in message:
+            TypeAdapter(methods.SERVER_REQUESTS[message["method"], version]).validate_json(line, strict=True)
+            answered.add(message["method"])
+        elif "method" in message:
             model = methods.SERVER_NOTIFICATIONS[message["method"], version]
             TypeAdapter(model).validate_json(line, strict=True)
             answered.add(message["method"])
@@ -75,6 +80,7 @@ def test_answers_fit_the_schema(version: str) -> None:
             TypeAdapter(methods.SERVER_RESULTS[method, version]).validate_json(json.dumps(message["result"]), strict=True)
             answered.add(method)
     kinds = {method for method, _ in asked} - {"nothing/here", "subscriptions/listen"}
-    assert answered == kinds | {"error", "notifications/progress"} | (
-        {"notifications/subscriptions/acknowledged"} if modern else set()
-    )
+    told = {"notifications/subscriptions/acknowledged"} if modern else {"elicitation/create", "notifications/cancelled"}
+    if version < "2025-06-18":
+        told = set()
+    assert answered == kinds | {"error", "notifications/progress"} | told

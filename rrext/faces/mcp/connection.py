@@ -139,7 +139,7 @@ class McpConnection:
             command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
-            self._elicits = elicits(params.get("capabilities"))
+            self._elicits = elicits(params.get("capabilities"), params.get("protocolVersion"))
         elif method == "subscriptions/listen" and not self._shakes_hands:
             if len(self._listening) >= self._limits.max_inflight:
                 raise TooManyRequests(f"more than {self._limits.max_inflight} subscriptions are open (max_inflight)")
@@ -154,9 +154,9 @@ class McpConnection:
         meta = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         if arguments.get("progress"):
             self._progress.setdefault(request_id, meta["progressToken"])
-        if self._shakes_hands:
-            arguments["permits"] = self._elicits
-        elif elicits(meta.get(CLIENT_KEY)):
+        if self._elicits:  # by its handshake, which may be in the same read
+            arguments["permits"] = True
+        elif not self._shakes_hands and elicits(meta.get(CLIENT_KEY), VERSIONS[0]):
             arguments["permits"] = True
             self._repeated.setdefault(request_id, RepeatedCall(params.get("inputResponses")))
         wraps = self._listed.wraps(arguments["tool"])

@@ -187,7 +187,7 @@ class McpApp:
             if params.name not in self._listed:  # what is known of its input and its result stands in the list
                 await self._page(context, 0)
             arguments = self._listed.call(given)
-            arguments["permits"] = elicits(_capabilities(context))
+            arguments["permits"] = elicits(_capabilities(context), context.protocol_version)
             refuse_long_names(Request(None, "rrext_process", arguments, None, 0), self._limits)
             operation = decode(arguments, Tool, self._limits)
             if operation.progress or operation.permits:

@@ -9,8 +9,11 @@ import msgspec
 
 from rrext.errors import RrextError, Unavailable
 from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS
+from rrext.faces.mcp.versions import HANDSHAKE_VERSIONS
 
 METHOD: Final = "elicitation/create"
+WITHOUT: Final = HANDSHAKE_VERSIONS[:2]
+"""The versions that know no elicitation."""
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"allow": {"type": "boolean", "title": "Allow this call"}},
@@ -18,8 +21,10 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-def elicits(capabilities: object) -> bool:
-    """Whether a client with these capabilities shows forms to its user; one that names no kind of elicitation does."""
+def elicits(capabilities: object, version: object) -> bool:
+    """Whether a client of a version with these capabilities shows forms to its user; without a kind of elicitation it does."""
+    if version in WITHOUT:
+        return False
     elicitation = cast("dict[str, Any]", capabilities).get("elicitation") if isinstance(capabilities, dict) else None
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, Unavailable
 from rrext.faces.mcp.connection import McpConnection
+from rrext.faces.mcp.host_offers import Folder, HostOffers
+from rrext.pipefile.spec import ComponentSpec
 from rrext.server.commands import COMMANDS
 from rrext.wire.lines import Lines
 from rrext.wire.messages import Ignored, Malformed, Request
 
 BODIES = {"rrext_process": b'{"result":7}', "tools": b'{"tools":[]}'}
+ASKS = b'{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}'
 LINES = [
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1},"_meta":{"progressToken":1}}}',
     b'{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{"cursor":"250"}}',
@@ -21,7 +26,19 @@ LINES = [
     b'{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{"_meta":{}}}',
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
     b'{"jsonrpc":"2.0","id":4,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","inputResponses":{"x":1},"_meta":%b}}' % ASKS,
+    b'{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"allow":true}}}',
+    b'{"jsonrpc":"2.0","id":6,"method":"prompts/get","params":{"name":"poem","arguments":{"question":"Why?"}}}',
+    b'{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"rrext:///a/f/b%20c%2f"}}',
+    b'{"jsonrpc":"2.0","id":8,"method":"resources/list","params":{"cursor":"0:a/b"}}',
+    b'{"jsonrpc":"2.0","id":9,"method":"resources/templates/list"}',
 ]
+OFFERS = HostOffers(
+    {"poem": ComponentSpec(id="poem", settings=SimpleNamespace(instructions=("Rhyme.",)))},
+    [Folder("a", "f", "tool_filesystem", "")],
+)
+VALUES = {"resources/list": b'{"result":{"files":[],"next":null}}', "resources/read": b'{"result":{"content":"","size":0}}'}
+PERMISSION = b'{"request":%b,"permission":1,"tool":"a","nodeId":"n","arguments":{}}'
 
 
 @st.composite
@@ -36,14 +53,21 @@ def mutated(draw: st.DrawFn) -> bytes:
 @given(lines=st.lists(mutated(), max_size=8))
 def test_any_line_is_a_request_of_ours_that_can_be_answered_or_is_refused(lines: list[bytes]) -> None:
     connection = McpConnection(Lines())
+    connection.offers = OFFERS
     for event in connection.framer.receive_data(b"".join(lines)):
         if isinstance(event, Request):
             assert event.command in COMMANDS
             if event.id is not None:
-                answer = connection.result(event.id, event.command, BODIES.get(event.command, b"{}"))
-                assert msgspec.json.decode(b"".join(answer))["id"] == event.id
-                refusal = connection.error(event.id, event.command, InvalidArguments.at("/x", "wrong"))
-                assert msgspec.json.decode(b"".join(refusal))["id"] == event.id
+                asked = event.arguments.get("permits") and connection.event(
+                    "rrext_permission", PERMISSION % msgspec.json.encode(event.id)
+                )
+                body = VALUES.get(getattr(event.command, "method", ""), BODIES.get(event.command, b"{}"))
+                answer = b"".join(connection.result(event.id, event.command, body)).splitlines()
+                assert msgspec.json.decode(answer[-1])["id"] == event.id
+                assert len(answer) == 1 or asked
+                for error in (InvalidArguments.at("/x", "wrong"), Unavailable("no")):
+                    refusal = connection.error(event.id, event.command, error)
+                    assert msgspec.json.decode(b"".join(refusal))["id"] == event.id
         elif isinstance(event, Malformed):
             assert "error" in msgspec.json.decode(b"".join(connection.error(event.id, "", event.error)))
         else:

@@ -187,14 +187,19 @@ def test_a_tool_within_a_tool_is_denied_because_the_outer_one_would_run_twice(ho
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": 7}, {"elicitation": None}, 7])
 def test_a_host_that_shows_no_forms_is_not_asked(capabilities: Any, modern: Host) -> None:
-    assert not elicits(capabilities)
+    assert not elicits(capabilities, "2025-11-25")
     meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
     answer = modern.answer(modern.ask("tools/call", write_down("quiet", _meta=meta)))
     assert "did not offer to answer" in reason(answer["result"])
 
 
 def test_a_host_that_names_no_kind_of_elicitation_shows_forms() -> None:
-    assert elicits({"elicitation": {}})
+    assert elicits({"elicitation": {}}, "2025-06-18")
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
+def test_a_host_of_a_version_without_elicitation_is_not_asked(version: str) -> None:
+    assert not elicits(FORM, version)
 
 
 # the text of the question
