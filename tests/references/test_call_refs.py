@@ -66,3 +66,33 @@ def test_a_hash_that_another_tool_has_as_its_name_is_passed_over() -> None:
 def test_other_texts_are_no_names(name: str) -> None:
     assert CallRef.read(name) is None
     assert CallRefNames().find(name) is None
+
+
+ALIKE = ("Käse", "K se", "K.se", "K_se", "k_se", "K__se", "K\0se", "Кäse", "K\ud800se", "ﾏ", "")
+alike = st.sampled_from([*ALIKE, *(letter * length for letter in "ab" for length in (10, 38, 62, 64, 70, 500))])
+"""Segments that a name with fewer characters may make equal, and some around the limits of length."""
+
+
+@given(st.lists(st.builds(CallRef, st.sampled_from(["mcp", "node"]), alike, alike, alike), unique=True, max_size=40))
+def test_segments_that_look_alike_and_long_ones_have_names_of_their_own_that_are_found_again(listed: list[CallRef]) -> None:
+    table = CallRefNames()
+    for ref in listed:
+        table.add(ref)
+    for ref in listed:
+        text, function = table.add(ref)
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function)
+        assert table.find(text) == table.find(function) == ref
+        if len("__".join(("tools", *ref))) > 64:
+            assert re.fullmatch(r".*_[0-9a-f]{10}", function)
+
+
+def test_a_name_of_just_64_characters_has_no_hash_and_one_of_65_has_one() -> None:
+    room = 64 - len("tools__node__") - len("__query__self")
+    short, long = CallRef("node", "n" * room, "query"), CallRef("node", "n" * (room + 1), "query")
+    table = CallRefNames([short, long])
+    names = [table.add(ref)[1] for ref in (short, long)]
+    assert [len(name) for name in names] == [64, 64]
+    assert names[0] == f"tools__node__{'n' * room}__query__self"
+    assert CallRef.read(names[0]) == short
+    assert CallRef.read(names[1]) is None
+    assert table.find(names[1]) == long

@@ -66,6 +66,26 @@ def test_of_several_pipelines_the_allowed_tools_alone_are_there(files: list[Path
             assert (error["code"], error["data"]["near"]) == (-32602, [])
 
 
+@pytest.mark.promise("references:pipeline:wrapped")
+@pytest.mark.parametrize("kind", [Host, HttpServer])
+def test_conditions_of_references_hold_for_the_user_and_the_space_of_the_command(
+    tmp_path: Path, kind: type[Host | HttpServer]
+) -> None:
+    repeat = {"type": "pipeline", "pipeline": "texts"}
+    conditions = {"ada": {"users": ["ada"]}, "eve": {"users": ["eve"]}, "space": {"space": "required"}, "off": {"when": "no"}}
+    tools = [{**repeat, "name": name, "available": condition} for name, condition in conditions.items()]
+    offering = tmp_path / "offering.pipe"
+    offering.write_text(json.dumps({"components": [{"id": "t", "provider": "tools", "config": {"tools": tools}}]}))
+    texts = write(tmp_path, "texts", "webhook", "text", "response_text")
+    for options, names in ((["--user", "ada"], {"ada"}), (["--user", "eve", "--space", "s"], {"eve", "space"}), ([], set())):
+        with kind(*options, files=[offering, texts]) as host:
+            assert {tool["name"] for tool in host.result("tools/list")["tools"]} == names
+            for name in names:
+                assert host.call(name, text="x")["structuredContent"]["text"] == ["x\n\n"]
+            for name in conditions.keys() - names if isinstance(host, Host) else ():
+                assert host.failure("tools/call", {"name": name})["data"]["code"] == "tool_not_found"
+
+
 @pytest.fixture(scope="module")
 def face() -> Iterator[Host]:
     """A host of a pipeline whose node obeys orders in texts."""
