@@ -26,6 +26,7 @@ RrextError
 │   ├── FrameTooLarge         frame_too_large       −32020
 │   ├── ResultTooLarge        result_too_large      −32021
 │   └── TooManyRequests       too_many_requests     −32022
+├── NotAuthenticated          not_authenticated     −32030
 ├── ShuttingDown              shutting_down         −32023
 ├── TaskError
 │   ├── TaskNotRegistered     TASK_NOT_REGISTERED   −32024
@@ -209,6 +210,10 @@ class ResultTooLarge(LimitExceeded, code="result_too_large", number=-32021):
 
 class TooManyRequests(LimitExceeded, code="too_many_requests", number=-32022):
     """More requests in flight than `max_inflight`."""
+
+
+class NotAuthenticated(RrextError, code="not_authenticated", number=-32030):
+    """The connection has no key, or a wrong one."""
 
 
 class ShuttingDown(RrextError, code="shutting_down", number=-32023):

@@ -205,6 +205,10 @@ TRACE_TIMEOUT: Final = 0.05
 """Seconds for the trace of a process that the watchdog kills."""
 MAX_SHOWN_NAME: Final = 100
 """Characters shown of a name that is too long."""
+MAX_HANDSHAKE: Final = 64 * KIB
+"""Bytes of the head of an HTTP answer that opens a WebSocket."""
+REMOTE_TTL: Final = 900.0
+"""Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 REQUEST_COST: Final = 4096
 """Bytes that each request in flight counts at least."""
 MAX_OUTBOX_PIECES: Final = 512

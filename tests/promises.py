@@ -237,5 +237,18 @@ PROMISES: dict[str, str] = {
         "memory for it, and holds up no other call"
     ),
     "mcp-server:no-orphan": "No external MCP server outlives rrext, and none gets variables that are not in its connection",
+    "ws:access": (
+        "A client on a network without a known key, host or origin gets no answer that needs one; its messages, its attempts "
+        "and its time are few, and no key is repeated"
+    ),
+    "ws:users:apart": "Users on a network see, list, join and guess nothing of each other's pipelines, pipes and names",
+    "ws:clients:not-trusted": (
+        "A pipeline of a network client has only its own variables, no path outside of the root, no private address and no "
+        "permission that it gives itself, unless the operator trusts the clients"
+    ),
+    "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
+    "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
+    "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
+    "ws:rocketride": "The published RocketRide client works unmodified, as far as protocol.md says",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rrext.cli.allowed_tools import allowed_tools
-from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of, tell_listening
+from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of
 from rrext.cli.serve import run as serve
+from rrext.cli.terminal import tell_listening
+from rrext.cli.web import origin
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.errors import UsageError
@@ -57,19 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", dest="listen", metavar="HOST:PORT", help="answer clients of HTTP there instead of stdin")
     parser.add_argument("--tokens", metavar="FILE", help='with --http: the bearer tokens of users, lines token = "user"')
     parser.add_argument(
-        "--allow-origin", action="append", default=[], type=_origin, metavar="ORIGIN", help="with --http: pages that may call"
+        "--allow-origin", action="append", default=[], type=origin, metavar="ORIGIN", help="with --http: pages that may call"
     )
-    parser.set_defaults(stdio=False)
-
-
-def _origin(text: str) -> str:
-    """An argparse type: the origin of a page."""
-    from rrext.faces.http.origins import checked_origin
-
-    try:
-        return checked_origin(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    parser.set_defaults(stdio=False, ws=None)
 
 
 def connect(limits: Limits) -> ServedConnection:
@@ -123,7 +115,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     from rrext.nodes.base.extras import missing_packages
 
     address = Address.of(args.listen)
-    tokens = None if args.tokens is None else UserTokens(args.tokens)
+    tokens = None if args.tokens is None else UserTokens.of_file(args.tokens)
     if tokens is None:
         address.require_tokens()
     for number, token in enumerate(() if tokens is None else tokens.texts, 1):

@@ -31,6 +31,8 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.redacted_stream import RedactedStream
+from rrext.cli.terminal import tell_listening
+from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.loop import ServingLoop
@@ -54,9 +56,11 @@ EXAMPLE = """examples:
   rrext serve pipeline.pipe --log-file rrext.log
   rrext serve --listen unix:/tmp/rrext.sock pipeline.pipe
   rrext tool --at unix:/tmp/rrext.sock read_file --input '{"path": "notes.txt"}'
+  rrext serve --ws 127.0.0.1:5565 --keys keys.toml --root data
 
 With --listen it answers the clients of a socket, which is for processes of the same user alone, and ends by SIGTERM,
-Ctrl-C or a client's `shutdown`. It says on stderr when clients can connect.
+Ctrl-C or a client's `shutdown`. With --ws it answers clients on a network, by WebSockets and HTTP, and ends by a signal.
+It says on stderr when clients can connect.
 """
 AT_TERMINAL = """rrext: this is a server for programs: it waits for framed requests on stdin. Ctrl-D or Ctrl-C ends it.
   For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
@@ -68,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_serving_options(parser)
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
-    parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
+    add_web_options(parser)
+    parser.add_argument("--stdio", action="store_true", help="with --listen or --ws: stdin too, and end with the client there")
     parser.set_defaults(face=Face(), user=None, space=None)
 
 
@@ -123,7 +128,14 @@ def run(args: argparse.Namespace) -> int:
         if stems.count(stem) > 1:
             print(f"rrext: two files have the token (stem) {stem!r}: rename one", file=sys.stderr)
             return EXIT_INVALID
-    serves_stdio = args.stdio or args.listen is None
+    serves_stdio = args.stdio or (args.listen is None and args.ws is None)
+    try:
+        if args.face.listen is None:
+            check_options(args)
+    except UsageError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_INVALID
+    args.key = take_key(args)
     try:
         if not serves_stdio:
             open_missing()
@@ -224,10 +236,12 @@ def _serve_claimed(
             return None
         gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
-        if args.listen is None and os.isatty(stdio.read_fd):
+        if args.listen is None and args.ws is None and os.isatty(stdio.read_fd):
             print(AT_TERMINAL, file=sys.stderr, flush=True)
         listener = None
-        if args.listen is not None:
+        if args.ws is not None:
+            listener = web_clients(args, environment, caller_of_clients(args, allowed_tools(args)))
+        elif args.listen is not None:
             listener = (face.listen or _unix_clients)(args, environment)
         seen, tools = face.as_one(engine), allowed_tools(args)
         if tools is not None:
@@ -251,7 +265,7 @@ def _serve_claimed(
     process = loop.run_until_complete(load())
     if process is not None:
         return process.run()
-    if refused and (args.stdio or args.listen is None):
+    if refused and (args.stdio or (args.listen is None and args.ws is None)):
         from rrext.server.refusal import answer_first_request, refusal_of
 
         answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
@@ -263,12 +277,6 @@ def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listene
     from rrext.transports.unix import socket_path
 
     return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen), tools=allowed_tools(args))
-
-
-def tell_listening(address: str) -> None:
-    """Announce that clients can connect."""
-    end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
-    print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)
 
 
 def _trace_crashes(fd: int) -> None:

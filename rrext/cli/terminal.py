@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import IO
 
 from rrext.cli.limits import MIN_TERMINAL_WIDTH
@@ -27,3 +28,9 @@ def terminal_width() -> int:
 def painted(text: str, colour: str | None) -> str:
     """The text in a colour, given by its SGR parameters; None leaves it as it is."""
     return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def tell_listening(address: str) -> None:
+    """Announce that clients can connect."""
+    end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
+    print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ from rrext.client.events import EventStream
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
-from rrext.client.server_address import Launch, ServeOptions, ServerAddress, SocketAddress, open_channel
+from rrext.client.server_address import Launch, ServeOptions, ServerAddress, WebServer, address_of, open_channel
 from rrext.client.tool_call import FeedOptions, result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.tool_references import tools_call, tools_resolve
@@ -75,12 +75,15 @@ class Client:
         return cls(launch, dialect=dialect, context=context)
 
     @classmethod
-    def connect(cls, address: str, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None) -> Client:
-        """A client of the server that `rrext serve --listen unix:PATH` started, and which goes on afterwards.
+    def connect(
+        cls, address: str, *, key: str | None = None, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None
+    ) -> Client:
+        """A client of the server that `rrext serve` started at `unix:PATH` (`--listen`), or at `ws://HOST:PORT` (`--ws`), and
+        which goes on afterwards. `key` is for a server with keys.
 
-        Entering the block raises `NotConnected` when nobody listens there.
+        Entering the block raises `NotConnected` when nobody listens there, and `NotAuthenticated` for a wrong key.
         """
-        return cls(SocketAddress.of(address), dialect=dialect, context=context)
+        return cls(address_of(address, key), dialect=dialect, context=context)
 
     @classmethod
     def over(
@@ -94,7 +97,8 @@ class Client:
     async def __aenter__(self) -> Client:
         if self._session is not None:
             raise UsageError("A client is used once: make another.")
-        session = self._session = ClientSession(await open_channel(self._address), self._dialect)
+        key = self._address.key if isinstance(self._address, WebServer) else None
+        session = self._session = ClientSession(await open_channel(self._address), self._dialect, key)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         introduction: Body = {"clientName": "rrext.Client", "clientVersion": __version__, "rawTail": True}

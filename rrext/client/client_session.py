@@ -37,8 +37,9 @@ class ClientSession:
     `server` is the body of the answer to `initialize`; it is empty if the server does not know the command.
     """
 
-    def __init__(self, channel: Channel, dialect: Dialect = "dap") -> None:
+    def __init__(self, channel: Channel, dialect: Dialect = "dap", key: str | None = None) -> None:
         self._channel = channel
+        self._key = key
         self._process = channel if isinstance(channel, ChildProcess) else None
         self._stderr_ended = anyio.Event()
         self.closing = False
@@ -58,6 +59,9 @@ class ClientSession:
             tasks.start_soon(self._drain_stderr, self._process, name="rrext client stderr")
             tasks.start_soon(self._watch, self._process, name="rrext client watch")
         try:
+            if self._key is not None:
+                shown = {"auth": self._key, **{name: introduction[name] for name in ("clientName", "clientVersion")}}
+                await self.endpoint.call("auth", shown, deadline=Deadline('"auth"', CLIENT_DEFAULTS.start))
             patience = Deadline('"initialize"', CLIENT_DEFAULTS.start)
             self.server = await self.endpoint.call("initialize", introduction, deadline=patience)
         except UnknownCommand:

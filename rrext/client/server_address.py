@@ -152,11 +152,40 @@ class SocketAddress(msgspec.Struct, frozen=True):
         raise NotConnected(f"the server at {self.path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
 
 
-ServerAddress: TypeAlias = Launch | SocketAddress | ByteStream | Channel
+class WebServer(msgspec.Struct, frozen=True):
+    """The WebSocket of a server, `ws://HOST:PORT` or `wss://HOST:PORT`, and the key for it."""
+
+    url: str
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<WebServer {self.url}>"
+
+    async def connect(self) -> Channel:
+        """A channel to the server. Raises `UsageError` and `NotConnected`."""
+        from rrext.client.web_channel import connect  # most clients need none
+        from rrext.transports.web import WebAddress
+
+        return await connect(WebAddress.of(self.url))
+
+
+ServerAddress: TypeAlias = Launch | SocketAddress | WebServer | ByteStream | Channel
 
 
 async def open_channel(address: ServerAddress) -> Channel:
     """A channel to the server. Raises `UsageError` if it cannot be started, `NotConnected` if it cannot be reached."""
     if isinstance(address, Launch):
         return address.start()
-    return await address.connect() if isinstance(address, SocketAddress) else as_channel(address)
+    return await address.connect() if isinstance(address, SocketAddress | WebServer) else as_channel(address)
+
+
+def address_of(text: str, key: str | None) -> SocketAddress | WebServer:
+    """The address `unix:PATH`, or `ws://HOST:PORT` or `wss://HOST:PORT` with the key for it. Raises `UsageError`."""
+    if text.partition(":")[0].lower() in ("ws", "wss"):
+        from rrext.transports.web import WebAddress
+
+        WebAddress.of(text)
+        return WebServer(text, key)
+    if key is not None:
+        raise UsageError("only servers at ws:// and wss:// take a key")
+    return SocketAddress.of(text)

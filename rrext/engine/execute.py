@@ -9,6 +9,7 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call
 from rrext.engine.task_status import loaded_of
 from rrext.errors import InvalidArguments
+from rrext.limits import REMOTE_TTL
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
@@ -30,7 +31,7 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
         name=operation.name,
         source=operation.source,
         threads=operation.threads,
-        ttl=operation.ttl or None,
+        ttl=_ttl(call, operation),
         owner=call.caller.user_id,
         env=operation.env,
         folder=None if operation.folder is None else os.path.abspath(operation.folder),
@@ -40,3 +41,10 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
     )
     body = loaded_of(task)
     return {**body, "unavailable": task.unavailable(engine.environment.redactor.text)} if operation.partial else body
+
+
+def _ttl(call: Call, operation: operations.Execute) -> float | None:
+    """The idle seconds until a pipeline ends. A network client that names none may be gone for ever."""
+    if operation.ttl is None:
+        return REMOTE_TTL if call.caller.is_keyed or not call.caller.trusted else None
+    return operation.ttl or None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.clock import Clock, Timer
+from rrext.clock import Clock
 from rrext.engine.calls.call_run import TaskWork
 from rrext.engine.calls.object_calls import ObjectCalls
 from rrext.engine.calls.tool_calls import ToolCalls
@@ -18,15 +18,17 @@ from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
 from rrext.engine.execute import execute
 from rrext.engine.host.host import Host
+from rrext.engine.idle import IdleWatch
 from rrext.engine.interface import operations
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.component_factory import components_of, references_of
+from rrext.engine.tasks.foreign import refuse_permissions, require_owner
 from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks, already_running, new_token
+from rrext.engine.tasks.registry import Tasks, Totals, already_running, new_token
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
@@ -55,7 +57,7 @@ class LocalEngine(Engine):
     """
 
     __slots__ = (
-        "_host", "_known_references", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "_views",
+        "_host", "_idle", "_known_references", "_list", "_objects", "_pipes", "_redact", "_tasks", "_tools", "_views",
         "catalog", "environment", "limits", "root",
     )  # fmt: skip
 
@@ -89,7 +91,9 @@ class LocalEngine(Engine):
         self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
         self._objects = ObjectCalls(self._host, self._pipes)
-        self._reaper: Timer | None = None
+        self._idle = IdleWatch(
+            self._host, self._tasks, self._pipes, self._objects, lambda task: self._begin_unload(task, "idle")
+        )
 
     @property
     def host(self) -> Host:
@@ -120,8 +124,8 @@ class LocalEngine(Engine):
                 case _ if is_late:
                     pass  # the operation does not begin
                 case operations.Open():
-                    self._objects.open(call, self._live(operation.token), operation)
-                    self._watch_idle()
+                    self._objects.open(call, self._live(operation.token, call.caller), operation)
+                    self._idle.watch_pipes()
                 case _:
                     self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
             if is_late:  # a write is stopped after it joined its pipe's line: that fails the object, which has a gap
@@ -198,15 +202,19 @@ class LocalEngine(Engine):
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
-        A `remote` pipeline is that of a caller who is not trusted: it may name shared connections only.
+        A `remote` pipeline is that of a caller who is not trusted, see `rrext.engine.tasks.foreign`: it reads only its own
+        `env` and the variables that the operator named, and no path outside of the root; without a root, none.
         With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
         If a task with that token or, without a token, with that owner, project and source runs already, it is returned
         if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
         """
-        environment = self.environment.with_values(env) if env else self.environment
+        environment = self.environment.for_client(env) if remote else self.environment.with_values(env)
         loaded = load_pipeline(text, self.catalog, environment, source=source, partial=partial, limits=self.limits)
+        if remote:
+            refuse_permissions(loaded)
+        confined = remote or bool(self.root)
         components = components_of(
-            loaded, directory=self.root or folder or "", confined=bool(self.root), partial=partial, remote=remote
+            loaded, directory=self.root or folder or "", confined=confined, partial=partial, remote=remote
         )
         task = Task(
             token or new_token("tk"),
@@ -218,10 +226,11 @@ class LocalEngine(Engine):
             threads=threads or self.limits.threads,
             public_token=new_token("pk"),
             owner=owner,
+            remote=remote,
             name=name,
             ttl=ttl,
         )
-        same = self._tasks.find_same(token, task.key)
+        same = self._tasks.find_same(token, task)
         if same is not None and use_existing:
             return same
         if same is not None:
@@ -233,8 +242,7 @@ class LocalEngine(Engine):
         self._views.begins(task)
         if (events := self._host.events.flow) is not None:
             events.task_begun(task.event_head)
-        if ttl:
-            self._host.clock.call_later(ttl, lambda: self._end_idle(task))
+        self._idle.watch_task(task)
         return task
 
     def _tools_changed(self, task: Task, node_id: str) -> None:
@@ -273,17 +281,20 @@ class LocalEngine(Engine):
             case operations.ResolveTools():
                 return await self._references.resolve(call, operation)
             case operations.ListTools():
-                task = self._tasks.get(operation.token)
+                task = self._tasks.get(operation.token, call.caller)
                 return await self._list.listing(call, task, operation.node_id, operation.format)
             case operations.Execute():
                 return execute(self, call, operation)
             case operations.Terminate():
                 task = self._views.find(operation.token, call.caller)
-                if isinstance(task, Task):  # Shielded: a cancel ends the caller's wait, and the unload still finishes.
+                if isinstance(task, Task):
+                    require_owner(task, call.caller)
+                    # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                     await asyncio.shield(self._begin_unload(task, "terminated"))
                 return {}
             case operations.Validate():
-                return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
+                environment = self.environment if call.caller.trusted else self.environment.for_client(None)
+                return validate(operation.pipeline, self.catalog, environment, operation.source, self.limits)
             case operations.Services():
                 return self.catalog.services(operation.service)
             case _:
@@ -298,23 +309,31 @@ class LocalEngine(Engine):
             self._known_references = ReferenceCalls(self._host, self._tasks, self._list)
         return self._known_references
 
-    def task(self, token: str) -> Task:
-        """The running pipeline of a token. Raises `TaskNotRegistered`."""
-        return self._tasks.get(token)
+    def task(self, token: str, caller: Caller = ANONYMOUS) -> Task:
+        """The running pipeline of a token, as a caller sees it. Raises `TaskNotRegistered`."""
+        return self._tasks.get(token, caller)
+
+    def task_with_key(self, public_token: str) -> Task | None:
+        """The running pipeline that a public token is the key of, for sending data to it; None for a wrong one."""
+        return self._tasks.with_key(public_token)
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
         if operation.pipe_id is None:
-            return call.task or self._tasks.get(operation.token)
+            return call.task or self._tasks.get(operation.token, call.caller)
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         if (operation.token or pipe.task.token) != pipe.task.token or (call.task or pipe.task) is not pipe.task:
             raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
         return pipe.task
 
-    def _live(self, token: str | None) -> Task:
-        task = self._tasks.get(token)
+    def _live(self, token: str | None, caller: Caller) -> Task:
+        task = self._tasks.get(token, caller)
         task.last_used = task.now()
         return task
+
+    def totals(self) -> Totals:
+        """The numbers of all pipelines, also of those that have ended."""
+        return self._tasks.totals(len(self._pipes))
 
     # -- life
 
@@ -367,34 +386,8 @@ class LocalEngine(Engine):
 
     async def aclose(self) -> None:
         """Unload every pipeline and stop the engine's tasks on the loop. Stuck ones are left behind."""
-        if self._reaper is not None:
-            self._reaper.cancel()
+        self._idle.stop()
         await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))
         if self._known_references is not None:
             await self._known_references.aclose()
         await self._host.aclose()
-
-    def _end_idle(self, task: Task) -> None:
-        if task.stopping or not task.ttl:
-            return
-        now = task.now()
-        if task.is_busy:
-            task.last_used = now
-        idle = now - task.last_used
-        if idle >= task.ttl:
-            self._begin_unload(task, "idle")
-        else:
-            wait = task.ttl / 4 if task.is_busy else task.ttl - idle
-            self._host.clock.call_later(wait, lambda: self._end_idle(task))
-
-    def _watch_idle(self) -> None:
-        if self._reaper is None:
-            self._reaper = self._host.clock.call_later(self.limits.pipe_idle / 4, self._reap)
-
-    def _reap(self) -> None:
-        self._reaper = None
-        now = self._host.clock.now()
-        for pipe in self._pipes.idle_since(now - self.limits.pipe_idle):
-            self._objects.reclaim(pipe, now - pipe.last_used)
-        if len(self._pipes) or any(task.places.used or task.places.waiting for task in self._tasks):
-            self._watch_idle()

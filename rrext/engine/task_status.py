@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import time
 from typing import Any, Final
 
+from rrext.engine.interface.call import Caller
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
 
@@ -64,16 +65,30 @@ def loaded_of(task: Task) -> dict[str, Any]:
     }
 
 
-def summary_of(task: Task) -> dict[str, Any]:
-    """Make one row of `rrext_get_tasks`; its pipeline is the unresolved one, without secrets."""
+def summary_of(task: Task, caller: Caller) -> dict[str, Any]:
+    """Make one row of `rrext_get_tasks`; its pipeline is the unresolved one, without secrets.
+
+    A caller who is not trusted sees the pipelines that it sent, and not those of the server.
+    """
     return {
         "name": task.name,
         "description": task.spec.description or "",
         "source": task.spec.source,
         "token": task.token,
+        "publicToken": task.public_token,
         "status": "Running",
-        "pipeline": task.pipeline,
+        "pipeline": task.pipeline if is_whole(task.owner, caller) else {},
     }
+
+
+def is_whole(owner: str | None, caller: Caller) -> bool:
+    """Whether a caller may see of a task what its users sent to it, and not only that it runs."""
+    return caller.trusted or (owner is not None and owner == caller.user_id)
+
+
+def without_objects(status: dict[str, Any]) -> dict[str, Any]:
+    """The status for a caller who may not see the objects of others: without their names and their errors."""
+    return {**status, "errors": [], "currentObject": "", "currentSize": 0, "pipeflow": {**status["pipeflow"], "byPipe": {}}}
 
 
 def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -> dict[str, Any]:

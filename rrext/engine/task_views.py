@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
-from rrext.engine.task_status import ended, status_of, stopping, summary_of
+from rrext.engine.task_status import ended, is_whole, status_of, stopping, summary_of, without_objects
 from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
 from rrext.errors import InternalError, TaskNotRegistered
 
@@ -30,17 +30,18 @@ class TaskViews:
         """The body of the answer to an operation that changes nothing."""
         match operation:
             case operations.ListTasks():
-                return {"tasks": [summary_of(task) for task in self._tasks]}
+                return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
             case operations.TaskStatus():
                 found = self.find(operation.token, caller)
-                return found.status if isinstance(found, FinishedTask) else self.status(found)
+                status = found.status if isinstance(found, FinishedTask) else self.status(found)
+                return status if is_whole(found.owner, caller) else without_objects(status)
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
     def find(self, token: str | None, caller: Caller) -> Task | FinishedTask:
         """The task of a token: a running one, else one that ended. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         try:
-            return self._tasks.get(token)
+            return self._tasks.get(token, caller)
         except TaskNotRegistered:
             if (finished := self._finished.find(token, caller)) is None:
                 raise

@@ -94,7 +94,7 @@ class ServingProcess:
         self._end_task: RestartingTask | None = None
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
-        self._peers: dict[Peer, int] = {}
+        self._peers: dict[Peer, int | None] = {}
         self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller) if serves_stdio else None
         if self._stdio is not None:
             on_stdio(engine, self._stdio.session)
@@ -172,13 +172,18 @@ class ServingProcess:
 
     # -- peers
 
-    def add(self, peer: Peer, fd: int) -> None:
-        """Add a peer, which writes to `fd`; it ends with the process."""
+    def add(self, peer: Peer, fd: int | None) -> None:
+        """Add a peer, which ends with the process. It writes to the descriptor `fd`, or through the loop alone."""
         self._peers[peer] = fd
 
     def remove(self, peer: Peer) -> None:
         """Remove a peer that ended."""
         self._peers.pop(peer, None)
+
+    @property
+    def peers(self) -> int:
+        """The number of peers."""
+        return len(self._peers)
 
     # -- reasons to end
 
@@ -259,13 +264,13 @@ class _ExitOnUse:
         os._exit(0)
 
 
-def _write_last(peers: dict[Peer, int]) -> None:
+def _write_last(peers: dict[Peer, int | None]) -> None:
     """Wait a moment for threads that are sending answers, and write the rest of the outboxes."""
     until = monotonic() + THREADS_END_TIMEOUT
     while monotonic() < until and any(peer.session.is_busy for peer in peers):
         sleep(THREADS_POLL_INTERVAL)
     poll = select.poll()
-    waiting = {fd: peer.session.outbox for peer, fd in peers.items() if peer.session.outbox.size}
+    waiting = {fd: peer.session.outbox for peer, fd in peers.items() if fd is not None and peer.session.outbox.size}
     for fd in waiting:
         poll.register(fd, select.POLLOUT)
     while waiting and (ready := poll.poll(max(0.0, until - monotonic()) * 1000)):

@@ -127,7 +127,7 @@ class Session:
             elif kind is Ignored:
                 log.debug("ignored: %s", event.reason)
         except Exception as error:
-            self._refuse(event, error)
+            self.refuse(event, error)
         if not quick:
             self.last_was_quick = False
 
@@ -151,7 +151,7 @@ class Session:
                 inflight.check_room(self.limits.max_inflight)
             call = self._admit(event, shape)
         except RrextError as error:
-            self._refuse(event, error)
+            self.refuse(event, error)
             return None
         if self.is_closed:  # closed meanwhile, and `close` may have read the table before the call was in it
             call.fail(Cancelled("cancelled: the connection is gone"))
@@ -231,7 +231,7 @@ class Session:
         self._inflight.add(call, request.nbytes, counts=shape in _COUNTED)
         return call
 
-    def _refuse(self, event: Any, error: Exception) -> None:
+    def refuse(self, event: Any, error: Exception) -> None:
         """Answer an event that started no call with an error; a call with the same id is not affected."""
         request_id = getattr(event, "id", None)
         if not isinstance(error, RrextError):
@@ -357,11 +357,11 @@ class Session:
         try:
             self._start(request, held.shape, held.received)
         except Exception as error:
-            self._refuse(request, error)
+            self.refuse(request, error)
 
     def refuse_held(self, held: HeldRequest, error: RrextError) -> None:
         """Answer a request that waited with an error."""
-        self._refuse(held.request, error)
+        self.refuse(held.request, error)
 
     # -- life
 

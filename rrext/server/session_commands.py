@@ -39,7 +39,7 @@ def _initialize(session: Session, request: Request) -> None:
     }
     session.answer_own(request, body)
     connection = session.connection
-    connection.raw_tail = bool(given.raw_tail) and connection.framer is not None
+    connection.raw_tail = bool(given.raw_tail) and connection.has_tails
 
 
 def _ping(session: Session, request: Request) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import Any, Protocol, cast
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -27,6 +28,11 @@ class ServedConnection(Protocol):
         """The framer of a stream; None if the transport keeps messages apart."""
         ...
 
+    @property
+    def has_tails(self) -> bool:
+        """Whether the transport carries raw tails."""
+        ...
+
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded JSON object."""
         ...
@@ -44,22 +50,28 @@ class ServedConnection(Protocol):
         ...
 
 
+Join: TypeAlias = Callable[[list[bytes], bytes | None], list[bytes]]
+"""Makes the one piece of a message and its raw tail, for a transport that keeps messages apart."""
+
+
 class ServerConnection:
     """A server's side. The first valid message decides the dialect.
 
     `framer` finds the messages in a stream, and its events are this connection's; without one the transport keeps messages
-    apart, and `receive_message` takes each. `raw_tail` says that the client takes raw tails, as its `initialize` tells. Writing
-    methods may be called from any thread, as `ServedConnection` says.
+    apart, `receive_message` takes each, and `join` makes one piece of a message and its raw tail, if the transport carries
+    tails. `raw_tail` says that the client takes raw tails, as its `initialize` tells. Writing methods may be called from any
+    thread, as `ServedConnection` says.
     """
 
-    __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "limits", "raw_tail")
+    __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "has_tails", "limits", "raw_tail")
 
-    def __init__(self, framer: Framer[ServerEvent] | None, limits: Limits = DEFAULTS) -> None:
+    def __init__(self, framer: Framer[ServerEvent] | None, limits: Limits = DEFAULTS, *, join: Join | None = None) -> None:
         self.framer = framer
         self.limits = limits
         self.dialect: DialectName | None = None
         self.raw_tail = False
-        self._frame = _whole if framer is None else framer.frame
+        self.has_tails = framer is not None or join is not None
+        self._frame = (join or _whole) if framer is None else framer.frame
         self._dap = Dap(limits)
         self._dialect: Dialect = self._dap
         self._read = self._read_first
@@ -70,9 +82,9 @@ class ServerConnection:
         state = "unframed" if self.framer is None else self.framer.state()
         return f"<ServerConnection {self.dialect or 'undecided'}, {state}>"
 
-    def receive_message(self, message: Bytes) -> ServerEvent:
-        """The event of one whole message."""
-        return self._read(memoryview(message), None, len(message))
+    def receive_message(self, message: Bytes, tail: bytes | None = None) -> ServerEvent:
+        """The event of one whole message, with the raw bytes that came with it."""
+        return self._read(memoryview(message), tail, len(message) + len(tail or b""))
 
     def _read_first(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
@@ -104,23 +116,23 @@ class ServerConnection:
 
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded JSON object."""
-        return self._frame(self._dialect.result(request_id, command, body))
+        return self._frame(self._dialect.result(request_id, command, body), None)
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails."""
         if self.raw_tail:
             return self._frame(self._dialect.result(request_id, command, body), tail)
-        return self._frame(self._dialect.result(request_id, command, _with_base64(body, member, tail)))
+        return self._frame(self._dialect.result(request_id, command, _with_base64(body, member, tail)), None)
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         """A failure. Without id: the answer to something that had none which could be used."""
-        return self._frame(self._dialect.error(request_id, command, error))
+        return self._frame(self._dialect.error(request_id, command, error), None)
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
         """An event; `body` is an encoded JSON object. Bytes go as a raw tail, or as base64 in `member` of `body`."""
         if tail is None or self.raw_tail:
             return self._frame(self._dialect.event(name, body), tail)
-        return self._frame(self._dialect.event(name, _with_base64(body, member, tail)))
+        return self._frame(self._dialect.event(name, _with_base64(body, member, tail)), None)
 
 
 class ClientConnection:

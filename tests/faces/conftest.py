@@ -14,7 +14,8 @@ from houses import STANDING, LocalHouse, WireLine, open_house
 @pytest.fixture(scope="session", autouse=True)
 def standing_server_ends() -> Iterator[None]:
     yield
-    STANDING.stop()
+    for server in STANDING.values():
+        server.stop()
 
 
 @pytest.fixture(scope="module", autouse=True)

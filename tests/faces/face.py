@@ -22,7 +22,7 @@ OnChunk: TypeAlias = Callable[[Any], object]
 class Way(msgspec.Struct, frozen=True):
     """What lies between caller and engine. The engine itself has no dialect."""
 
-    kind: Literal["engine", "memory", "bytes", "spawned", "unix"]
+    kind: Literal["engine", "memory", "bytes", "spawned", "unix", "ws"]
     dialect: Literal["dap", "jsonrpc"] = "dap"
 
     def __str__(self) -> str:
@@ -33,10 +33,11 @@ WIRES = [
     *(Way(kind, dialect) for kind in ("memory", "bytes") for dialect in ("dap", "jsonrpc")),  # type: ignore[arg-type]
     Way("spawned", "dap"),
     Way("unix", "jsonrpc"),
+    Way("ws", "dap"),
 ]
 """Servers in processes of their own, which cost the most, have one dialect each: both are spoken by the same session."""
 WAYS = [Way("engine"), *WIRES]
-SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix")]
+SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws")]
 """Those whose engine several connections can reach, and whose clock a test can move."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import threading
@@ -21,7 +22,7 @@ from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 
 from rrext import Client
 from rrext.client.channel import Channel, as_channel
-from rrext.client.server_address import SocketAddress, serve_command, server_env
+from rrext.client.server_address import address_of, serve_command, server_env
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
@@ -35,7 +36,7 @@ from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 
-__all__ = ["HERE", "PIPELINE", "STANDING", "House", "LocalHouse", "SpawnedHouse", "UnixHouse", "open_house", "unix_server"]
+__all__ = ["HERE", "PIPELINE", "STANDING", "House", "LocalHouse", "ServerHouse", "SpawnedHouse", "open_house", "unix_server"]
 
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE / "face.pipe"
@@ -142,8 +143,8 @@ class SpawnedHouse(House):
             process.close()
 
 
-class UnixHouse(House):
-    """A server at a socket, for all connections."""
+class ServerHouse(House):
+    """A server at a socket or a port, for all connections."""
 
     def __init__(self, way: Way, address: str) -> None:
         self.way = way
@@ -159,35 +160,49 @@ class UnixHouse(House):
 
     @asynccontextmanager
     async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
-        assert trusted, "a process of the same user is always trusted"
+        assert trusted, "a process of the same user is always trusted, and these servers trust their clients on a network"
         async with Client.connect(self.address, dialect=self.way.dialect, context=context) as client:
             yield ClientFace(client)
 
     @asynccontextmanager
     async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
-        async with _reading(await SocketAddress.of(self.address).connect(), self.way, reading) as line:
+        async with _reading(await address_of(self.address, None).connect(), self.way, reading) as line:
             yield line
+
+
+def listening(kind: str, folder: str) -> list[str]:
+    """The options with which a server listens, in a folder of its own."""
+    return ["--listen", f"unix:{folder}/s"] if kind == "unix" else ["--ws", "127.0.0.1:0", "--trust-clients"]
+
+
+def told_address(said: bytes) -> str | None:
+    """The address in what a server says when it listens."""
+    found = re.search(rb"listening at (\S+)", said)
+    return None if found is None else found[1].decode()
 
 
 @asynccontextmanager
 async def unix_server(
-    env: Mapping[str, str] | None = None, *args: str, **flags: Any
+    env: Mapping[str, str] | None = None, *args: str, kind: str = "unix", **flags: Any
 ) -> AsyncIterator[tuple[str, ChildProcess]]:
-    """The address of a server at a socket, which serves the pipeline of this folder, and its process."""
+    """The address of a server at a socket or a port, which serves the pipeline of this folder, and its process."""
     with TemporaryDirectory(prefix="rrext-") as folder:  # a path of pytest may be too long for a socket
-        address = f"unix:{folder}/s"
-        command = serve_command([PIPELINE], nodes=NODES, args=["--listen", address, *args], **flags)
-        ready = anyio.Event()
-        process = ChildProcess(
-            command,
-            env=server_env({"PYTHONPATH": str(HERE.parents[1]), **(env or {})}),
-            on_stderr=lambda piece: ready.set() if b"listening at" in piece else None,
-        )
+        command = serve_command([PIPELINE], nodes=NODES, args=[*listening(kind, folder), *args], **flags)
+        ready, said = anyio.Event(), bytearray()
+
+        def hear(piece: bytes) -> None:
+            said.extend(piece)
+            if b"listening at" in said and b"\n" in said:
+                ready.set()
+
+        process = ChildProcess(command, env=server_env({"PYTHONPATH": str(HERE.parents[1]), **(env or {})}), on_stderr=hear)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)
                 with anyio.fail_after(30):
                     await ready.wait()
+                address = told_address(bytes(said))
+                assert address is not None
                 yield address, process
                 tasks.cancel_scope.cancel()
         finally:
@@ -197,31 +212,30 @@ async def unix_server(
 
 
 class StandingServer:
-    """A server at a socket as users have it: it serves one test after another, until one of them loads another pipeline."""
+    """A server as users have it: it serves one test after another, until one of them loads another pipeline."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._folder: TemporaryDirectory[str] | None = None
+        self._address = ""
 
     def address(self) -> str:
         """Where it is. Who asks for the first time starts it."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="rrext-")
             self._process = subprocess.Popen(
-                serve_command([PIPELINE], nodes=NODES, args=["--listen", self._address()]),
+                serve_command([PIPELINE], nodes=NODES, args=listening(self._kind, self._folder.name)),
                 env=server_env({"PYTHONPATH": str(HERE.parents[1])}),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
             assert self._process.stderr is not None
-            while b"listening at" not in (said := self._process.stderr.readline()):
+            while (address := told_address(said := self._process.stderr.readline())) is None:
                 assert said, "the server ended"
+            self._address = address
             self._reading = threading.Thread(target=self._process.stderr.read, name="standing-server")
             self._reading.start()
-        return self._address()
-
-    def _address(self) -> str:
-        assert self._folder is not None
-        return f"unix:{self._folder.name}/s"
+        return self._address
 
     def stop(self) -> None:
         """End it, if it was started."""
@@ -235,7 +249,7 @@ class StandingServer:
             self._folder = None
 
 
-STANDING = StandingServer()
+STANDING = {kind: StandingServer(kind) for kind in ("unix", "ws")}
 
 
 @cache
@@ -274,17 +288,17 @@ async def open_house(
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
         yield SpawnedHouse(way, env or {}, limits)
         return
-    if way.kind == "unix":
+    if way.kind in STANDING:
         assert not clock, "the clock of another process cannot be moved"
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
         if not (fresh or env or limits):
-            house = UnixHouse(way, STANDING.address())
+            house = ServerHouse(way, STANDING[way.kind].address())
             yield house
             if not await house.is_as_it_was():
-                STANDING.stop()
+                STANDING[way.kind].stop()
             return
-        async with unix_server(env, **limits) as (address, _):
-            yield UnixHouse(way, address)
+        async with unix_server(env, kind=way.kind, **limits) as (address, _):
+            yield ServerHouse(way, address)
         return
     moved = ManualClock() if clock else None
     engine = LocalEngine(

@@ -171,7 +171,7 @@ async def test_an_id_that_is_in_flight_cannot_be_used_twice_and_keeps_its_own_an
 @pytest.mark.promise("call:answer:exactly-one")
 async def test_a_notification_runs_and_is_never_answered(key: str) -> None:
     """Of JSON-RPC alone: a request without id."""
-    for kind in ("memory", "bytes", "spawned", "unix"):
+    for kind in ("memory", "bytes", "spawned", "unix", "ws"):
         async with open_house(Way(kind, "jsonrpc")) as house, house.line() as line:  # type: ignore[arg-type]
             await line.notify("rrext_process", {"subcommand": "tool", "tool": "note", "input": {"key": key + kind}})
             await line.notify("rrext_process", {"subcommand": "tool", "tool": "unknown"})

@@ -32,7 +32,7 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
         raise ToolError(f"Pipelines would call each other in a circle: {way}", data={"chain": [*callers, token]})
     meta = {**meta, CALLERS: callers}
     described = {} if name is None else {"name": name}
-    opening = Open(token=token, object=described, mime_type=mime_type or _default_type(engine.task(token)), meta=meta)
+    opening = Open(token=token, object=described, mime_type=mime_type or _default_type(engine.task(token, caller)), meta=meta)
     opened, _ = await engine.ask(opening, caller)
     pipe_id: int = msgspec.json.decode(opened)["pipe_id"]
     try:

@@ -62,7 +62,7 @@ class ReferenceCalls:
             return {"builtins": [], "custom": []}
         task = None
         if any(reference.kind in ("node", "builtin") for reference in references):
-            task = self._tasks.get(operation.token)
+            task = self._tasks.get(operation.token, call.caller)
         found = await asyncio.gather(*(self._resolving(call, task, each) for each in references), return_exceptions=True)
         answers: list[tuple[Reference, Task, Route]] = []
         for reference, each in zip(references, found, strict=True):
@@ -243,7 +243,7 @@ class ReferenceCalls:
         if call.caller.tools is not None and reference.call_ref.text not in call.caller.tools:
             raise ToolNotFound(f'No handler found for tool "{reference.call_ref.text}"')
         if reference.kind == "pipeline":
-            self._tasks.get(name)
+            self._tasks.get(name, call.caller)
         else:
             known = self._host.shared_connections if remote else self._host.connections
             known.find(name, reference.kind, reference.integration)

@@ -8,7 +8,7 @@ from rrext.engine.calls.caller_events import CallerEvents
 from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import snake_case
-from rrext.engine.interface.call import AnswerSink, Call
+from rrext.engine.interface.call import AnswerSink, Call, Caller
 from rrext.engine.interface.operations import Open, Tool
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks
@@ -54,7 +54,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
     pipe = None if asked is None else pipes.get(asked, caller.connection_id)
     task = call.task
     if task is None:
-        task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
+        task = _task_of(tasks, operation.token, call.caller) if asked is None else None if pipe is None else pipe.task
     tool = node_id = None
     if isinstance(operation, Tool):
         route = call.route or (None if task is None else task.only_route(operation.node_id, operation.tool))
@@ -87,8 +87,8 @@ def watch_of(call: Call) -> CallWatch | None:
     return answer.watch if type(answer) is WatchedAnswer else None
 
 
-def _task_of(tasks: Tasks, token: str | None) -> Task | None:
+def _task_of(tasks: Tasks, token: str | None, caller: Caller) -> Task | None:
     try:
-        return tasks.get(token)
+        return tasks.get(token, caller)
     except TaskError:
         return None

@@ -19,7 +19,7 @@ class Caller(msgspec.Struct, frozen=True):
     """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it.
 
     `authorization` is its own, for servers outside whose connection forwards it. `tools` are the only tools that it may use, by
-    name, `node.tool` or call ref; None for all.
+    name, `node.tool` or call ref; None for all. If `is_keyed`, user and space come from a key, and no request names others.
     """
 
     connection_id: str = "local"
@@ -28,6 +28,7 @@ class Caller(msgspec.Struct, frozen=True):
     trusted: bool = True
     authorization: str | None = None
     tools: frozenset[str] | None = None
+    is_keyed: bool = False
 
     def __repr__(self) -> str:
         return f"<Caller {self.connection_id}>"

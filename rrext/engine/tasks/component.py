@@ -187,6 +187,7 @@ class Component:
             node_id=self.id,
             directory=self.directory,
             confined=self.confined,
+            remote=self.remote,
             bindings=self.bindings,
             redact=host.redactor.text,
             wait=host.wait,

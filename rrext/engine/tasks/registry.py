@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from hmac import compare_digest
+from typing import NamedTuple
 
+from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.tasks.task import Task
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, near_matches
 
@@ -19,58 +22,115 @@ def already_running() -> TaskAlreadyRunning:
     return TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
 
 
-class Tasks:
-    """The registry of running pipelines. A token names a task; without a token the only task is meant."""
+class Totals(NamedTuple):
+    """The numbers of an engine: of what is loaded, and of all that ever was."""
 
-    __slots__ = ("_by_token", "_only")
+    tasks: int
+    pipes: int
+    running: int
+    calls: int
+    completed: int
+    failed: int
+
+
+class Tasks:
+    """The registry of running pipelines. A token names a task; without a token the only task is meant.
+
+    A caller who is not trusted finds tasks without an owner and those of its own user. The tokens that it chooses are names
+    among its own tasks: no other user's token is taken, and none can be told from one that never was.
+    """
+
+    __slots__ = ("_by_token", "_ended", "_only")
 
     def __init__(self) -> None:
-        self._by_token: dict[str, Task] = {}
+        self._by_token: dict[tuple[str | None, str], Task] = {}
         self._only: Task | None = None
+        self._ended = (0, 0, 0)
+        """The calls, the completed and the failed objects of tasks that have ended."""
 
     def add(self, task: Task) -> None:
         """Register a task, whose token must be unused."""
-        self._by_token[task.token] = task
+        self._by_token[task.scope, task.token] = task
         self._find_only()
 
-    def find_same(self, token: str | None, key: tuple[str | None, str, str]) -> Task | None:
-        """Find the task with that token or, if the caller chose no token, with that user, project and source."""
+    def find_same(self, token: str | None, task: Task) -> Task | None:
+        """Find the task that runs in place of a new one: of the same token or, if the caller chose none, with that user,
+        project and source.
+        """
         if token is not None:
-            return self._by_token.get(token)
-        return next((task for task in self._by_token.values() if task.key == key), None)
+            return self._by_token.get((task.scope, token))
+        return next((other for other in self._by_token.values() if other.scope == task.scope and other.key == task.key), None)
 
-    def get(self, token: str | None) -> Task:
-        """The task of a token, or the only task. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
+    def get(self, token: str | None, caller: Caller = ANONYMOUS) -> Task:
+        """The task of a token, or the only task, as a caller sees it. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         if token is None:
             only = self._only
-            if only is not None:
-                return only
-            if not self._by_token:
-                raise TaskNotRegistered("Your pipeline is not running: no pipeline is loaded", hint="execute one first")
-            names = ", ".join(sorted(self._public()))
-            raise TaskAmbiguous(
-                "Task token is required: several pipelines run", hint=f"pass `token`, one of: {names}",
-                data={"tokens": sorted(self._public())},
-            )  # fmt: skip
-        task = self._by_token.get(token)
+            return only if only is not None and (caller.trusted or only.is_visible_to(caller)) else self._only_visible(caller)
+        task = self._named(token, caller)
         if task is None:
-            near = near_matches(token, self._public())
+            near = near_matches(token, self._public(caller))
             hint = f'Did you mean "{near[0]}"?' if near else "execute it first"
             raise TaskNotRegistered(f"Your pipeline is not running. {hint}", hint=hint, data={"near": near})
         return task
 
+    def _only_visible(self, caller: Caller) -> Task:
+        tasks = self.visible(caller)
+        if len(tasks) == 1:
+            return tasks[0]
+        if not tasks:
+            raise TaskNotRegistered("Your pipeline is not running: no pipeline is loaded", hint="execute one first")
+        names = sorted(self._public(caller))
+        raise TaskAmbiguous(
+            "Task token is required: several pipelines run", hint=f"pass `token`, one of: {', '.join(names)}",
+            data={"tokens": names},
+        )  # fmt: skip
+
+    def _named(self, token: str, caller: Caller) -> Task | None:
+        if not caller.trusted and (own := self._by_token.get((caller.user_id, token))) is not None:
+            return own
+        task = self._by_token.get((None, token))
+        if task is None and caller.trusted:
+            task = next((task for task in self._by_token.values() if task.token == token), None)
+        return task if task is not None and task.is_visible_to(caller) else None
+
+    def visible(self, caller: Caller) -> list[Task]:
+        """The tasks that a caller may see and use."""
+        return [task for task in self._by_token.values() if task.is_visible_to(caller)]
+
+    def with_key(self, public_token: str) -> Task | None:
+        """The task of a public token, which is a key for sending data to it. It takes the same time for every wrong one."""
+        found = None
+        for task in self._by_token.values():
+            if compare_digest(task.public_token.encode(), public_token.encode()):
+                found = task
+        return found
+
     def remove(self, task: Task) -> None:
         """Forget the task."""
-        self._by_token.pop(task.token, None)
+        if self._by_token.pop((task.scope, task.token), None) is not None:
+            calls, completed, failed = self._ended
+            self._ended = calls + task.calls, completed + task.finished_count, failed + task.failed_count
         self._find_only()
 
     def _find_only(self) -> None:
         tasks = list(self._by_token.values())
         self._only = tasks[0] if len(tasks) == 1 else None
 
-    def _public(self) -> list[str]:
+    def totals(self, pipes: int) -> Totals:
+        """The numbers of all tasks, with that of the open pipes."""
+        tasks, (calls, completed, failed) = self._by_token.values(), self._ended
+        return Totals(
+            tasks=len(tasks),
+            pipes=pipes,
+            running=sum(len(task.active) for task in tasks),
+            calls=calls + sum(task.calls for task in tasks),
+            completed=completed + sum(task.finished_count for task in tasks),
+            failed=failed + sum(task.failed_count for task in tasks),
+        )
+
+    def _public(self, caller: Caller) -> list[str]:
         """The tokens that error messages may show: file stems and tokens chosen by callers. Generated tokens are secrets."""
-        return [token for token in self._by_token if not token.startswith("tk_")]
+        return [task.token for task in self.visible(caller) if not task.token.startswith("tk_")]
 
     def __iter__(self) -> Iterator[Task]:
         return iter(list(self._by_token.values()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import Call, Caller
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
 from rrext.engine.tasks.process_metrics import ProcessMetrics
@@ -39,7 +39,7 @@ class Task:
     __slots__ = (
         "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic",
         "errors", "failed_count", "finished_count", "last_used", "metrics", "name", "number", "options", "owner",
-        "pipeline", "places", "plans", "public_token", "publisher", "references", "spec", "started", "stopping",
+        "pipeline", "places", "plans", "public_token", "publisher", "references", "scope", "spec", "started", "stopping",
         "sync_places", "throughput", "token", "ttl", "warnings",
     )  # fmt: skip
 
@@ -55,6 +55,7 @@ class Task:
         threads: int,
         public_token: str,
         owner: str | None = None,
+        remote: bool = False,
         name: str | None = None,
         ttl: float | None = None,
     ) -> None:
@@ -69,6 +70,8 @@ class Task:
         self.public_token = public_token
         self.components = components
         self.owner = owner
+        self.scope = owner if remote else None
+        """The user among whose tasks the token is a name; None for the tasks of callers who are trusted."""
         self.name = name or spec.name or token
         self.places = Places(threads, f'pipe of "{self.name}"')
         self.sync_places = Places(threads, f'thread of "{self.name}"')
@@ -97,6 +100,10 @@ class Task:
     def key(self) -> tuple[str | None, str, str]:
         """The identity of a task for a second `execute`: user, project and source."""
         return (self.owner, self.spec.project_id, self.spec.source)
+
+    def is_visible_to(self, caller: Caller) -> bool:
+        """Whether a caller may see and use the task: a trusted one any, others those without an owner and their own."""
+        return caller.trusted or self.owner is None or self.owner == caller.user_id
 
     @property
     def event_head(self) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from ssl import SSLContext
 from typing import Final, Protocol
 
 from h11 import IDLE, SEND_BODY
@@ -20,7 +22,7 @@ from uvicorn.server import ServerState
 from rrext.errors import UsageError
 from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
-from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS
+from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS, PING_INTERVAL, PING_TIMEOUT
 from rrext.faces.http.tokens import UserTokens
 from rrext.limits import Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
@@ -71,13 +73,18 @@ class HttpClients:
         *,
         tokens: UserTokens | None,
         origins: Sequence[str] = (),
+        upgrade: Callable[..., asyncio.Protocol] | None = None,
+        tls: SSLContext | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """`start` will listen at the address, and then call `on_listening` with it; port 0 is replaced by a free one.
 
-        Raises `UsageError` if clients of other machines would need no token.
+        `tokens` are those that every request must have; None if the app asks for them. `upgrade` makes the protocol of a
+        WebSocket, which the app serves to its end; its first argument is called when the connection is lost.
         """
-        if tokens is None:
-            address.require_tokens()
+        self._upgrade = upgrade
+        self._tls = tls
+        self._max_connections = max_connections
         self._address = address
         self._make_app = make_app
         self._on_listening = on_listening
@@ -103,12 +110,12 @@ class HttpClients:
     def _protocol(self, limits: Limits) -> Callable[[], H11Protocol]:
         """Make the function that makes the protocol of each connection."""
         access = Access(self._app, self._address, self._tokens, self._origins)
-        state, loop, lost, waiting = self._state, self._loop, self._lost, self._waiting
+        state, loop, lost, waiting, most = self._state, self._loop, self._lost, self._waiting, self._max_connections
 
         class _Connection(H11Protocol):
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-                if len(state.connections) >= MAX_CONNECTIONS:
-                    log.warning("a connection is refused: there are %s already", MAX_CONNECTIONS)
+                if len(state.connections) >= most:
+                    log.warning("a connection is refused: there are %s already", most)
                     transport.abort()
                 super().connection_made(transport)
 
@@ -124,7 +131,10 @@ class HttpClients:
             SharedWithOrigins(access),
             http=_Connection,
             lifespan="off",
-            ws="none",
+            ws="none" if self._upgrade is None else partial(self._upgrade, lost.set),  # type: ignore[arg-type]
+            ws_per_message_deflate=False,
+            ws_ping_interval=PING_INTERVAL,
+            ws_ping_timeout=PING_TIMEOUT,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -135,7 +145,7 @@ class HttpClients:
 
     async def _accept(self) -> None:
         if self._server is None and self._socket.fileno() >= 0:
-            self._server = await self._loop.create_server(self._connect, sock=self._socket)
+            self._server = await self._loop.create_server(self._connect, sock=self._socket, ssl=self._tls)
 
     def _let_go(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
@@ -146,7 +156,7 @@ class HttpClients:
     def _look(self) -> None:
         """Cut off the clients that others wait for too long."""
         now = self._loop.time()
-        waiting = [connection for connection in self._state.connections if _waits_for_client(connection)]
+        waiting = [connection for connection in self._requests() if _waits_for_client(connection)]
         still = {connection: self._waiting.get(connection, now) for connection in waiting}
         self._waiting.clear()
         self._waiting.update(still)
@@ -162,8 +172,12 @@ class HttpClients:
             self._server.close()
         self._socket.close()
         self._app.drain()
-        for connection in list(self._state.connections):
+        for connection in self._requests():
             connection.shutdown()
+
+    def _requests(self) -> list[H11Protocol]:
+        """The connections for requests; those of WebSockets have lives of their own."""
+        return [connection for connection in self._state.connections if isinstance(connection, H11Protocol)]
 
     def remove(self) -> None:
         """Do nothing: the address goes with the process."""

@@ -1,10 +1,11 @@
-"""Bearer tokens: a file that says which user each token stands for."""
+"""Tokens of clients, which stand for users: those of a file, or one alone."""
 
 from __future__ import annotations
 
 import os
 import stat
 import tomllib
+from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
@@ -13,17 +14,19 @@ from rrext.faces.http.limits import MAX_TOKENS, MAX_TOKENS_FILE, MIN_TOKEN
 
 
 class UserTokens:
-    """The users of the tokens of a file, which only its owner may read: TOML, a line `token = "user"` for each token.
+    """The users of tokens, `texts` (token → user). For comparison only hashes of the tokens are kept."""
 
-    Only hashes of the tokens are kept. Raises `UsageError`, without a token in its message.
-    """
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        self._users = [(sha256(token.encode()).digest(), user) for token, user in texts.items()]
 
-    def __init__(self, path: str) -> None:
-        self._users: list[tuple[bytes, str]] = []
-        self.texts = _tokens_of(path)
-        """Token → user."""
-        for token, user in self.texts.items():
-            self._users.append((sha256(token.encode()).digest(), user))
+    @classmethod
+    def of_file(cls, path: str, option: str = "--tokens") -> UserTokens:
+        """The tokens of a file, which only its owner may read: TOML, a line `token = "user"` for each token.
+
+        Raises `UsageError`, without a token in its message.
+        """
+        return cls(_tokens_of(path, option))
 
     def user_of(self, token: str) -> str | None:
         """The user of a token. It takes the same time for every wrong one."""
@@ -35,35 +38,35 @@ class UserTokens:
         return found
 
 
-def _tokens_of(path: str) -> dict[str, str]:
+def _tokens_of(path: str, option: str) -> dict[str, str]:
     try:
-        text = _private_text(path)
+        text = _private_text(path, option)
         table = tomllib.loads(text)
     except OSError as error:
-        raise UsageError(f"--tokens {path}: {error.strerror}") from None
+        raise UsageError(f"{option} {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"--tokens {path}: it is not UTF-8") from None
+        raise UsageError(f"{option} {path}: it is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         where = str(error).partition("(")[2].rstrip(")")
-        raise UsageError(f'--tokens {path}: expected lines token = "user"{where and f" ({where})"}') from None
+        raise UsageError(f'{option} {path}: expected lines token = "user"{where and f" ({where})"}') from None
     if not table:
-        raise UsageError(f'--tokens {path}: it has no token; expected lines token = "user"')
+        raise UsageError(f'{option} {path}: it has no token; expected lines token = "user"')
     if len(table) > MAX_TOKENS:
-        raise UsageError(f"--tokens {path}: it has {len(table)} tokens, more than {MAX_TOKENS}")
+        raise UsageError(f"{option} {path}: it has {len(table)} tokens, more than {MAX_TOKENS}")
     for number, (token, user) in enumerate(table.items(), 1):
         if not isinstance(user, str) or not user:
-            raise UsageError(f'--tokens {path}: token number {number} has no user; expected token = "user"')
+            raise UsageError(f'{option} {path}: token number {number} has no user; expected token = "user"')
         if len(token) < MIN_TOKEN:
-            raise UsageError(f"--tokens {path}: token number {number} has fewer than {MIN_TOKEN} characters")
+            raise UsageError(f"{option} {path}: token number {number} has fewer than {MIN_TOKEN} characters")
     return table
 
 
-def _private_text(path: str) -> str:
+def _private_text(path: str, option: str) -> str:
     """The text of a file of this user that no other user may read or change. Raises `OSError` and `UsageError`."""
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid():
-            raise UsageError(f"--tokens {path}: the file belongs to another user")
+            raise UsageError(f"{option} {path}: the file belongs to another user")
         if stat.S_IMODE(status.st_mode) & 0o077:
-            raise UsageError(f"--tokens {path}: other users may read or change the file", hint=f"chmod 600 {path}")
+            raise UsageError(f"{option} {path}: other users may read or change the file", hint=f"chmod 600 {path}")
         return file.read(MAX_TOKENS_FILE).decode()

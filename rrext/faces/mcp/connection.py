@@ -78,7 +78,7 @@ WRAPPED_CALL: Final = _Command(CALL, "tools/call", True)
 class McpConnection:
     """A server's side of one connection. Writing methods may be called from any thread, and return pieces of one message."""
 
-    raw_tail = False
+    raw_tail = has_tails = False
     """The protocol has no raw tails; `initialize` of a session sets what its arguments say, which is never this."""
 
     def __init__(self, framer: Framer[ServerEvent], limits: Limits = DEFAULTS) -> None:

@@ -26,7 +26,8 @@ class SetupContext:
     """One `setup`, as its node class sees it: `async def setup(cls, config, ctx)`.
 
     `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have; `connections` has the servers
-    outside that this pipeline may name. It may be kept as long as what `setup` yields.
+    outside that this pipeline may name. A `remote` pipeline came from a client that is not trusted: settings must not lead to
+    private addresses. The context may be kept as long as what `setup` yields.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class SetupContext:
         node_id: str = "",
         directory: str = "",
         confined: bool = False,
+        remote: bool = False,
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         redact: Callable[[str], str] = str,
         wait: float | None = None,
@@ -49,6 +51,7 @@ class SetupContext:
         self.node_id = node_id
         self.directory = directory
         self.confined = confined
+        self.remote = remote
         self.bindings = bindings
         self.connections = connections
         self._provider_of = provider_of
@@ -59,6 +62,14 @@ class SetupContext:
         Raises `Unavailable` if the node is confined and the path leads out of its directory, also by a symbolic link.
         """
         return path_below(self.directory, name, confined=self.confined, node_id=self.node_id)
+
+    def require_local_pipeline(self) -> None:
+        """Raise `Unavailable` for a remote pipeline: for nodes that connect to any server which their settings name."""
+        if self.remote:
+            raise Unavailable(
+                f'Node "{self.node_id}" may not connect to a database server: its pipeline came over a network',
+                hint="The server may be started with --trust-clients.",
+            )
 
     def wait(self, setting: float) -> float:
         """Seconds that a call waits for files of other processes: those of `--wait`, else the node's own setting."""
@@ -100,6 +111,8 @@ class SetupContext:
 
 def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> str:
     """The absolute path of a node's setting; see `SetupContext.path`."""
+    if confined and not directory:
+        raise no_root(node_id)
     directory = os.path.abspath(directory)
     path = os.path.normpath(os.path.join(directory, name))
     if confined:
@@ -109,6 +122,14 @@ def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> st
                 f'Node "{node_id}" may not use "{name}": it leads out of the root', hint="Give a path below --root."
             )
     return path
+
+
+def no_root(node_id: str) -> Unavailable:
+    """The failure of a node that names a path in a pipeline of a network client, on a server without a root."""
+    return Unavailable(
+        f'Node "{node_id}" may use no files: its pipeline came over a network, and the server has no root for such files',
+        hint="The server may be started with --root FOLDER.",
+    )
 
 
 def _tell(listener: Callable[[str], object], connection_id: str) -> None:

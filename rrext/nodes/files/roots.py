@@ -6,6 +6,7 @@ import os
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import no_root
 from rrext.nodes.files.confinement import Confinement
 
 
@@ -14,10 +15,12 @@ def open_root(node: Node, root: str) -> Confinement:
 
     A relative root begins at the node's `directory`; a confined node's root may not lead out of it. Raises `Unavailable`.
     """
+    if node.confined and not node.directory:
+        raise no_root(node.node_id)
     try:
         if not node.confined:
             return Confinement.at(os.path.join(node.directory, root))
-        with Confinement.at(node.directory or ".") as base:
+        with Confinement.at(node.directory) as base:
             return base.beneath(os.path.relpath(root, os.path.abspath(node.directory)) if os.path.isabs(root) else root)
     except OSError as error:
         what = error.strerror or "the system gives no reason"

@@ -33,14 +33,15 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
     always checked. Raises `Unavailable` for an address or a key that can never work.
     """
     server = ServerName(ctx.node_id, checked_address(settings.address, ctx.node_id), checked_key(settings.apikey, ctx.node_id))
-    client = await ctx.in_thread(_client, server, settings)  # imports, and reads certificates
+    client = await ctx.in_thread(_client, server, settings, ctx.remote)  # imports, and reads certificates
     try:
         yield HttpEndpoint(client, server, settings, ctx)
     finally:
         await client.aclose()
 
 
-def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
+def _client(server: ServerName, settings: EndpointSettings, is_remote: bool) -> httpx2.AsyncClient:
+    """The client of the endpoint; that of a remote pipeline reaches public addresses alone, and uses no proxy."""
     import httpx2
 
     try:
@@ -50,7 +51,12 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
     headers = {"content-type": "application/json"}
     if server.secret:
         headers["authorization"] = f"Bearer {server.secret}"
-    return new_client(headers, silence=settings.silence, wait=settings.total, trust_env=True)
+    transport = None
+    if is_remote:
+        from rrext.http.public_transport import PublicTransport
+
+        transport = PublicTransport()
+    return new_client(headers, silence=settings.silence, wait=settings.total, trust_env=not is_remote, transport=transport)
 
 
 class HttpEndpoint:

@@ -55,6 +55,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "The node cannot run on this machine; the message says what to install.",
     ),
     "tool_undescribed": ("error", "A tool of the node cannot be described: its schema or its definition is wrong."),
+    "not_permitted": (
+        "error",
+        "A setting `allow_…` in the pipeline of a network client: only the operator permits.",
+    ),
     # variables
     "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),
     "variable_not_allowed": ("error", "A `${NAME}` that pipelines may not read. A warning where nothing is run."),

@@ -147,18 +147,18 @@ def test_a_file_of_tokens_that_cannot_be_used_is_refused_and_not_repeated(
         path.write_text(text)
         path.chmod(mode)
     with pytest.raises(UsageError, match=reason) as caught:
-        UserTokens(str(path))
+        UserTokens.of_file(str(path))
     assert "secret-token" not in str(caught.value)
 
 
 def test_a_file_of_too_many_tokens_is_refused(tokens: Path) -> None:
     tokens.write_text("".join(f'a-token-of-many-{number} = "ada"\n' for number in range(501)))
     with pytest.raises(UsageError, match="501 tokens"):
-        UserTokens(str(tokens))
+        UserTokens.of_file(str(tokens))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
 def test_a_file_of_tokens_of_another_user_is_refused(tokens: Path) -> None:
     os.chown(tokens, 65534, -1)
     with pytest.raises(UsageError, match="another user"):
-        UserTokens(str(tokens))
+        UserTokens.of_file(str(tokens))

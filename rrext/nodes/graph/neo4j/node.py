@@ -33,6 +33,7 @@ class Neo4jNode(GraphNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
+        ctx.require_local_pipeline()
         from rrext.nodes.graph.neo4j.backend import BoltBackend, BoltSettings
 
         return BoltBackend(

@@ -300,5 +300,6 @@ class MysqlNode(SqlNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> MysqlBackend:
+        ctx.require_local_pipeline()
         options, preferred = connection_options(config, ctx.path)
         return MysqlBackend(options, statement_timeout=config.statement_timeout, preferred=preferred)

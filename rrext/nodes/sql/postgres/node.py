@@ -29,6 +29,7 @@ class PostgresNode(SqlNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> Backend:
+        ctx.require_local_pipeline()
         from rrext.nodes.sql.postgres.backend import PostgresBackend
 
         return PostgresBackend(config, statement_timeout=config.statement_timeout, path=ctx.path, confined=ctx.confined)

@@ -63,6 +63,7 @@ class PgVectorNode(VectorStoreNode):
 
 
 def _store(config: Any, ctx: SetupContext) -> PgVectorStore:
+    ctx.require_local_pipeline()
     from rrext.nodes.vectors.postgres.store import PgVectorStore
 
     parameters = confined_parameters(connection_parameters(config), path=ctx.path, confined=ctx.confined)

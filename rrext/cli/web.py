@@ -1,0 +1,154 @@
+"""The options of `rrext serve --ws`: the port of WebSockets and HTTP, and who may use it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Final
+
+from rrext.cli.terminal import tell_listening
+from rrext.errors import UsageError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from rrext.engine.interface.call import Caller
+    from rrext.faces.http.address import Address
+    from rrext.faces.http.tokens import UserTokens
+    from rrext.pipefile.environment import Environment
+    from rrext.server.process import Listener, ServingProcess
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:5565"
+KEY: Final = "ROCKETRIDE_APIKEY"
+"""The variable with the one key of a server, and that of a client."""
+
+
+def add_web_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--ws",
+        nargs="?",
+        const=DEFAULT_ADDRESS,
+        metavar="HOST:PORT",
+        help=f"answer clients of WebSockets and HTTP there instead of stdin (without an address: {DEFAULT_ADDRESS})",
+    )
+    parser.add_argument("--keys", metavar="FILE", help=f'with --ws: the keys of users, lines key = "user" (or one in {KEY})')
+    parser.add_argument(
+        "--trust-clients", action="store_true", help="with --ws: let clients' pipelines do all that those of files may"
+    )
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], type=origin, metavar="ORIGIN", help="with --ws: pages that may call"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help="with --ws: the certificate, with its chain")
+    parser.add_argument("--tls-key", metavar="FILE", help="with --ws: the private key of the certificate")
+
+
+def origin(text: str) -> str:
+    """An argparse type: the origin of a page."""
+    from rrext.faces.http.origins import checked_origin
+
+    try:
+        return checked_origin(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def take_key(args: argparse.Namespace) -> str | None:
+    """The key in the environment, which is left out of it from now on."""
+    return os.environ.pop(KEY, None) if args.ws is not None else None
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Raise `UsageError` for options that do not go together."""
+    if args.ws is None:
+        for name in ("keys", "trust_clients", "allow_origin", "tls_cert", "tls_key"):
+            if getattr(args, name):
+                raise UsageError(f"--{name.replace('_', '-')} needs --ws")
+    elif args.listen is not None:
+        raise UsageError("--ws and --listen exclude each other: start a server for each")
+
+
+def web_clients(args: argparse.Namespace, environment: Environment, caller: Caller) -> Listener:
+    """The clients of the port. `caller` has what no client may change. Raises `UsageError`."""
+    from rrext.faces.http.address import Address
+    from rrext.nodes.base.extras import missing_packages
+
+    address = Address.of(args.ws)
+    keys = _keys(args, address)
+    for number, key in enumerate(() if keys is None else keys.texts, 1):
+        environment.redactor.learn(f"key {number}", key)
+    missing = missing_packages("web", "uvicorn", "starlette", "websockets", "python_multipart")
+    if missing is not None:
+        raise UsageError(f"--ws: {missing}")
+    from rrext.faces.http.listener import HttpClients
+    from rrext.faces.ws.app import WebApp
+    from rrext.faces.ws.limits import MAX_CONNECTIONS
+    from rrext.faces.ws.protocol import SocketProtocol
+
+    tls = _tls(args)
+
+    def app(process: ServingProcess) -> WebApp:
+        return WebApp(process, caller, keys)
+
+    def tell(address: Address) -> None:
+        tell_listening(f"{'ws' if tls is None else 'wss'}://{address}")
+
+    return HttpClients(
+        address,
+        app,
+        tell,
+        tokens=None,
+        origins=args.allow_origin,
+        upgrade=SocketProtocol,
+        tls=tls,
+        max_connections=MAX_CONNECTIONS,
+    )
+
+
+def caller_of_clients(args: argparse.Namespace, tools: frozenset[str] | None) -> Caller:
+    """The caller of all clients of the port, without their users."""
+    from rrext.engine.interface.call import Caller
+
+    has_keys = args.keys is not None or args.key is not None
+    return Caller(trusted=args.trust_clients, tools=tools, is_keyed=has_keys or not args.trust_clients)
+
+
+def _keys(args: argparse.Namespace, address: Address) -> UserTokens | None:
+    """The keys of a file, or that of the environment. Raises `UsageError` without any where other machines can connect."""
+    from rrext.faces.http.limits import MIN_TOKEN
+    from rrext.faces.http.tokens import UserTokens
+    from rrext.faces.ws.authentication import LOCAL_USER
+
+    if args.keys is not None:
+        return UserTokens.of_file(args.keys, "--keys")
+    if args.key is not None:
+        if not address.is_local and len(args.key) < MIN_TOKEN:
+            raise UsageError(f"{KEY} has fewer than {MIN_TOKEN} characters, and other machines could guess it")
+        return UserTokens({args.key: LOCAL_USER})
+    if not address.is_local:
+        raise UsageError(
+            f"every machine that can reach {address} could call the tools: clients need keys there",
+            hint=f"set {KEY} or give --keys FILE, or listen at 127.0.0.1",
+        )
+    return None
+
+
+def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    if args.tls_cert is None and args.tls_key is None:
+        return None
+    if args.tls_cert is None:
+        raise UsageError("--tls-key needs --tls-cert")
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(args.tls_cert, args.tls_key, password=_no_password)
+    except ssl.SSLError as error:
+        raise UsageError(f"--tls-cert {args.tls_cert}: {error.reason or error}") from None
+    except OSError as error:
+        raise UsageError(f"--tls-cert {args.tls_cert}, --tls-key {args.tls_key or 'none'}: {error.strerror}") from None
+    return context
+
+
+def _no_password() -> str:
+    raise UsageError("--tls-key: the key is encrypted; give one that is not, in a file that is yours alone")

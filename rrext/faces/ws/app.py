@@ -1,0 +1,82 @@
+"""What stands behind the port: WebSockets at any path, and HTTP endpoints beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+import msgspec
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from rrext.engine.interface.call import Caller
+from rrext.faces.http.tokens import UserTokens
+from rrext.faces.ws.authentication import Authentication
+from rrext.faces.ws.client import SocketClient
+from rrext.faces.ws.endpoints import Endpoints
+from rrext.faces.ws.limits import MAX_STRANGERS, MAX_STRANGERS_OF_ADDRESS
+from rrext.faces.ws.protocol import CONNECTION
+from rrext.server.process import ServingProcess
+
+FULL: Final = PlainTextResponse("too many clients have shown no key yet; try again soon", 503, {"Retry-After": "5"})
+
+
+class WebApp:
+    """Serves the clients of one port. `caller` is their caller without the user, `keys` says who they are."""
+
+    def __init__(self, process: ServingProcess, caller: Caller, keys: UserTokens | None) -> None:
+        self._process = process
+        self._caller = caller
+        self._keys = keys
+        self.on_answer: Callable[[], object] = lambda: None
+        self._endpoints = Endpoints(process, caller, keys, lambda: self.on_answer())
+        self._numbers = count(1)
+        self._strangers: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or serve a WebSocket to its end."""
+        if scope["type"] == "websocket":
+            await self._serve(scope, receive, send)
+        else:
+            await self._endpoints(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = (scope["client"] or ("",))[0]
+        if self._keys is not None and self._is_full(address):
+            await FULL(scope, receive, send)
+            return
+        await receive()
+        await send({"type": "websocket.accept"})
+        client = SocketClient(
+            self._process,
+            scope["extensions"][CONNECTION],
+            send,
+            msgspec.structs.replace(self._caller, connection_id=f"ws-{next(self._numbers)}"),
+            Authentication(self._keys),
+            lambda change: self._strangers.update({address: change}),
+        )
+        await client.run(receive)
+
+    def _is_full(self, address: str) -> bool:
+        """Whether a further client without a key is one too many."""
+        self._strangers += Counter()  # drops addresses without any
+        return self._strangers.total() >= MAX_STRANGERS or self._strangers[address] >= MAX_STRANGERS_OF_ADDRESS
+
+    async def run(self) -> None:
+        """Wait for a cancel: what lives longer than a request has tasks of its own."""
+        await self._process.host.loop.create_future()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request over HTTP is unanswered; clients of WebSockets are peers of the process."""
+        return self._endpoints.is_busy
+
+    def drain(self) -> None:
+        """Refuse new calls over HTTP."""
+        self._endpoints.drain()
+
+    def give_up(self) -> None:
+        """Answer the unanswered requests with an error."""
+        self._endpoints.give_up()

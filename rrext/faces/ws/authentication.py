@@ -1,0 +1,90 @@
+"""The key of one connection: which user it makes of its client, and what a client without one may do."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from rrext.errors import NotAuthenticated, RrextError
+from rrext.faces.http.tokens import UserTokens
+from rrext.faces.ws.limits import MAX_ATTEMPTS
+from rrext.version import __version__
+
+LOCAL_USER: Final = "local"
+"""The user of all clients of a server without keys, and of the one key in `ROCKETRIDE_APIKEY`."""
+PROBE: Final = "rrext_public_probe"
+COMMANDS: Final = frozenset(("auth", "deauth", PROBE))
+"""The commands of this transport, which need no key."""
+
+
+class AuthArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Show a key. → `{userId, displayName, organizations, serverVersion, capabilities}`"""
+
+    auth: str | None = None
+    client_name: str | None = None
+    client_version: str | None = None
+
+
+class Authentication:
+    """Whether the client of one connection is known, as which user, and how often it was not.
+
+    Without `keys` every client is the local user from the beginning.
+    """
+
+    def __init__(self, keys: UserTokens | None) -> None:
+        self._keys = keys
+        self.user: str | None = LOCAL_USER if keys is None else None
+        self.attempts = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the client showed too many wrong keys, so that its connection ends."""
+        return self.attempts > MAX_ATTEMPTS
+
+    def show(self, given: AuthArguments) -> str | None:
+        """The user of a key; None for no key, with which a client may only probe. Raises `NotAuthenticated`."""
+        if self._keys is None:
+            return LOCAL_USER
+        if not given.auth:
+            return None
+        user = self._keys.user_of(given.auth)
+        if user is None:
+            self.attempts += 1
+            raise NotAuthenticated("Too many authentication attempts" if self.is_exhausted else "Invalid API key")
+        self.attempts = 0
+        return user
+
+    def leave(self) -> bool:
+        """Whether the client may sign off; on a server without keys it stays who it is."""
+        return self._keys is not None
+
+    def refusal(self) -> RrextError | None:
+        """The error of a command that needs a key; None if the client is known."""
+        if self.user is not None:
+            return None
+        return NotAuthenticated("Not authenticated", hint="send `auth` with a key of this server")
+
+
+def welcome(user: str | None) -> dict[str, Any]:
+    """The body of the answer to `auth`, in the fields that RocketRide clients read."""
+    place = {"id": LOCAL_USER, "name": LOCAL_USER, "permissions": []}
+    return {
+        "userId": user or "",
+        "displayName": user or "",
+        "organizations": [] if user is None else [{**place, "teams": [place]}],
+        "serverVersion": __version__,
+        "capabilities": ["oss"],
+    }
+
+
+def probe_body() -> dict[str, Any]:
+    """The body of the answer to `rrext_public_probe`."""
+    return {
+        "version": __version__,
+        "capabilities": ["oss"],
+        "platform": sys.platform,
+        "apps": [],
+        "endpoints": {"api": "origin", "ui": "origin"},
+    }

@@ -1,0 +1,242 @@
+"""One client of the WebSocket face: its session, and its messages both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from websockets.frames import CloseCode
+
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.log_names import in_log
+from rrext.errors import Cancelled, RrextError
+from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, probe_body, welcome
+from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
+from rrext.faces.ws.protocol import SocketProtocol
+from rrext.faces.ws.sink import MessageSink
+from rrext.server.arguments import decode, refuse_tail
+from rrext.server.peer_end import CLOSED, DRAINED, Peer, RestartingTask
+from rrext.server.process import ServingProcess
+from rrext.wire.connection import ServerConnection
+from rrext.wire.messages import Request
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+log: Final = logging.getLogger("rrext.server")
+
+
+class RawMessage(bytes):
+    """A message with raw bytes: its JSON on one line, and the bytes after that."""
+
+
+def joined(message: list[bytes], tail: bytes | None) -> list[bytes]:
+    """The piece of a message: binary with a raw tail, which only clients get that asked for tails, else text."""
+    if tail is None:
+        return [b"".join(message)]
+    return [RawMessage(b"".join([*message, b"\n", tail]))]
+
+
+class SocketReading:
+    """Whether the client's messages are taken: not while too much of them waits for answers."""
+
+    def __init__(self, peer: Peer, protocol: SocketProtocol) -> None:
+        self._session = peer.session
+        self._protocol = protocol
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        self.is_stopped = False
+
+    async def go_on(self) -> None:
+        """Wait until the unanswered requests are below their limit."""
+        session = self._session
+        if session.unread_bytes > session.limits.max_inflight_bytes and not self.is_stopped:
+            log.debug("reading pauses: too much waits for an answer")
+            self._may_go_on.clear()
+            session.reports_answers = True
+            self.unpause()
+            await self._may_go_on.wait()
+
+    def unpause(self) -> None:
+        session = self._session
+        if not self._may_go_on.is_set() and session.unread_bytes <= session.limits.max_inflight_bytes:
+            session.reports_answers = session.is_draining
+            self._may_go_on.set()
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self._may_go_on.set()
+
+    @property
+    def has_more(self) -> bool:
+        return not self.is_stopped and self._protocol.has_more
+
+
+class SocketClient:
+    """Serves one WebSocket, until the client or the server ends it.
+
+    `caller` is the caller without its user. `on_stranger(+1 or -1)` counts the clients that have shown no key.
+    """
+
+    def __init__(
+        self,
+        process: ServingProcess,
+        protocol: SocketProtocol,
+        send: Send,
+        caller: Caller,
+        authentication: Authentication,
+        on_stranger: Callable[[int], object],
+    ) -> None:
+        self._process = process
+        self._protocol = protocol
+        self._send = send
+        self._authentication = authentication
+        self._on_stranger = on_stranger
+        self._loop = process.host.loop
+        self._sink = MessageSink(self._loop)
+        self._connection = ServerConnection(None, process.limits, join=joined)
+        self._stranger = caller
+        self.peer = Peer(process.engine, self._connection, self._sink, host=process.host, limits=process.limits, caller=caller)
+        self._session = self.peer.session
+        self.peer.reading = self._reading = SocketReading(self.peer, protocol)
+        self._patience: asyncio.TimerHandle | None = None
+        self._is_counted = False
+        self._recognise(authentication.user)
+
+    async def run(self, receive: Receive) -> None:
+        """Take messages until the connection ends."""
+        process, peer = self._process, self.peer
+        process.add(peer, None)
+        writing = self._loop.create_task(self._write(), name=f"answers to {self._stranger.connection_id}")
+        self._farewell = RestartingTask(self._loop, self._see_off, f"client {self._stranger.connection_id}")
+        try:
+            while (message := await receive())["type"] != "websocket.disconnect":
+                if not self._reading.is_stopped:
+                    self._take(message)
+                    await self._reading.go_on()
+        finally:
+            self._sink.lose()
+            peer.lost("the client is gone")
+            await peer.ended()
+            writing.cancel()
+            self._count(is_stranger=False)
+
+    # in
+
+    def _take(self, message: Message) -> None:
+        """Handle one message. A binary one may have raw bytes after its first line."""
+        text, data = message.get("text"), message.get("bytes")
+        if text is not None:
+            self._handle(self._connection.receive_message(text.encode()))
+            return
+        assert data is not None
+        cut = data.find(b"\n")
+        head, tail = (data, None) if cut < 0 else (memoryview(data)[:cut], data[cut + 1 :])
+        self._handle(self._connection.receive_message(head, tail))
+
+    def _handle(self, event: Any) -> None:
+        session = self._session
+        if type(event) is not Request:
+            session.handle_all([event])
+            return
+        try:
+            if event.command in COMMANDS:
+                self._own(event)
+                return
+            refusal = self._authentication.refusal()
+        except RrextError as error:
+            refusal = error
+        if refusal is None:
+            session.handle_all([event])
+            return
+        session.refuse(event, refusal)
+        session.outbox.flush()
+        if self._authentication.is_exhausted:
+            self.peer.end_within(0, "too many wrong keys", CLOSED)
+
+    def _own(self, request: Request) -> None:
+        """Answer a command of this transport. Raises `RrextError`."""
+        if request.tail is not None:
+            refuse_tail()
+        body: dict[str, Any] = {}
+        if request.command == PROBE:
+            body = probe_body()
+        elif request.command == "auth":
+            given = decode(request.arguments, AuthArguments, self._session.limits)
+            user = self._authentication.show(given)
+            if user != self._authentication.user:
+                self._sign_off()
+            if user is not None:
+                self._recognise(user)
+            log.info("%s is user %s, with %s", self._stranger.connection_id, in_log(user), in_log(given.client_name))
+            body = welcome(user)
+        elif self._authentication.leave():
+            self._sign_off()
+        self._session.answer_own(request, body)
+
+    # who it is
+
+    def _recognise(self, user: str | None) -> None:
+        """The client is that user from now on; None for a stranger, who is cut off after a while."""
+        self._authentication.user = user
+        is_stranger = user is None
+        self._count(is_stranger=is_stranger)
+        if is_stranger:
+            self._session.caller = msgspec.structs.replace(self._stranger, trusted=False, is_keyed=True)
+            self._protocol.expect(MAX_STRANGERS_MESSAGE)
+            self._patience = self._loop.call_later(AUTH_TIMEOUT, self._lose_patience)
+        else:
+            self._session.caller = msgspec.structs.replace(self._stranger, user_id=user if self._stranger.is_keyed else None)
+            self._protocol.expect()
+
+    def _count(self, *, is_stranger: bool) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if is_stranger != self._is_counted:
+            self._is_counted = is_stranger
+            self._on_stranger(1 if is_stranger else -1)
+
+    def _lose_patience(self) -> None:
+        log.info("%s is cut off: it showed no key", self._stranger.connection_id)
+        self.peer.end_within(0, "no key in time", CLOSED)
+
+    def _sign_off(self) -> None:
+        """End all that the user did on this connection, whose client is a stranger from now on."""
+        if not self._is_counted:
+            self._session.fail_all("cancelled", lambda: Cancelled("cancelled: the client signed off"))
+            self._process.engine.disconnect(self._stranger.connection_id)
+            self._recognise(None)
+
+    # out
+
+    async def _write(self) -> None:
+        """Send the answers, as fast as the client reads."""
+        sink = self._sink
+        try:
+            while True:
+                message = await sink.next()
+                if isinstance(message, RawMessage):
+                    await self._send({"type": "websocket.send", "bytes": message})
+                else:
+                    await self._send({"type": "websocket.send", "text": bytes(message).decode()})
+                sink.sent()
+        except OSError:  # the end of the messages says it too
+            sink.lose()
+
+    async def _see_off(self) -> None:
+        """Close the socket at the end of its session, after the last answers."""
+        peer = self.peer
+        await peer.ended()
+        self._process.remove(peer)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAINED.flush):
+                await self._sink.drained()
+        code = CloseCode.POLICY_VIOLATION if self._authentication.user is None else CloseCode.GOING_AWAY
+        with suppress(OSError, RuntimeError):  # the client is gone, or closed first
+            await self._send({"type": "websocket.close", "code": code, "reason": ""})

@@ -1,0 +1,130 @@
+"""The HTTP endpoints beside the WebSockets: life signs, metrics, the webhook, and the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
+from rrext.errors import NotAuthenticated, ShuttingDown, Unavailable
+from rrext.faces.http.access import USER
+from rrext.faces.http.tokens import UserTokens
+from rrext.faces.ws.bearer import user_of
+from rrext.faces.ws.metrics import metrics_text
+from rrext.faces.ws.webhook import Webhook, failure
+from rrext.nodes.base.extras import missing_packages
+from rrext.server.process import ServingProcess
+from rrext.version import __version__
+
+if TYPE_CHECKING:
+    from rrext.faces.mcp.http_app import McpApp
+
+
+class Endpoints:
+    """Answers requests over HTTP. `caller` is the caller without its user; `on_answer` is called after each call."""
+
+    def __init__(
+        self, process: ServingProcess, caller: Caller, keys: UserTokens | None, on_answer: Callable[[], object]
+    ) -> None:
+        engine = process.engine
+        assert isinstance(engine, LocalEngine)
+        self._engine = engine
+        self._process = process
+        self._caller = caller
+        self._keys = keys
+        self._on_answer = on_answer
+        self._is_draining = False
+        self._webhook = Webhook(engine, process.limits, caller, on_answer)
+        self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
+        """The apps of users; none knows the tools of another user."""
+        self._router = Router(
+            [
+                Route("/ping", _pong),
+                Route("/version", _version),
+                Route("/healthz", self._health),
+                Route("/metrics", self._metrics),
+                Route("/webhook", self._webhook, methods=["POST"]),
+            ],
+            redirect_slashes=False,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["path"] == "/mcp":
+            await self._model_context(scope, receive, send)
+        else:
+            await self._router(scope, receive, send)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is unanswered."""
+        return self._webhook.is_busy or any(app.is_busy for app, _ in self._mcp_apps.values())
+
+    def drain(self) -> None:
+        """Refuse new calls."""
+        self._is_draining = self._webhook.is_draining = True
+        for app, _ in self._mcp_apps.values():
+            app.drain()
+
+    def give_up(self) -> None:
+        """Answer the unanswered requests with an error."""
+        self._webhook.give_up()
+        for app, _ in self._mcp_apps.values():
+            app.give_up()
+
+    # endpoints
+
+    async def _health(self, request: Request) -> Response:
+        return PlainTextResponse("the server ends", 503) if self._is_draining else PlainTextResponse("ok")
+
+    async def _metrics(self, request: Request) -> Response:
+        if user_of(request, self._keys) is None:
+            return failure(NotAuthenticated("a key of this server is required as a bearer token"))
+        return PlainTextResponse(metrics_text(self._engine, self._process.peers), media_type="text/plain; version=0.0.4")
+
+    async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the app of the request's user."""
+        user = user_of(Request(scope), self._keys)
+        missing = missing_packages("mcp", "mcp")
+        if user is None:
+            answer = failure(NotAuthenticated("a key of this server is required as a bearer token"))
+        elif missing is not None:
+            answer = failure(Unavailable(missing))
+        elif self._is_draining:
+            answer = failure(ShuttingDown("the server ends and takes no new requests"))
+        else:
+            answer = await self._mcp_app(user)
+            scope[USER] = user
+        await answer(scope, receive, send)
+
+    async def _mcp_app(self, user: str) -> Any:
+        if user not in self._mcp_apps:
+            module = await asyncio.to_thread(import_module, "rrext.faces.mcp.http_app")
+            if user in self._mcp_apps:
+                return self._mcp_apps[user][0]
+            from rrext.faces.mcp.pipelines import ManyPipelines
+
+            caller = msgspec.structs.replace(self._caller, user_id=user)
+            app: McpApp = module.McpApp(
+                ManyPipelines(self._engine), self._process.limits, caller=caller, now=self._process.host.clock.now
+            )
+            app.on_answer = self._on_answer
+            self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
+        return self._mcp_apps[user][0]
+
+
+async def _pong(request: Request) -> Response:
+    return JSONResponse({"pong": True})
+
+
+async def _version(request: Request) -> Response:
+    return JSONResponse({"name": "rrext", "version": __version__})

@@ -1,0 +1,40 @@
+"""Constants of the WebSocket face."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# protocol.py
+MAX_MESSAGE: Final = 250 * MIB
+"""Bytes of one message of a client; those of RocketRide receive as much."""
+MAX_STRANGERS_MESSAGE: Final = 64 * KIB
+"""Bytes of one message of a client that has shown no key."""
+
+# sink.py
+SINK_WINDOW: Final = 256 * KIB
+"""Bytes of answers that are handed over to be sent at a time; the others wait in the outbox, which is limited."""
+
+# app.py
+MAX_CONNECTIONS: Final = 4096
+"""Connections of the port at once; each has a descriptor."""
+MAX_STRANGERS: Final = 128
+"""Clients at once that have shown no key."""
+MAX_STRANGERS_OF_ADDRESS: Final = 64
+"""Such clients at once of one address."""
+
+# authentication.py
+AUTH_TIMEOUT: Final = 30.0
+"""Seconds until a client without a key is cut off."""
+MAX_ATTEMPTS: Final = 5
+"""Wrong keys of one connection; a further one ends it."""
+
+# webhook.py
+MAX_WEBHOOKS: Final = 32
+"""Requests to the webhook at once: the body of each is in memory."""
+MAX_PARTS: Final = 100
+"""Files and fields of one request to the webhook."""
+WEBHOOK_TIMEOUT: Final = 300.0
+"""Seconds for one object of a webhook, from `open` to `close`; proxies in between wait no longer anyway."""

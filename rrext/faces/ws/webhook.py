@@ -1,0 +1,214 @@
+"""`POST /webhook`: the body of a request goes through a pipeline, and its result comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.local_engine import LocalEngine
+from rrext.errors import (
+    FrameTooLarge,
+    InvalidArguments,
+    NotAuthenticated,
+    RrextError,
+    ShuttingDown,
+    TaskError,
+    ToolTimeout,
+    TooManyRequests,
+)
+from rrext.faces.ws.bearer import key_of
+from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
+from rrext.limits import Limits
+
+STATUS: Final[tuple[tuple[type[RrextError], int], ...]] = (
+    (InvalidArguments, 400),
+    (NotAuthenticated, 401),
+    (TaskError, 404),
+    (FrameTooLarge, 413),
+    (TooManyRequests, 429),
+    (ShuttingDown, 503),
+    (ToolTimeout, 504),
+)
+"""Errors and the status of their answers; that of all others is 500."""
+DEFAULT_TYPE: Final = "application/octet-stream"
+
+
+class Part(msgspec.Struct):
+    """An object of a request."""
+
+    name: str | None
+    mime_type: str
+    data: bytes
+
+
+class Webhook:
+    """Answers the requests to the webhook. `caller` is the caller of their calls, without the user."""
+
+    def __init__(self, engine: LocalEngine, limits: Limits, caller: Caller, on_answer: Callable[[], object]) -> None:
+        self._engine = engine
+        self._limits = limits
+        self._caller = caller
+        self._on_answer = on_answer
+        self._numbers = count(1)
+        self._works: set[asyncio.Task[Response]] = set()
+        self.is_draining = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is unanswered."""
+        return bool(self._works)
+
+    def give_up(self) -> None:
+        """Answer the unanswered requests with an error."""
+        for work in self._works:
+            work.cancel()
+
+    async def __call__(self, request: Request) -> Response:
+        """The answer to a request; the work of a client that goes away is cancelled."""
+        if self.is_draining:
+            return failure(ShuttingDown("the server ends and takes no new requests"))
+        if len(self._works) >= MAX_WEBHOOKS:
+            return failure(TooManyRequests(f"{MAX_WEBHOOKS} requests are in work; try again soon"))
+        work = asyncio.get_running_loop().create_task(self._answer(request))
+        self._works.add(work)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                work.cancel()
+                raise
+            return failure(ShuttingDown("the server ended before this request did"))
+        finally:
+            self._works.discard(work)
+            self._on_answer()
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            task = self._engine.task_with_key(key_of(request))
+            if task is None:
+                raise NotAuthenticated(
+                    "a public key of a running pipeline (pk_…) is required as a bearer token",
+                    hint="`execute` and `rrext_get_tasks` tell it as `publicToken`",
+                )
+            caller = msgspec.structs.replace(
+                self._caller, connection_id=f"webhook-{next(self._numbers)}", user_id=task.owner, is_keyed=True
+            )
+            parts, is_form = await self._parts(request)
+            async with self._unless_gone(request, caller):
+                results = [await self._sent(part, task.token, caller) for part in parts]
+        except RrextError as error:
+            return failure(error)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        body = {"objects": results} if is_form else results[0]
+        is_failed = any("error" in result for result in results)
+        return Response(msgspec.json.encode(body), 500 if is_failed else 200, media_type="application/json")
+
+    async def _parts(self, request: Request) -> tuple[list[Part], bool]:
+        """The objects of a request, and whether it was a form. Raises `FrameTooLarge` and `InvalidArguments`."""
+        most, size, pieces = self._limits.max_frame, 0, []
+        async for piece in request.stream():
+            size += len(piece)
+            if size > most:
+                raise FrameTooLarge(f"the body is over {most} bytes (max_frame)", data={"limit": "max_frame", "maximum": most})
+            pieces.append(piece)
+        body = b"".join(pieces)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower() or DEFAULT_TYPE
+        if kind != "multipart/form-data":
+            return [Part(request.query_params.get("name"), kind, body)], False
+        return await _form_parts(request, body), True
+
+    @asynccontextmanager
+    async def _unless_gone(self, request: Request, caller: Caller) -> AsyncIterator[None]:
+        """Cancel the work inside if the client goes away, and free what it opened in any case."""
+        work = asyncio.current_task()
+        assert work is not None
+        is_gone = False
+
+        async def look() -> None:
+            nonlocal is_gone
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            is_gone = True
+            work.cancel()
+
+        looking = asyncio.get_running_loop().create_task(look())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if is_gone:
+                raise ClientDisconnect from None
+            raise
+        finally:
+            looking.cancel()
+            self._engine.disconnect(caller.connection_id)
+
+    async def _sent(self, part: Part, token: str, caller: Caller) -> dict[str, Any]:
+        """The result of one object."""
+        ask, seconds = self._engine.ask, WEBHOOK_TIMEOUT
+        described: dict[str, Any] = {"size": len(part.data)} | ({} if part.name is None else {"name": part.name})
+        opened, _ = await ask(Open(token=token, object=described, mime_type=part.mime_type, timeout=seconds), caller)
+        pipe_id: int = msgspec.json.decode(opened)["pipe_id"]
+        failed: RrextError | None = None
+        try:
+            if part.data:
+                await ask(Write(pipe_id=pipe_id, timeout=seconds), caller, data=part.data)
+        except RrextError as error:
+            failed = error  # the result tells it too, with what came before
+        body, _ = await ask(Close(pipe_id=pipe_id, timeout=seconds), caller)
+        result: dict[str, Any] = msgspec.json.decode(body)
+        if failed is not None:
+            result.setdefault("error", {"code": failed.code, "message": failed.message})
+        return result
+
+
+async def _form_parts(request: Request, body: bytes) -> list[Part]:
+    """The files and fields of a form."""
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(
+        request.headers,
+        stream(),
+        max_files=MAX_PARTS,
+        max_fields=MAX_PARTS,
+        max_part_size=max(1, len(body)),  # type: ignore[arg-type]
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise InvalidArguments(f"the form cannot be read: {error.message}") from None
+    except (KeyError, UnicodeDecodeError):
+        raise InvalidArguments("the form cannot be read: its boundary or its charset is wrong") from None
+    parts: list[Part] = []
+    try:
+        for field, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                parts.append(Part(value.filename or field, value.content_type or DEFAULT_TYPE, await value.read()))
+            else:
+                parts.append(Part(field, "text/plain", value.encode()))
+    finally:
+        await form.close()
+    if not parts:
+        raise InvalidArguments("the form has no file and no field")
+    return parts
+
+
+def failure(error: RrextError) -> Response:
+    """The answer for an error: its code, message and hint as JSON."""
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    body = {"code": error.code, "message": error.message} | ({"hint": error.hint} if error.hint else {})
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

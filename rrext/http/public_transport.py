@@ -1,0 +1,61 @@
+"""Requests to public addresses alone, for settings that a client on a network chose."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+import httpx2
+
+from rrext.errors import ToolError
+
+NAT64: Final = IPv6Network("64:ff9b::/96")
+"""Addresses that stand for those of IPv4, which are their last bits."""
+
+
+class PublicTransport(httpx2.AsyncHTTPTransport):
+    """Resolves the host of each request once, and connects to that address if it is public.
+
+    A name may mean another address a moment later, so the address is checked that is connected to. The certificate of the
+    server is checked for the name.
+    """
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        found = await _resolved(host, request.url.port or 443)
+        if not is_public(found):
+            raise ToolError(
+                f"{host} is a private address, to which no pipeline may connect that came over a network",
+                code="private_address",
+                hint="The server may be started with --trust-clients.",
+            )
+        request.extensions = {**request.extensions, "sni_hostname": host}
+        request.url = request.url.copy_with(host=str(found))
+        return await super().handle_async_request(request)
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is one of the public internet: none of a private network, of this machine, or with special meaning."""
+    if not address.is_global or address.is_multicast:
+        return False
+    if isinstance(address, IPv4Address):
+        return True
+    teredo = None if address.teredo is None else address.teredo[1]
+    behind = address.ipv4_mapped or address.sixtofour or teredo
+    if address in NAT64:
+        behind = IPv4Address(int(address) & 0xFFFFFFFF)
+    return behind is None or is_public(behind)
+
+
+async def _resolved(host: str, port: int) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(host)
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpx2.ConnectError(f"{host} cannot be found: {error.strerror or error}") from None
+    return ip_address(str(found[0][4][0]).partition("%")[0])

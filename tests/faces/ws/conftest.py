@@ -1,0 +1,34 @@
+"""Servers that the tests of a file share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ws_server import ADA, BOB, WsServer
+
+
+@pytest.fixture(scope="module")
+def open_server() -> Iterator[WsServer]:
+    """A server without keys."""
+    with WsServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WsServer]:
+    """A server with keys of two users, who may read the files of a folder."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "root").mkdir()
+    (folder / "root" / "notes.txt").write_text("found")
+    with WsServer("--keys", str(keys_file(folder)), "--root", str(folder / "root")) as server:
+        yield server
+
+
+def keys_file(folder: Path) -> Path:
+    """A file of keys."""
+    path = folder / "keys.toml"
+    path.write_text(f'"{ADA}" = "ada"\n"{BOB}" = "bob"\n')
+    path.chmod(0o600)
+    return path

@@ -1,0 +1,204 @@
+"""Who may use a WebSocket: keys, strangers, hosts and origins, and how a server starts with them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+from ws_server import ADA, BOB, PATIENCE, PIPELINE, WsServer, plain_environment
+
+from rrext.faces.http.tokens import UserTokens
+from rrext.faces.ws import client
+from rrext.faces.ws.authentication import AuthArguments, Authentication
+from rrext.faces.ws.limits import MAX_STRANGERS_OF_ADDRESS
+
+pytestmark = pytest.mark.promise("ws:access")
+
+LONG = "x" * 70_000
+
+
+def test_a_key_makes_its_user_of_a_client(server: WsServer) -> None:
+    with server.client() as socket:
+        body = socket.body("auth", auth=ADA, clientName="a test", clientVersion="1")
+        assert (body["userId"], body["displayName"], body["capabilities"]) == ("ada", "ada", ["oss"])
+        assert "userToken" not in body
+        assert socket.body("rrext_ping") == {"pong": True}
+        assert socket.tool("who")["user"] == "ada"
+
+
+def test_a_stranger_may_only_probe(server: WsServer) -> None:
+    with server.client() as socket:
+        for command, arguments in [
+            ("rrext_ping", {}),
+            ("initialize", {}),
+            ("rrext_get_tasks", {}),
+            ("execute", {"pipeline": {}}),
+            ("rrext_process", {"subcommand": "tool", "tool": "who"}),
+            ("nonsense", {}),
+            ("shutdown", {}),
+        ]:
+            assert socket.failure(command, **arguments) == ("not_authenticated", "Not authenticated")
+        probe = socket.body("rrext_public_probe")
+        assert probe["capabilities"] == ["oss"]
+        assert probe["endpoints"] == {"api": "origin", "ui": "origin"}
+        assert socket.body("auth", auth="")["userId"] == ""
+        assert socket.failure("rrext_ping")[0] == "not_authenticated"
+        assert socket.body("deauth") == {}
+
+
+def test_a_client_signs_off_and_in_again_and_what_it_did_is_gone(server: WsServer) -> None:
+    with server.client(ADA) as socket:
+        pipe = socket.body("rrext_process", subcommand="open")["pipe_id"]
+        waiting = socket.post("rrext_process", subcommand="tool", tool="wait", input={"key": "signed-off"})
+        assert socket.body("deauth") == {}
+        assert socket.failure("rrext_ping")[0] == "not_authenticated"
+        assert socket.body("auth", auth=BOB)["userId"] == "bob"
+        assert socket.failure("rrext_process", subcommand="close", pipe_id=pipe)[0] == "pipe_not_open"
+        assert socket.tool("who")["user"] == "bob"
+        del waiting
+
+
+def test_wrong_keys_are_refused_and_the_sixth_ends_the_connection(server: WsServer) -> None:
+    with server.client() as socket:
+        for _ in range(5):
+            assert socket.failure("auth", auth="a wrong key") == ("not_authenticated", "Invalid API key")
+        assert socket.failure("auth", auth="a wrong key")[1] == "Too many authentication attempts"
+        with pytest.raises(ConnectionClosed):
+            socket.socket.recv(PATIENCE)
+    assert "a wrong key" not in server.log
+
+
+def test_a_key_is_compared_in_whole_and_never_kept() -> None:
+    shown = Authentication(UserTokens({ADA: "ada"}))
+    assert shown.show(AuthArguments(auth=ADA)) == "ada"
+    assert shown.show(AuthArguments()) is None
+    for wrong in (ADA[:-1], ADA + " ", ADA.upper(), "\ud800"):
+        with pytest.raises(Exception, match="Invalid API key|Too many"):
+            shown.show(AuthArguments(auth=wrong))
+    assert ADA not in repr(vars(shown))
+
+
+def test_a_strangers_messages_are_small_and_a_users_are_not(server: WsServer) -> None:
+    with server.client() as stranger:
+        stranger.post("auth", auth=LONG)
+        with pytest.raises(ConnectionClosed) as closed:
+            stranger.socket.recv(PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+    with server.client(ADA) as socket:
+        assert socket.body("rrext_ping", _meta=LONG) == {"pong": True}
+        socket.body("deauth")
+        socket.post("rrext_ping", _meta=LONG)
+        with pytest.raises(ConnectionClosed):
+            socket.socket.recv(PATIENCE)
+
+
+def test_strangers_are_few_at_a_time(server: WsServer) -> None:
+    with ExitStack() as stack:
+        for _ in range(MAX_STRANGERS_OF_ADDRESS):
+            stack.enter_context(server.client())
+        with pytest.raises(InvalidStatus, match="503"):
+            stack.enter_context(server.client())
+    with server.client(ADA) as socket:
+        assert socket.body("rrext_ping") == {"pong": True}
+
+
+def test_a_stranger_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert client.AUTH_TIMEOUT <= 60
+    program = (
+        "import sys\nfrom rrext.faces.ws import client\nclient.AUTH_TIMEOUT = 0.2\n"
+        "from rrext.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "serve", "--ws", "127.0.0.1:0", str(PIPELINE), "--partial"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=plain_environment(ROCKETRIDE_APIKEY=ADA)
+    ) as process:
+        assert process.stderr is not None
+        url = ""
+        for line in process.stderr:
+            if b"listening at" in line:
+                url = line.split()[-1].decode()
+                break
+        with connect(url, proxy=None) as socket, pytest.raises(ConnectionClosed) as closed:
+            socket.recv(PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1008
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example:5565"}, 421),
+    ],
+)
+def test_a_page_of_a_foreign_site_gets_no_websocket(open_server: WsServer, header: dict[str, str], status: int) -> None:
+    lines = {"Host": f"127.0.0.1:{open_server.port}"} | header
+    assert handshake(open_server, lines) == status
+
+
+def test_pages_of_this_machine_and_of_allowed_origins_get_one() -> None:
+    with WsServer("--allow-origin", "https://app.example") as server:
+        for origin in ("https://app.example", f"http://localhost:{server.port}"):
+            assert handshake(server, {"Host": "localhost", "Origin": origin}) == 101
+
+
+def handshake(server: WsServer, headers: dict[str, str]) -> int:
+    """The status of the answer to a handshake with these headers."""
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    return server.request("GET", "/", headers={**upgrade, "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", **headers})[0]
+
+
+def refusal(*options: str, **env: str) -> str:
+    """What a server says that does not start."""
+    command = [sys.executable, "-m", "rrext", "serve", *options]
+    done = subprocess.run(
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=plain_environment(**env), timeout=PATIENCE
+    )
+    assert done.returncode == 2, done
+    return done.stderr
+
+
+@pytest.fixture
+def open_file(tmp_path: Path) -> Path:
+    """A file of keys that others may read."""
+    path = tmp_path / "keys.toml"
+    path.write_text(f'"{ADA}" = "ada"\n')
+    path.chmod(0o644)
+    return path
+
+
+def test_a_server_that_anybody_could_use_does_not_start(open_file: Path) -> None:
+    assert "clients need keys there" in refusal("--ws", "0.0.0.0:0")
+    assert "other machines could guess it" in refusal("--ws", "0.0.0.0:0", ROCKETRIDE_APIKEY="short")
+    said = refusal("--ws", "127.0.0.1:0", "--keys", str(open_file))
+    assert "--keys" in said
+    assert "chmod 600" in said
+    assert ADA not in said
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    assert "--keys needs --ws" in refusal("--keys", "keys.toml")
+    assert "--trust-clients needs --ws" in refusal("--trust-clients")
+    assert "exclude each other" in refusal("--ws", "127.0.0.1:0", "--listen", f"unix:{tmp_path}/s")
+    assert "is no address" in refusal("--ws", "pipeline.pipe")
+    assert "--tls-key needs --tls-cert" in refusal("--ws", "127.0.0.1:0", "--tls-key", "k.pem")
+    assert "--tls-cert" in refusal("--ws", "127.0.0.1:0", "--tls-cert", str(tmp_path / "absent.pem"))
+
+
+def test_the_key_of_the_environment_is_the_one_key_and_no_child_has_it() -> None:
+    with WsServer(env={"ROCKETRIDE_APIKEY": "short"}) as server, server.client() as socket:
+        assert socket.failure("auth", auth="wrong")[1] == "Invalid API key"
+        assert socket.body("auth", auth="short")["userId"] == "local"
+        execute = {"pipeline": json.loads(PIPELINE.read_text()) | {"name": "${ROCKETRIDE_APIKEY}"}, "token": "leak"}
+        answer = socket.ask("execute", **execute)
+        assert "short" not in json.dumps(answer)
+        assert "short" not in json.dumps(socket.ask("rrext_get_tasks"))

@@ -1,0 +1,158 @@
+"""The pipelines of clients on a network: what they may not do unless the operator trusts the clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ws_server import ADA, WsServer
+
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Execute
+from rrext.engine.local_engine import LocalEngine
+from rrext.errors import InvalidPipeline, Unavailable
+from rrext.http.public_transport import is_public
+from rrext.nodes.base.setup import SetupContext
+from rrext.pipefile.environment import Environment
+from rrext.testing import pair
+
+pytestmark = pytest.mark.promise("ws:clients:not-trusted")
+
+
+def with_node(provider: str, **config: Any) -> dict[str, Any]:
+    """A pipeline with a node that has tools."""
+    return {
+        "components": [
+            {"id": "webhook_1", "provider": "webhook", "config": {}},
+            {"id": "n", "provider": provider, "config": config, "control": [{"classType": "tool", "from": "webhook_1"}]},
+        ],
+        "source": "webhook_1",
+        "project_id": "p",
+    }
+
+
+def test_paths_stay_below_the_root(server: WsServer, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("secret")
+    with server.client(ADA) as client:
+        token = client.body("execute", pipeline=with_node("tool_filesystem", root="."))["token"]
+        assert client.tool("read_file", {"path": "notes.txt"}, token=token)["content"] == "found"
+        client.body("terminate", token=token)
+        for root in (str(tmp_path), "..", "/"):
+            token = client.body("execute", pipeline=with_node("tool_filesystem", root=root))["token"]
+            answer = client.ask("rrext_process", subcommand="tool", tool="list_directory", token=token)
+            assert answer["code"] == "unavailable"
+            client.body("terminate", token=token)
+
+
+def test_without_a_root_there_are_no_paths(open_server: WsServer, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("secret")
+    with open_server.client() as client:
+        for provider, config, tool, input in [
+            ("tool_filesystem", {"root": str(tmp_path)}, "list_directory", {}),
+            ("tool_filesystem", {"root": "."}, "list_directory", {}),
+            ("db_sqlite", {"path": str(tmp_path / "outside.txt")}, "query", {"sql": "SELECT 1"}),
+        ]:
+            token = client.body("execute", pipeline=with_node(provider, **config))["token"]
+            answer = client.ask("rrext_process", subcommand="tool", tool=tool, input=input, token=token)
+            assert answer["code"] == "unavailable", answer
+            assert "no root" in answer["message"]
+            client.body("terminate", token=token)
+
+
+def test_a_pipeline_gives_itself_no_permission(server: WsServer) -> None:
+    with server.client(ADA) as client:
+        answer = client.ask("execute", pipeline=with_node("tool_filesystem", root=".", allow_write=True))
+        assert answer["code"] == "invalid_pipeline"
+        (problem,) = answer["data"]["problems"]
+        assert (problem["code"], problem["path"]) == ("not_permitted", "/components/1/config/allow_write")
+
+
+def test_a_text_of_an_exception_stays_in_the_log(open_server: WsServer) -> None:
+    with open_server.client() as client:
+        answer = client.ask("rrext_process", subcommand="tool", tool="crash")
+        assert answer["code"] == "tool_failed"
+        assert "swordfish" not in str(answer)
+        assert "ValueError" in answer["message"]
+
+
+def test_clients_that_the_operator_trusts_may_do_what_files_may(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("found")
+    with WsServer("--trust-clients") as server, server.client() as client:
+        pipeline = with_node("tool_filesystem", root=str(tmp_path), allow_write=True)
+        token = client.body("execute", pipeline=pipeline, token="t")["token"]
+        assert client.tool("read_file", {"path": "notes.txt"}, token=token)["content"] == "found"
+        assert "swordfish" in client.ask("rrext_process", subcommand="tool", tool="crash", token="face")["message"]
+        assert client.tool("who", token="face", context={"userId": "ada"})["user"] == "ada"
+
+
+STRANGER = Caller("s", user_id="ada", trusted=False)
+
+
+async def test_variables_are_its_own_and_those_that_the_operator_named() -> None:
+    variables = {"ROCKETRIDE_SECRET": "hidden", "NAMED": "shown"}
+    engine = LocalEngine(environment=Environment(variables, names=["NAMED"]))
+    try:
+        with pytest.raises(InvalidPipeline) as refused:
+            await engine.ask(Execute(pipeline=with_node("tool_filesystem", root="${ROCKETRIDE_SECRET}")), STRANGER)
+        assert refused.value.data["problems"][0]["code"] == "unresolved_variable"
+        own = Execute(pipeline=with_node("tool_filesystem", root="${NAMED}${ROCKETRIDE_OWN}"), env={"ROCKETRIDE_OWN": "x"})
+        await engine.ask(own, STRANGER)
+        async with pair(engine, trusted=False) as client:
+            problems = (await client.validate(pipeline=with_node("tool_filesystem", root="${ROCKETRIDE_SECRET}")))["problems"]
+            assert [problem["code"] for problem in problems] == ["unresolved_variable"]
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    ("provider", "config"),
+    [
+        ("db_postgres", {"host": "127.0.0.1", "database": "d", "user": "u"}),
+        ("db_mysql", {"host": "127.0.0.1", "database": "d", "user": "u"}),
+        ("graph_neo4j", {"uri": "bolt://127.0.0.1:7687", "user": "u", "password": "p"}),
+    ],
+)
+async def test_a_pipeline_connects_to_no_database_server(provider: str, config: dict[str, str]) -> None:
+    engine = LocalEngine()
+    try:
+        engine.load(with_node(provider, **config), token="t", owner="ada", remote=True)
+        async with pair(engine, trusted=True) as client:
+            with pytest.raises(Unavailable, match="came over a network"):
+                await client.tool(tool="query", input={"sql" if "db_" in provider else "query": "RETURN 1"})
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://169.254.169.254", "http://[::1]:1"]
+)
+async def test_a_pipeline_asks_no_model_at_a_private_address(address: str) -> None:
+    engine = LocalEngine()
+    pipeline = with_node("llm_openai_api", base_url=address, model="m", retries=0)
+    pipeline["components"][0] = {"id": "webhook_1", "provider": "chat", "config": {}}
+    pipeline["components"][1] |= {"input": [{"lane": "questions", "from": "webhook_1"}], "control": []}
+    pipeline["components"].append(
+        {"id": "out", "provider": "response_answers", "config": {}, "input": [{"lane": "answers", "from": "n"}]}
+    )
+    try:
+        engine.load(pipeline, token="t", owner="ada", remote=True)
+        async with pair(engine, trusted=True) as client:
+            with pytest.raises(Exception, match="is a private address"):
+                await client.chat(question="hello")
+    finally:
+        await engine.aclose()
+
+
+def test_addresses_that_are_private_in_any_way_are_not_public() -> None:
+    from ipaddress import ip_address
+
+    private = ["10.0.0.1", "127.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1"]
+    private += ["255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "ff02::1"]
+    private += ["64:ff9b::7f00:1"]
+    assert [text for text in private if is_public(ip_address(text))] == []
+    assert all(is_public(ip_address(text)) for text in ("8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8"))
+
+
+def test_a_context_of_a_setup_is_local_unless_it_is_said() -> None:
+    SetupContext(None).require_local_pipeline()  # type: ignore[arg-type]

@@ -1,0 +1,137 @@
+"""A server of WebSockets in a process of its own, and clients by hand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from websockets.sync.client import ClientConnection, connect
+
+HERE = Path(__file__).resolve().parent
+PIPELINE = HERE.parent / "face.pipe"
+NODES = [word for name in ("face_nodes.py", "face_fates.py", "face_lanes.py") for word in ("--nodes", str(HERE.parent / name))]
+PATIENCE = 30.0
+ADA, BOB = "key-of-ada-0123456789", "key-of-bob-0123456789"
+PROXIES = ("http_proxy", "https_proxy", "ws_proxy", "socks_proxy", "all_proxy")
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    """The environment without proxies, which clients would ask even for this machine, and without a key."""
+    names = {name for proxy in PROXIES for name in (proxy, proxy.upper())} | {"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI"}
+    return {name: value for name, value in os.environ.items() if name not in names} | more
+
+
+class WsServer:
+    """A spawned `rrext serve --ws`. `log` is what it wrote to stderr."""
+
+    def __init__(
+        self, *options: str, files: Sequence[Path] = (PIPELINE,), env: Mapping[str, str] = {}, address: str = "127.0.0.1:0"
+    ) -> None:
+        command = [sys.executable, "-m", "rrext", "serve", *map(str, files), *NODES, "--ws", address, *options]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=plain_environment(**env)
+        )
+        self.log = ""
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._listening.wait(PATIENCE)
+        found = re.search(r"listening at ((?:ws|wss)://.*:(\d+))", self.log)
+        self.url, self.port = (found[1], int(found[2])) if found is not None else ("", 0)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log += line.decode()
+            if "listening at" in self.log:
+                self._listening.set()
+        self._listening.set()
+
+    @contextmanager
+    def client(self, key: str | None = None, **options: Any) -> Iterator[WsClient]:
+        """A client, which has shown its key if it has one."""
+        with connect(self.url, compression=None, proxy=None, max_size=None, **options) as socket:
+            client = WsClient(socket)
+            if key is not None:
+                assert client.ask("auth", auth=key)["success"]
+            yield client
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
+    ) -> tuple[int, dict[str, str], bytes]:
+        """The status, the headers and the body of an answer over HTTP."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, body, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def end(self) -> int:
+        """End the server; its exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+class WsClient:
+    """A bare client, which sends one request after the other."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self._seq = 0
+
+    def post(self, command: str, /, **arguments: Any) -> int:
+        """Send a request; its number."""
+        self._seq += 1
+        message = {"type": "request", "seq": self._seq, "command": command, "arguments": arguments}
+        self.socket.send(json.dumps(message))
+        return self._seq
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """The answer to a request; others before it are dropped."""
+        while True:
+            answer = json.loads(self.socket.recv(PATIENCE))
+            if answer.get("request_seq") == number:
+                return answer
+
+    def ask(self, command: str, /, **arguments: Any) -> dict[str, Any]:
+        """The answer to a request."""
+        return self.answer(self.post(command, **arguments))
+
+    def body(self, command: str, /, **arguments: Any) -> dict[str, Any]:
+        """The body of the answer to a request that succeeds."""
+        answer = self.ask(command, **arguments)
+        assert answer["success"], answer
+        return answer["body"]
+
+    def failure(self, command: str, /, **arguments: Any) -> tuple[str, str]:
+        """The code and the message of a failure."""
+        answer = self.ask(command, **arguments)
+        assert not answer["success"], answer
+        return answer["code"], answer["message"]
+
+    def tool(self, tool: str, input: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """The result of a tool."""
+        return self.body("rrext_process", subcommand="tool", tool=tool, input=input or {}, **more)["result"]
