@@ -10,11 +10,12 @@ import argparse
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from rrext.cli.interrupts import Interrupts, is_cancel
+from rrext.cli.options import key_from
 from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
 from rrext.cli.report import print_error
 from rrext.cli.results_stdout import Results
@@ -29,6 +30,9 @@ from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
+if TYPE_CHECKING:
+    from rrext.cli.blocking_web import WebSocket
+
 T = TypeVar("T")
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
@@ -42,28 +46,39 @@ class BlockingRemotePipeline(ServerPipeline):
         super().__init__(token)
         self._connection = ClientConnection(ContentLength(RECEIVED), "dap", RECEIVED)
         self._messages = self._receive()
-        self._end: socket.socket | None = None
+        self._end: socket.socket | WebSocket | None = None
         self._is_new = True
         self._is_stopped = False
 
-    def connect(self, address: str) -> None:
+    def connect(self, address: str, key: str | None) -> None:
         """Connect and send `initialize`. Raises `UsageError`, or the reason why no server answers."""
-        path, until = socket_path(address), monotonic() + CLIENT_DEFAULTS.start
-        while (end := connect(path)) is None:
-            self._check()
-            if monotonic() > until:
-                raise NotConnected(f"the server at {path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
-            sleep(BUSY_POLL_INTERVAL)
-        self._end = end
+        if address.startswith("unix:"):
+            self._end = end = self._connected(address)
+        else:
+            from rrext.cli.blocking_web import WebSocket
+
+            self._end = end = WebSocket.connect(address)
         end.settimeout(CLIENT_DEFAULTS.start)
+        introduction: dict[str, Any] = {"clientName": "rrext", "clientVersion": __version__}
         try:
-            self._request("initialize", {"clientName": "rrext", "clientVersion": __version__, "rawTail": True}, None, None)
+            if key is not None:
+                self._request("auth", {"auth": key, **introduction}, None, None)
+            self._request("initialize", {**introduction, "rawTail": True}, None, None)
         except UnknownCommand:
             pass
         except TimeoutError:
             raise ToolTimeout(f'"initialize" did not finish within {CLIENT_DEFAULTS.start:g} s') from None
         self._is_new = False
         end.settimeout(None)
+
+    def _connected(self, address: str) -> socket.socket:
+        path, until = socket_path(address), monotonic() + CLIENT_DEFAULTS.start
+        while (end := connect(path)) is None:
+            self._check()
+            if monotonic() > until:
+                raise NotConnected(f"the server at {path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
+            sleep(BUSY_POLL_INTERVAL)
+        return end
 
     async def body(self, arguments: dict[str, Any], tail: bytes | None, feed: Feed | None) -> dict[str, Any]:
         return self._request(COMMAND, arguments, tail, feed)
@@ -160,7 +175,7 @@ def run_blocking(args: argparse.Namespace, work: Work) -> int:
     pipeline = BlockingRemotePipeline(args.token)
     with Results() as results, Interrupts(pipeline.stop) as interrupts:
         try:
-            pipeline.connect(args.at)
+            pipeline.connect(args.at, key_from(args))
             return _outcome(exit_code_of(work(pipeline, results), interrupts))
         except RrextError as error:
             print_error(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.columns import printable
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rrext.connections.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+
+KEY: Final = "ROCKETRIDE_APIKEY"
+"""The variable with the one key of a server, and that of a client."""
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +49,13 @@ def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
         parser.set_defaults(token=None)
         add_partial_option(parser)
     parser.add_argument(
-        "--at", metavar="unix:PATH", help="call a running server that listens there, instead of loading FILE.pipe"
+        "--at",
+        metavar="unix:PATH|ws://HOST:PORT",
+        help="call a running server that listens there, instead of loading FILE.pipe",
     )
     if at:
         parser.add_argument("--token", metavar="NAME", help="the pipeline, if several are served: the stem of its file")
+        parser.add_argument("--key-file", metavar="FILE", help=f"the key for a server at ws://, if it is not in {KEY}")
         parser.set_defaults(file=None, nodes=[], env=[], root=None, wait=None)
 
 
@@ -124,6 +130,21 @@ def connections_from(args: argparse.Namespace) -> Connections:
     from rrext.connections.file import load_connections
 
     return load_connections(path)
+
+
+def key_from(args: argparse.Namespace) -> str | None:
+    """The key for the server of `--at`, if it is one that takes keys. Raises `UsageError`."""
+    if args.at.startswith("unix:"):
+        return None
+    if args.key_file is None:
+        return os.environ.get(KEY) or None
+    from rrext.connections.private_file import read_private
+    from rrext.errors import ConnectionInvalid, UsageError
+
+    try:
+        return read_private(args.key_file).strip()
+    except ConnectionInvalid as error:
+        raise UsageError(f"--key-file {error.message}") from None
 
 
 def root_from(args: argparse.Namespace) -> str | None:

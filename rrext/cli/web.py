@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
+from rrext.cli.options import KEY
 from rrext.cli.terminal import tell_listening
 from rrext.errors import UsageError
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from rrext.server.process import Listener, ServingProcess
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:5565"
-KEY: Final = "ROCKETRIDE_APIKEY"
-"""The variable with the one key of a server, and that of a client."""
 
 
 def add_web_options(parser: argparse.ArgumentParser) -> None:

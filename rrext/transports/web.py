@@ -34,7 +34,7 @@ class WebAddress(NamedTuple):
         except ValueError:
             parts, host, port = urlsplit(""), None, None
         path = parts.path if parts.path.strip("/") else DEFAULT_PATH
-        is_plain = all(letter.isascii() and letter.isprintable() and letter != " " for letter in path + parts.query)
+        is_plain = all(letter.isascii() and letter.isprintable() and letter != " " for letter in f"{host}{path}{parts.query}")
         if parts.scheme not in SCHEMES or not host or parts.fragment or not is_plain:
             raise UsageError(f"{text!r} is no address of a WebSocket: it is ws://HOST:PORT or wss://HOST:PORT")
         if parts.username is not None or parts.password is not None:

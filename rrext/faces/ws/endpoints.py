@@ -52,7 +52,7 @@ class Endpoints:
                 Route("/version", _version),
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
-                Route("/webhook", self._webhook, methods=["POST"]),
+                Route("/webhook", self._webhook.answer, methods=["POST"]),
             ],
             redirect_slashes=False,
         )

@@ -73,13 +73,13 @@ class Webhook:
         for work in self._works:
             work.cancel()
 
-    async def __call__(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         """The answer to a request; the work of a client that goes away is cancelled."""
         if self.is_draining:
             return failure(ShuttingDown("the server ends and takes no new requests"))
         if len(self._works) >= MAX_WEBHOOKS:
             return failure(TooManyRequests(f"{MAX_WEBHOOKS} requests are in work; try again soon"))
-        work = asyncio.get_running_loop().create_task(self._answer(request))
+        work = asyncio.get_running_loop().create_task(self._worked(request))
         self._works.add(work)
         try:
             return await asyncio.shield(work)
@@ -92,7 +92,7 @@ class Webhook:
             self._works.discard(work)
             self._on_answer()
 
-    async def _answer(self, request: Request) -> Response:
+    async def _worked(self, request: Request) -> Response:
         try:
             task = self._engine.task_with_key(key_of(request))
             if task is None:
