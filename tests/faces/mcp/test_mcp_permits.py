@@ -5,11 +5,14 @@ after which the host repeats the call with the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from http_server import HttpServer
+from http_server import ACCEPT, HttpServer
 from mcp_host import Host
 
 from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS
@@ -143,6 +146,51 @@ def test_a_host_that_ends_while_it_is_asked_leaves_nothing_running() -> None:
     with Host(files=[HERE / "asking.pipe"], shakes_hands=True, capabilities=FORM) as host:
         asked(host, "left")
         assert host.end() == 0
+
+
+class HttpSession:
+    """A session of the handshake era over HTTP, whose user can be asked."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._headers = dict(ACCEPT)
+        hello = {"protocolVersion": "2025-11-25", "capabilities": FORM, "clientInfo": {"name": "host", "version": "1"}}
+        status, headers, _ = self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
+        assert status == 200
+        self._headers |= {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def post(self, message: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        return self._server.send("POST", msgspec.json.encode(message), self._headers)
+
+    @contextmanager
+    def asked(self, key: str) -> Iterator[tuple[int, HTTPResponse]]:
+        """The id of the question of a call, and the stream of the call."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": write_down(key)}
+        with closing(self._server.connect()) as connection:
+            connection.request("POST", "/mcp", msgspec.json.encode(call), self._headers)
+            with connection.getresponse() as stream:
+                while b"elicitation/create" not in (line := stream.readline()):
+                    pass
+                yield msgspec.json.decode(line.partition(b": ")[2])["id"], stream
+
+
+def test_over_http_only_the_session_that_is_asked_can_answer(http: HttpServer) -> None:
+    asked, other = HttpSession(http), HttpSession(http)
+    with asked.asked("mine") as (question_id, stream):
+        answer = {"jsonrpc": "2.0", "id": question_id, "result": ALLOW}
+        other.post(answer)
+        assert http.result("tools/list")
+        assert written(http, "mine") == []
+        asked.post(answer)
+        assert b'"isError":true' not in stream.read()
+    assert written(http, "mine") == ["ran"]
+
+
+def test_a_server_of_http_ends_although_a_user_is_asked() -> None:
+    with HttpServer("--drain", "0.1", files=[HERE / "asking.pipe"]) as server, HttpSession(server).asked("left") as (_, stream):
+        assert server.end() == 0
+        assert b"shutting_down" in stream.read()
 
 
 # by a result
