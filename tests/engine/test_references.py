@@ -118,6 +118,17 @@ async def test_other_tools_call_a_reference_by_its_node(relay: str) -> None:
         assert await w.tool(relay, tool="sales").result() == {"sql": "SELECT 1", "rows": 2}
 
 
+async def test_a_source_that_offers_tools_is_a_node_also_where_objects_begin_elsewhere() -> None:
+    document = pipeline(node_reference(), data=True)
+    document["components"][1]["control"] = [{"classType": "tool", "from": "source"}]
+    async with world(Store, Agent, Shout, Source, more=(ToolsNode,), pipeline=document) as w:
+        listed = await w.ask(ListTools(node_id="tools_1")).answer()
+        assert [tool["name"] for tool in listed["tools"]] == ["sales"]
+        error = await w.tool("sale", node="tools_1").error()
+        assert isinstance(error, ToolNotFound)
+        assert error.data["near"] == ["sales"]
+
+
 async def test_a_reference_without_name_has_the_name_of_node_and_tool() -> None:
     async with loaded({"type": "node", "node": "store_1", "tool": "query"}) as w:
         assert await w.tool("store_1__query", sql="x").result() == {"sql": "x", "rows": 10}

@@ -207,7 +207,7 @@ class Task:
         if node_id and node_id not in self.components:
             if node_id.strip() != node_id:
                 return self.route(node_id.strip(), tool)
-            if node_id not in self.plans:
+            if not self._has(node_id):
                 raise node_not_found(node_id)
         if node_id and node_id in self.unknown:
             raise unavailable(node_id, self.unknown[node_id])
@@ -219,11 +219,15 @@ class Task:
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """The routes of all tools in the order of search, or of one node. Raises `NodeNotFound` without near matches."""
-        if node_id and node_id not in self.components and node_id not in self.plans:
+        if node_id and not self._has(node_id):
             raise node_not_found(node_id)
         for route in self._routes:
             if not node_id or route.node_id == node_id:
                 yield route
+
+    def _has(self, node_id: str) -> bool:
+        """Whether the file has this component; sources are not set up."""
+        return node_id in self.components or any(part.id == node_id for part in self.spec.components)
 
     def unlisted(self, node_id: str | None = None) -> list[Component]:
         """The components whose dynamic tools are not known yet, of all nodes or of one."""
