@@ -295,6 +295,8 @@ MANY_SPELLINGS: Final = 300
 """Spellings of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
 SEARCHED_PIECE: Final = 65_536
 """Characters of a text whose beginnings of words are listed at a time for that choice."""
+MAX_PARSE_FAILURES: Final = 5
+"""Failures of an import, each of which needs another thread that parses at the same moment."""
 QUICK_SEARCH: Final = 65_536
 """Characters of a result of a server outside in which the loop itself looks for secrets; a thread does so in larger ones."""
 MIN_SECRET_OF_URL: Final = 16

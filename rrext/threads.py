@@ -15,10 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rrext.limits import MAX_PARSE_FAILURES
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from types import ModuleType
 
 T = TypeVar("T")
 Job = Callable[[], object]
@@ -28,6 +32,20 @@ log: Final = logging.getLogger("rrext.threads")
 
 class NoThread(RuntimeError):
     """The system refuses to start even one thread."""
+
+
+def imported(name: str) -> ModuleType:
+    """A module, imported on a thread.
+
+    CPython 3.11 may fail to parse a text while another thread does, as one that formats a traceback; anyio parses itself at its
+    import. The import is tried again then.
+    """
+    for _ in range(MAX_PARSE_FAILURES):
+        try:
+            return import_module(name)
+        except SystemError:
+            log.debug("importing %s again", name, exc_info=True)
+    return import_module(name)
 
 
 def in_empty_context(function: Callable[..., T], *args: Any) -> T:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from rrext.http.limits import CONNECT_TIMEOUT, MAX_CONNECTIONS, MAX_FAILURE
+from rrext.threads import imported
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,7 +46,7 @@ def new_client(
 
     for module in PRELOADED:
         with suppress(ImportError):  # another version may name them otherwise, and imports them later then
-            import_module(module)
+            imported(module)
     client = httpx2.AsyncClient(
         # No compression: the size of an answer is limited while it is read, and a small compressed one could hold a huge one.
         headers={"accept-encoding": "identity", "user-agent": "rrext", **headers},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from rrext.errors import ConnectionInvalid
 from rrext.limits import PROVIDER_CLOSE_TIMEOUT
 from rrext.providers.provider import ProviderServices, ToolProvider, log
+from rrext.threads import imported
 
 if TYPE_CHECKING:
     from rrext.connections.connection import Connection
@@ -26,7 +26,7 @@ def provider_class(kind: str) -> type[ToolProvider]:
     place, extra = PROVIDERS[kind]
     module, _, name = place.partition(":")
     try:
-        found: type[ToolProvider] = getattr(import_module(module), name)
+        found: type[ToolProvider] = getattr(imported(module), name)
     except ImportError as error:
         hint = f'Install it with: pip install "rrext[{extra}]"'
         message = f'connections with provider = "{kind}" need a package that is not installed ({error}); {hint}'

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import Future
 from contextvars import ContextVar
+from pathlib import Path
 
 import pytest
 from engine_world import world
 
 from rrext.errors import Unavailable
+from rrext.limits import MAX_PARSE_FAILURES
 from rrext.nodes.base.node import Node
-from rrext.threads import OwnThread, Workers, in_empty_context
+from rrext.threads import OwnThread, Workers, imported, in_empty_context
 from rrext.tools.decorator import tool_function
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
@@ -138,6 +141,23 @@ def test_a_system_without_a_single_thread_is_an_error(monkeypatch: pytest.Monkey
 
 
 # -- a thread of one's own
+
+
+@pytest.mark.parametrize(("failures", "is_imported"), [(0, True), (MAX_PARSE_FAILURES, True), (MAX_PARSE_FAILURES + 1, False)])
+def test_an_import_that_the_parser_fails_is_tried_again(
+    failures: int, is_imported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parses_badly.py").write_text(
+        "import sys\nsys.parse_failures -= 1\nif sys.parse_failures >= 0:\n    raise SystemError('depth mismatch')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "parse_failures", failures, raising=False)
+    monkeypatch.delitem(sys.modules, "parses_badly", raising=False)
+    if is_imported:
+        assert imported("parses_badly") is sys.modules["parses_badly"]
+    else:
+        with pytest.raises(SystemError):
+            imported("parses_badly")
 
 
 def test_jobs_of_an_own_thread_run_in_order_on_one_thread() -> None:
