@@ -240,6 +240,11 @@ def _in_word(character: str) -> bool:
     return character == "_" or character.isalnum()
 
 
+def is_authorization(value: str) -> bool:
+    """Whether a value has the form of an authorization: a scheme and credentials."""
+    return _SCHEME.match(value) is not None
+
+
 def _alone(value: str) -> set[str]:
     """A value, and what is a secret of it by itself: the credentials of an authorization, without their scheme."""
     scheme = _SCHEME.match(value)

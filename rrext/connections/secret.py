@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rrext.connections.private_file import check_private, read_private
 from rrext.errors import ConnectionInvalid
 from rrext.limits import MIN_LITERAL_SECRET
+from rrext.redaction import is_authorization
 
 if TYPE_CHECKING:
     from rrext.redaction import Redactor, ResultRedactor
@@ -61,8 +62,8 @@ class Secret:
 
     @property
     def is_marked(self) -> bool:
-        """Whether it is kept elsewhere, or has the name of a secret: other texts of a file may be in any result."""
-        return bool(self._kind) or tells_secret(self.name.rpartition(".")[2])
+        """Whether it is kept elsewhere, or its name or scheme tells that it is secret: other texts may be in any result."""
+        return bool(self._kind) or tells_secret(self.name.rpartition(".")[2]) or is_authorization(self._value or "")
 
     def known_to(self, redactor: Redactor | ResultRedactor) -> None:
         """Let a redactor learn the text, now or when it is read."""

@@ -274,7 +274,7 @@ def test_only_what_is_certainly_a_secret_is_taken_out_of_results() -> None:
             "Accept": "application/json",
             "X-Version": "env:VERSION",
             "X-Api-Key": "swordfish-3",
-            "Authorization": "Bearer swordfish-4",
+            "Upstream": "Bearer swordfish-4",
         },
         "query": {"lang": "english-us", "access_token": "swordfish-5"},
     }
@@ -286,7 +286,7 @@ def test_only_what_is_certainly_a_secret_is_taken_out_of_results() -> None:
         "${shop.url}",
         "${shop.url}",
         "${shop.headers.X-Api-Key}",
-        "${shop.headers.Authorization}",
+        "${shop.headers.Upstream}",
         "${shop.query.access_token}",
         "${shop.headers.X-Version}",
     ]

@@ -60,6 +60,9 @@ class ApiHost(ThreadingHTTPServer):
         self.answer = answer
         self.asked: list[Asked] = []
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing about a client that did not wait."""
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"

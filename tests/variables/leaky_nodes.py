@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ctypes
 import faulthandler
 import json
 import logging
@@ -192,3 +193,9 @@ class LeakyClient(Leaky):
         key = self.key * 2
         faulthandler._sigsegv()  # pyright: ignore[reportAttributeAccessIssue]
         del key
+
+    @tool_function
+    def hang(self, ctx: ToolContext) -> None:
+        """Keep the interpreter's lock, with the key on the stack."""
+        ctx.progress(1, 2, f"hanging with {self.key}")
+        ctypes.PyDLL(None).sleep(60)
