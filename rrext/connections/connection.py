@@ -66,6 +66,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
         if not (self.openapi or self.url):
             yield "url", "expected a url, or openapi"
         yield from _bad_url("url", self.url)
+        if self.openapi and "@" in self.openapi.partition("://")[2].partition("/")[0]:
+            yield "openapi", "a name or password in a URL is not sent: use headers"
         for name, tool in self.tools.items():
             if _TOOL_NAME.fullmatch(name) is None:
                 yield "tools", f'"{name}" is no name for a tool: use 1 to 64 of the characters a-z A-Z 0-9 _ -'

@@ -131,28 +131,30 @@ def results_redactor(connection: Connection) -> ResultRedactor:
     for secret in _secrets(connection):
         if secret.is_marked:
             secret.known_to(redactor)
-    password, words = _of_url(connection)
-    for part in (password, *(word for name, word in words if tells_secret(name))):
-        redactor.learn(f"{connection.name}.url", part)
+    for password, words in _of_urls(connection):
+        for part in (password, *(word for name, word in words if tells_secret(name))):
+            redactor.learn(f"{connection.name}.url", part)
     return redactor
 
 
 def _private_parts(connection: Connection) -> Iterator[str]:
-    """The password of a URL, and its long words with digits: some services put keys into the path or the query."""
-    password, words = _of_url(connection)
-    if password:
-        yield password
-    for _, word in words:
-        if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
-            yield word
+    """The passwords of URLs, and their long words with digits: some services put keys into the path or the query."""
+    for password, words in _of_urls(connection):
+        if password:
+            yield password
+        for _, word in words:
+            if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
+                yield word
 
 
-def _of_url(connection: Connection) -> tuple[str, list[tuple[str, str]]]:
-    """The password of a connection's URL, and its words with their names: those of the path have none."""
+def _of_urls(connection: Connection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The password of each URL of a connection, and its words with their names: those of the path have none."""
     from urllib.parse import parse_qsl, urlsplit
 
-    try:
-        parts = urlsplit(connection.settings.url or "")
-    except ValueError:
-        return "", []
-    return parts.password or "", [*(("", word) for word in parts.path.split("/")), *parse_qsl(parts.query)]
+    for url in (connection.settings.url, getattr(connection.settings, "openapi", None)):
+        try:
+            parts = urlsplit(url or "")
+        except ValueError:
+            continue
+        if parts.netloc:
+            yield parts.password or "", [*(("", word) for word in parts.path.split("/")), *parse_qsl(parts.query)]

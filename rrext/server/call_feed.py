@@ -82,7 +82,8 @@ class SessionFeed:
             session.late_event(self)
 
     async def permit(self, body: dict[str, Any]) -> bool:
-        """Ask the client, and wait for its answer."""
+        """Ask the client once it reads, and wait for its answer."""
+        await self.room()
         number, answer = self._session.permissions.ask()
         encoded = msgspec.json.encode({"request": self._id, "permission": number, **body})
         with self._lock:

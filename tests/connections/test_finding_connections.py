@@ -51,6 +51,18 @@ def test_a_table_with_problems_makes_only_its_connection_invalid_and_tells_all()
     assert CONNECTIONS.names() == ("broken", "docs", "github", "shop")
 
 
+@pytest.mark.promise("secrets:never-leave")
+def test_the_address_of_a_document_has_secrets_too() -> None:
+    table = {"provider": "http", "openapi": "https://shop.example/a/openapi.json?key=0123456789abcdef"}
+    redactor = Redactor()
+    Connections.of({"shop": table}).known_to(redactor)
+    assert redactor.text("GET /a/openapi.json?key=0123456789abcdef") == "GET /a/openapi.json?key=${shop.url}"
+    with_password = Connections.of({"shop": {"provider": "http", "openapi": "https://me:s3cretpass@shop.example/a.json"}})
+    assert [str(problem) for problem in with_password.problems] == [
+        "/shop/openapi: a name or password in a URL is not sent: use headers"
+    ]
+
+
 def test_a_redactor_learns_the_secrets() -> None:
     redactor = Redactor()
     CONNECTIONS.known_to(redactor)

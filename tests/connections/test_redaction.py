@@ -161,6 +161,12 @@ def test_among_very_many_values_each_is_found_as_among_few(secrets: list[str], d
     assert many.text(text) == few.text(text)
 
 
+def test_a_text_is_not_searched_for_each_of_very_many_values() -> None:
+    forms = MANY._known()
+    assert len(forms) > MANY_SPELLINGS
+    assert len(MANY._likely("the words of an error with sword in it", forms)) < 50
+
+
 def test_the_lines_of_a_key_are_found_one_by_one() -> None:
     redactor = knowing(K="-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\n9w0BAQEFAASCBKcwggSj\n-----END KEY-----\n")
     assert redactor.text("line 2: MIIEvQIBADANBgkqhkiG") == "line 2: ${K}"
