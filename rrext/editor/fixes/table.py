@@ -111,6 +111,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "too_many_problems": "it is about the list of problems, and ends with them",
     "variable_in_name": "the author decides which name is meant",
     "node_unavailable": "the fix is an installation, not an edit",
+    "not_permitted": "the operator of a server decides, and an editor's file is not of a client on a network",
     "tool_undescribed": "the mistake is in the code of the node",
     "missing_file": "the author decides which file is meant",
     "provider_unavailable": "the fix is an installation, not an edit",
