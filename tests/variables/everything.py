@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from api_server import ApiHost, Asked, Reply, api_host
+from forked import process
 from listening import HERE, NODES, PATIENCE, surroundings
 
 PLACES = (
@@ -123,6 +124,7 @@ class Everything:
     """A folder with a pipeline, its connections and their secrets. What processes write below `run` is theirs alone."""
 
     def __init__(self, folder: Path, api: ApiHost, *, blind: bool = False) -> None:
+        self.is_blind = blind
         self.run = folder / "run"
         self._private = folder / "private"
         for made in (self.run, self.run / "tmp", self._private):
@@ -154,9 +156,9 @@ class Everything:
         """Of each command that loads the pipeline."""
         return ["--connections", str(self.connections), "--nodes", str(NODES), "--root", str(self.run)]
 
-    def start(self, command: str, *words: str, **more: Any) -> Process:
-        """A process of rrext."""
-        return Process(self, [sys.executable, "-m", "rrext", command, *words], **more)
+    def start(self, command: str, *words: str, forks: bool = False) -> Process:
+        """A process of rrext. One that `forks` has no environment of its own for the system."""
+        return Process(self, [sys.executable, "-m", "rrext", command, *words], forks=forks and not self.is_blind)
 
     def written(self) -> bytes:
         """What stands in files, and their names."""
@@ -167,11 +169,11 @@ class Everything:
 class Process:
     """A process whose output is kept."""
 
-    def __init__(self, place: Everything, command: Sequence[str], *, stdin: Any = subprocess.PIPE) -> None:
+    def __init__(self, place: Everything, command: Sequence[str], *, forks: bool) -> None:
         self.place = place
-        self.process = subprocess.Popen(
+        self.process = (process if forks else subprocess.Popen)(
             command,
-            stdin=stdin,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=place.run,

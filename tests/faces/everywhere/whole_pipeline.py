@@ -105,8 +105,8 @@ CALLS = [
 ]
 OF_PYTHON = ("execute", "program")
 """Tools that need a kernel with a sandbox."""
-LISTED = {"query", "sales", "asked", "execute", "program", "greet", "add", "picture", "refuse", "stars", "delete"}
-"""Some of the tools that everybody sees."""
+LISTED = {"query", "sales", "asked", "greet", "add", "picture", "refuse", "stars", "delete"}
+"""Tools that everybody sees, with or without a sandbox."""
 
 RESOLVED: list[tuple[list[Any], str | None]] = [
     (["query", "greet", {"type": "node", "node": "db_1", **SALES}, {"type": "mcp", "server": "outside", "tool": "add"}], None),
