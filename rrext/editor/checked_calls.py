@@ -16,6 +16,7 @@ from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
+from rrext.references.reference import Reference
 from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
@@ -51,6 +52,20 @@ def tool_owners(analysis: Analysis) -> list[ComponentSpec]:
     return sorted(owners, key=lambda draft: chain.get(draft.id, len(chain)))
 
 
+def offered_references(analysis: Analysis) -> dict[NodeTool, Reference]:
+    """The tools that references add: the id of the node that offers each, and its name there."""
+    found: dict[NodeTool, Reference] = {}
+    for draft in analysis.drafts:
+        for offering, references in (
+            (draft.id, draft.references),
+            *((edge.source_id, edge.references) for edge in draft.controls),
+        ):
+            for reference in references:
+                if reference.kind != "builtin":
+                    found.setdefault((offering, reference.name), reference)
+    return found
+
+
 def source_takes(analysis: Analysis) -> frozenset[str] | None:
     """The kinds of input (`send`, `chat`) that the pipeline's sources accept; None if one of them is unknown."""
     sources = [analysis.by_id[name].node for name in analysis.loaded.outline.sources]
@@ -63,6 +78,11 @@ def source_of(analysis: Analysis, kind: str) -> ComponentSpec | None:
     sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
     found = [source for source in sources if source.node is not None and kind in _takes(source.node)]
     return found[0] if len(found) == 1 else None
+
+
+def _may_have_more(draft: ComponentSpec) -> bool:
+    """Whether a component may have tools that the text does not tell."""
+    return draft.node is None or draft.node.has_dynamic_tools
 
 
 def _takes(node: type[Node]) -> frozenset[str]:
@@ -80,7 +100,10 @@ class _Check:
         self._problems = problems
         self._owners: list[ComponentSpec] | None = None
         self._takes = source_takes(analysis)
-        self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
+        self._validators: dict[ToolSpec, SchemaValidator | None] = {}
+        self._offered = offered_references(analysis)
+        self._named = {name: reference for (_, name), reference in reversed(self._offered.items())}
+        self._wrapped: dict[str, ToolSpec | None] = {}
 
     def line(self, call: CallLine) -> CallLine:
         """The call with its target. Reports calls that cannot work."""
@@ -107,14 +130,20 @@ class _Check:
         asked = [self._analysis.by_id[node]] if node else self._all_owners()
         found = next((draft for draft in asked if draft.node is not None and call.tool in draft.node.tools), None)
         if found is not None and found.node is not None:
-            return self._fits_schema(call, found.node, found.node.tools[call.tool])
+            return self._fits_schema(call, found.node.tools[call.tool])
+        reference = self._offered.get((node, call.tool)) if node else self._named.get(call.tool)
+        if reference is not None:
+            return self._fits_reference(call, reference)
         owner, own_name = self._exported().get(call.tool, ("", ""))
-        called = self._analysis.by_id[owner].node if owner and node in ("", owner) else None
-        if called is not None:
-            return self._fits_schema(call, called, called.tools[own_name])
-        if any(draft.node is None for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
-            return True  # an unknown node may have it
-        known = [name for draft in asked if draft.node is not None for name in draft.node.tools]
+        if owner and node in ("", owner):
+            called = self._analysis.by_id[owner].node if owner in self._analysis.by_id else None
+            if called is not None and own_name in called.tools:
+                return self._fits_schema(call, called.tools[own_name])
+            return self._fits_reference(call, self._offered[owner, own_name])
+        if any(_may_have_more(draft) for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
+            return True
+        offered = (name for owner, name in self._offered if node in ("", owner))
+        known = [*offered, *(name for draft in asked if draft.node is not None for name in draft.node.tools)]
         near = near_matches(call.tool[:100], known)
         where = f"{shown(node)} has" if node else "This pipeline has"
         what = f"no tool {shown(call.tool)}" if known else "no tools"
@@ -129,11 +158,20 @@ class _Check:
         """The node and the tool that each exported name means."""
         by_id = self._analysis.by_id  # of two components with one id, calls reach the first
         owners = {draft.id: draft.node for draft in self._all_owners() if by_id.get(draft.id) is draft and draft.node}
-        tools = [(owner, name) for owner, node in owners.items() for name in node.tools]
+        tools = dict.fromkeys([*((owner, name) for owner, node in owners.items() for name in node.tools), *self._offered])
         return {name: tool for tool, name in exported_names(tools).items()}
 
-    def _fits_schema(self, call: CallLine, node: type[Node], spec: ToolSpec) -> bool:
-        validator = self._validator(node, spec)
+    def _fits_reference(self, call: CallLine, reference: Reference) -> bool:
+        """Whether a call fits a wrapped tool of a component. The tools of servers outside are not known."""
+        if reference.path not in self._wrapped:
+            target = self._analysis.by_id.get(reference.integration) if reference.kind == "node" else None
+            spec = None if target is None or target.node is None else target.node.tools.get(reference.action)
+            self._wrapped[reference.path] = None if spec is None else reference.wrap(spec)
+        wrapped = self._wrapped[reference.path]
+        return wrapped is None or self._fits_schema(call, wrapped)
+
+    def _fits_schema(self, call: CallLine, spec: ToolSpec) -> bool:
+        validator = self._validator(spec)
         given = {} if call.input is None else call.input
         try:
             if validator is None or validator.fits(given):
@@ -151,13 +189,12 @@ class _Check:
             self._refuse("invalid_call", f"{spec.name}: {message}", span)
         return False
 
-    def _validator(self, node: type[Node], spec: ToolSpec) -> SchemaValidator | None:
+    def _validator(self, spec: ToolSpec) -> SchemaValidator | None:
         """The validator of a tool's input; None if the schema depends on settings and needs a node object."""
-        key = (node, spec.name)
-        if key not in self._validators:
+        if spec not in self._validators:
             schema = input_schema(spec)
-            self._validators[key] = None if schema is None else SchemaValidator(schema)
-        return self._validators[key]
+            self._validators[spec] = None if schema is None else SchemaValidator(schema)
+        return self._validators[spec]
 
     def _refuse(self, code: str, message: str, span: Span, near: Iterable[str] = ()) -> bool:
         self._problems.add(code, message, span=span, near=near)

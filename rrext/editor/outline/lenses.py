@@ -8,7 +8,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.lines import CallLine
-from rrext.editor.checked_calls import source_of
+from rrext.editor.checked_calls import offered_references, source_of
 from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
 from rrext.pipefile.spec import ComponentSpec
@@ -39,8 +39,9 @@ class Lens(msgspec.Struct, frozen=True):
 def lenses_of(analysis: Analysis) -> list[Lens]:
     """All lenses of a document, in the order of its text."""
     found = [_graph(analysis)] if analysis.drafts else []
+    offering = {owner for owner, _ in offered_references(analysis)}
     for draft in analysis.drafts:
-        if draft.node is not None and draft.node.tools:
+        if draft.node is not None and (draft.node.tools or draft.node.has_dynamic_tools or draft.id in offering):
             found.append(Lens(_at(analysis, draft), "run_tool", "Run tool…", {"node": draft.id}))
     if (source := source_of(analysis, "send")) is not None:
         found.append(Lens(_at(analysis, source), "send_file", "Send file…"))
