@@ -43,8 +43,15 @@ class ReferenceCheck:
                 self._check_node(reference)
             elif reference.kind == "builtin":
                 self._check_builtin(reference)
-            elif reference.kind != "pipeline" and self._connections is not None:
-                self._check_connection(reference, self._connections)
+            elif reference.kind != "pipeline" and reference.connection:
+                self._check_connection(reference.kind, reference.connection, below(reference.path, "connection"), reference)
+            elif reference.kind != "pipeline":
+                self._check_connection(reference.kind, reference.integration, below(reference.path, "server"))
+        for draft in self._drafts:
+            for setting, provider in ({} if draft.node is None else draft.node.connections).items():
+                name = draft.config.get(setting)
+                if isinstance(name, str) and "${" not in name:  # a variable without a value is another problem
+                    self._check_connection(provider, name, below(draft.path, "config", setting))
 
     def _references(self) -> Iterator[tuple[str, Reference]]:
         """Each reference with its invoker: those of the configs first."""
@@ -80,20 +87,20 @@ class ReferenceCheck:
         known = tuple(dict.fromkeys(name for node in nodes if node is not None for name in node.tools))
         self._report_tool(reference, f'No node of this pipeline has a tool "{reference.action}".', known, reference.path)
 
-    def _check_connection(self, reference: Reference, known: Sequence[KnownConnection]) -> None:
+    def _check_connection(self, provider: str, name: str, path: str, reference: Reference | None = None) -> None:
         """Report a connection that cannot be used. It is a warning: another file of connections may have it."""
-        name = reference.connection or reference.integration
-        path = below(reference.path, "connection" if reference.connection else "server")
-        found = next((each for each in known if each.name == name), None)
+        if self._connections is None:
+            return
+        found = next((each for each in self._connections if each.name == name), None)
         near: tuple[str, ...] = ()
         if found is None:
-            message = f'There is no connection "{name}" for {reference.kind}.'
-            near = self._near.of(name, tuple(each.name for each in known if each.provider in (reference.kind, "")))
-        elif found.provider not in (reference.kind, ""):
-            message = f'The connection "{name}" is for {found.provider}, not for {reference.kind}.'
+            message = f'There is no connection "{name}" for {provider}.'
+            near = self._near.of(name, tuple(each.name for each in self._connections if each.provider in (provider, "")))
+        elif found.provider not in (provider, ""):
+            message = f'The connection "{name}" is for {found.provider}, not for {provider}.'
         elif found.reason:
             message = f'The connection "{name}" cannot be used: {found.reason}.'
-        elif found.integration and found.integration != reference.integration:
+        elif reference is not None and found.integration != reference.integration:
             message = f'The connection "{name}" is for {found.integration}, not for {reference.integration}.'
             near, path = (found.integration,), below(reference.path, "integration")
         else:

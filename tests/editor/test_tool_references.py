@@ -231,6 +231,17 @@ def test_what_is_not_there_is_a_problem_with_its_fix(reference: str, severity: s
     assert not [each for one in after for each in one.problems if each.code == "reference_not_found"]
 
 
+def test_a_node_that_names_a_connection_has_the_same_offers_and_problems() -> None:
+    server = '{"components": [{"id": "c", "provider": "tool_mcp_client", "config": {"server": "%s"}}]}'
+    assert at(server % CURSOR, KNOWN).labels[:2] == ["github", "old"]
+    found = analyse(server % "githb", KNOWN).problems
+    assert [
+        (each.severity, each.path.rpartition("/")[2], each.near) for each in found if each.code == "reference_not_found"
+    ] == [("warning", "server", ("github",))]
+    for name in ("github", "${ROCKETRIDE_NOWHERE}"):
+        assert "reference_not_found" not in [each.code for each in analyse(server % name, KNOWN).problems]
+
+
 def test_connections_that_are_not_known_are_no_problem() -> None:
     assert problems('{"type": "mcp", "server": "githb", "tool": "x"}', around=AROUND) == []
     assert sorted(problems(edge=', "tools": [{"tool": "red", "permision": "ask"}]', around=AROUND)) == [

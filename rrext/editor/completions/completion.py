@@ -16,7 +16,7 @@ from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
 from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
 from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
-from rrext.editor.completions.references import reference_at
+from rrext.editor.completions.references import connection_names, reference_at
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes
@@ -159,6 +159,8 @@ def _in_config(context: CompletionContext, component: CursorComponent) -> Iterat
     if context.gap.place == "key":
         yield from config_keys(context, component)
         return
+    if component.node is not None and len(component.parts) == 2 and component.parts[1] in component.node.connections:
+        yield from connection_names(context, component.node.connections[component.parts[1]])
     yield from path_offers(context, component)
     yield from config_values(context, component)
     if takes_texts(context, component):

@@ -151,16 +151,12 @@ class ReferencePlace:
 
     def _connections(self, context: CompletionContext, key: str) -> Iterator[Offer]:
         provider = "composio" if self.kind == "gateway" else self.kind
-        integration = self.text("integration")
-        found = [each for each in context.analysis.settings.connections or () if each.provider == provider]
-        if key == "integration":
-            for name in dict.fromkeys(each.integration for each in found if each.integration):
-                yield Offer(name, "value", (literal(name),), "an integration of a connection")
+        if key != "integration":
+            yield from connection_names(context, provider, self.text("integration"))
             return
-        for each in found:
-            fits = key == "server" or not integration or each.integration == integration
-            detail = each.reason or (f"for {each.integration}" if each.integration else provider)
-            yield Offer(each.name, "value", (literal(each.name),), detail, rank=bool(each.reason) + 2 * (not fits))
+        known = (each.integration for each in context.analysis.settings.connections or () if each.provider == provider)
+        for name in dict.fromkeys(filter(None, known)):
+            yield Offer(name, "value", (literal(name),), "an integration of a connection")
 
     def _conditions(self, context: CompletionContext, key: str) -> Iterator[Offer]:
         if key == "space":
@@ -201,6 +197,15 @@ class ReferencePlace:
             return self.component.provider, self.component.node
         other = context.written.by_id.get(self.text("node")) if self.kind == "node" else None
         return ("", None) if other is None else (other.provider, context.node(other))
+
+
+def connection_names(context: CompletionContext, provider: str, integration: str = "") -> Iterator[Offer]:
+    """The connections for a provider; those for an integration, and those that can be used, come first."""
+    for each in context.analysis.settings.connections or ():
+        if each.provider == provider:
+            fits = not (integration and each.integration) or each.integration == integration
+            detail = each.reason or (f"for {each.integration}" if each.integration else provider)
+            yield Offer(each.name, "value", (literal(each.name),), detail, rank=bool(each.reason) + 2 * (not fits))
 
 
 def _with_tools(context: CompletionContext) -> Iterator[tuple[WrittenComponent, type[Node]]]:

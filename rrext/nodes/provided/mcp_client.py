@@ -18,6 +18,7 @@ class McpClientNode(ProvidedToolsNode):
     provider = "tool_mcp_client"
     title = "MCP client"
     kind = "mcp"
+    connections = {"server": "mcp"}
 
     class Config:
         server: Annotated[str, "The name of a connection whose provider is mcp, in the operator's connections file."]
