@@ -207,8 +207,6 @@ MAX_SHOWN_NAME: Final = 100
 """Characters shown of a name that is too long."""
 MAX_HANDSHAKE: Final = 64 * KIB
 """Bytes of the head of an HTTP answer that opens a WebSocket."""
-REMOTE_TTL: Final = 900.0
-"""Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 REQUEST_COST: Final = 4096
 """Bytes that each request in flight counts at least."""
 MAX_OUTBOX_PIECES: Final = 512

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call
 from rrext.engine.task_status import loaded_of
+from rrext.engine.tasks.limits import REMOTE_TTL
 from rrext.errors import InvalidArguments
-from rrext.limits import REMOTE_TTL
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine

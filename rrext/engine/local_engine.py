@@ -235,6 +235,8 @@ class LocalEngine(Engine):
             return same
         if same is not None:
             raise already_running()
+        if remote:
+            self._tasks.require_room(owner)
         task.publisher = EventOrigin(self._host.events, task.token)
         for component in task.dynamic:
             component.tools_changed = lambda changed: self._tools_changed(task, changed.id)

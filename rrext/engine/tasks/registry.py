@@ -8,8 +8,9 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
+from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
 from rrext.engine.tasks.task import Task
-from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, near_matches
+from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, TooManyRequests, near_matches
 
 
 def new_token(prefix: str) -> str:
@@ -52,6 +53,13 @@ class Tasks:
         """Register a task, whose token must be unused."""
         self._by_token[task.scope, task.token] = task
         self._find_only()
+
+    def require_room(self, user: str | None) -> None:
+        """Raise `TooManyRequests` if a network client's user has as many tasks as one may have."""
+        if sum(task.scope == user for task in self._by_token.values() if task.scope is not None) >= MAX_REMOTE_TASKS:
+            raise TooManyRequests(
+                f"{MAX_REMOTE_TASKS} pipelines of this user run already", hint="terminate some, or let them end by a ttl"
+            )
 
     def find_same(self, token: str | None, task: Task) -> Task | None:
         """Find the task that runs in place of a new one: of the same token or, if the caller chose none, with that user,

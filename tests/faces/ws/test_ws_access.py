@@ -202,3 +202,18 @@ def test_the_key_of_the_environment_is_the_one_key_and_no_child_has_it() -> None
         answer = socket.ask("execute", **execute)
         assert "short" not in json.dumps(answer)
         assert "short" not in json.dumps(socket.ask("rrext_get_tasks"))
+
+
+def test_a_missing_package_names_the_line_that_installs_it() -> None:
+    program = (
+        "import sys\nsys.modules['websockets'] = None\nfrom rrext.cli.main import main\n"
+        "sys.exit(main(['serve', '--ws', '127.0.0.1:0']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2
+    assert 'pip install "rrext[web]"' in done.stderr
+
+
+def test_the_defaults_are_rocketrides_port_on_this_machine() -> None:
+    done = subprocess.run([sys.executable, "-m", "rrext", "help", "serve"], capture_output=True, text=True, check=True)
+    assert "127.0.0.1:5565" in done.stdout

@@ -9,9 +9,10 @@ import pytest
 from ws_server import ADA, WsServer
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import Execute
+from rrext.engine.interface.operations import Execute, Terminate
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import InvalidPipeline, Unavailable
+from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
+from rrext.errors import InvalidPipeline, TooManyRequests, Unavailable
 from rrext.http.public_transport import is_public
 from rrext.nodes.base.setup import SetupContext
 from rrext.pipefile.environment import Environment
@@ -101,6 +102,20 @@ async def test_variables_are_its_own_and_those_that_the_operator_named() -> None
         async with pair(engine, trusted=False) as client:
             problems = (await client.validate(pipeline=with_node("tool_filesystem", root="${ROCKETRIDE_SECRET}")))["problems"]
             assert [problem["code"] for problem in problems] == ["unresolved_variable"]
+    finally:
+        await engine.aclose()
+
+
+async def test_a_user_has_a_limited_number_of_pipelines_and_others_are_not_held_up() -> None:
+    engine = LocalEngine()
+    try:
+        for number in range(MAX_REMOTE_TASKS):
+            engine.load(with_node("memory_internal"), token=f"t{number}", owner="ada", remote=True)
+        with pytest.raises(TooManyRequests):
+            await engine.ask(Execute(pipeline=with_node("memory_internal"), token="more"), STRANGER)
+        await engine.ask(Terminate(token="t0"), STRANGER)
+        await engine.ask(Execute(pipeline=with_node("memory_internal"), token="more"), STRANGER)
+        await engine.ask(Execute(pipeline=with_node("memory_internal"), token="t1"), Caller("b", user_id="bob", trusted=False))
     finally:
         await engine.aclose()
 
