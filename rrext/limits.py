@@ -205,8 +205,6 @@ TRACE_TIMEOUT: Final = 0.05
 """Seconds for the trace of a process that the watchdog kills."""
 MAX_SHOWN_NAME: Final = 100
 """Characters shown of a name that is too long."""
-MAX_HANDSHAKE: Final = 64 * KIB
-"""Bytes of the head of an HTTP answer that opens a WebSocket."""
 REQUEST_COST: Final = 4096
 """Bytes that each request in flight counts at least."""
 MAX_OUTBOX_PIECES: Final = 512

@@ -16,9 +16,10 @@ from typing import Final
 import msgspec
 
 from rrext.errors import NotConnected, ParseError, RrextError
-from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, MAX_HANDSHAKE
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.wire.codec import Bytes
 from rrext.wire.framing import ContentLength
+from rrext.wire.limits import MAX_HANDSHAKE
 
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 FINAL: Final = 0x80
