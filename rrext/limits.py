@@ -258,7 +258,6 @@ METRICS_INTERVAL: Final = 0.25
 """Seconds over which processor time is measured at least: the clock of the kernel is coarser than shorter times."""
 MAX_SPARE_CHAINS: Final = 16
 """Pooled chains beyond this are cheaper to make again than to keep."""
-
 MAX_PROBED_TEXT: Final = 1000
 """Characters of an exception of a node's code in the problem of a probe."""
 
@@ -289,12 +288,10 @@ MAX_KEPT_CHARACTERS: Final = 8 * MIB
 """Characters of these secrets together: their spellings take ten times as much memory."""
 MANY_SPELLINGS: Final = 300
 """Spellings of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
-SEARCHED_PIECE: Final = 65_536
-"""Characters of a text whose beginnings of words are listed at a time for that choice."""
 MAX_PARSE_FAILURES: Final = 5
 """Failures of an import, each of which needs another thread that parses at the same moment."""
 QUICK_SEARCH: Final = 65_536
-"""Characters of a result of a server outside in which the loop itself looks for secrets; a thread does so in larger ones."""
+"""Characters of a result of a server outside in which the loop looks for secrets, and of a piece of any text."""
 MIN_SECRET_OF_URL: Final = 16
 """Characters from which a word with digits in the URL of a connection may be a key."""
 MAX_PRIVATE_FILE: Final = 131_072

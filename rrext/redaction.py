@@ -17,7 +17,7 @@ from rrext.limits import (
     MIN_SECRET,
     MIN_SECRET_IN_WORD,
     MIN_SECRET_PART,
-    SEARCHED_PIECE,
+    QUICK_SEARCH,
 )
 
 _BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,\r\n]+")
@@ -138,8 +138,8 @@ class Redactor:
                     places.setdefault(end, []).append(place)
             self._places = (forms, places)
         found: set[int] = set()
-        for begin in range(0, len(text), SEARCHED_PIECE):
-            piece = text[begin : begin + SEARCHED_PIECE + MIN_SECRET - 1]
+        for begin in range(0, len(text), QUICK_SEARCH):
+            piece = text[begin : begin + QUICK_SEARCH + MIN_SECRET - 1]
             for end in places.keys() & {piece[at : at + MIN_SECRET] for at in range(len(piece) - MIN_SECRET + 1)}:
                 found.update(places[end])
         return tuple(forms[place] for place in sorted(found))

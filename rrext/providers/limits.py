@@ -36,7 +36,7 @@ MAX_DEFINITIONS: Final = 1000
 MAX_OUTPUT_SCHEMA: Final = 4000
 """Bytes of an output schema, behind which its definitions become any value: each list of tools carries it."""
 
-# composio/catalog.py
+# http/composio.py
 CATALOG_TTL: Final = 300.0
 """Seconds that the tools of an integration and the state of an account count as known."""
 PAGE_SIZE: Final = 100

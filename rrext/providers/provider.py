@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Found = TypeVar("Found")
 
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""Annotations of tools that are true or false."""
+
 log: Final = logging.getLogger("rrext.providers")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PROVIDERS: Final[dict[str, tuple[str, str]]] = {
     "mcp": ("rrext.providers.mcp.provider:McpProvider", "mcp"),
     "http": ("rrext.providers.http.provider:HttpProvider", "http"),
-    "composio": ("rrext.providers.composio.provider:ComposioProvider", "http"),
+    "composio": ("rrext.providers.http.composio:ComposioProvider", "http"),
 }
 """`provider` of a connection → its class, as `module:Class`, and the extra with its packages."""
 

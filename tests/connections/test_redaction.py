@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rrext import redaction
 from rrext.connections.connections import Connections, results_redactor
 from rrext.errors import ToolError
-from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, SEARCHED_PIECE
+from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, QUICK_SEARCH
 from rrext.redaction import Redactor, ResultRedactor, folded
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
@@ -157,7 +157,7 @@ def test_among_very_many_values_each_is_found_as_among_few(secrets: list[str], d
     pieces = [
         piece for secret in secrets for piece in (secret, secret.upper(), secret[:9] + "…", "…" + secret[-9:], secret[1:])
     ]
-    text = "".join(data.draw(st.lists(st.sampled_from([*pieces, " ", "x", "-" * (SEARCHED_PIECE - 5)]), max_size=6)))
+    text = "".join(data.draw(st.lists(st.sampled_from([*pieces, " ", "x", "-" * (QUICK_SEARCH - 5)]), max_size=6)))
     assert many.text(text) == few.text(text)
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
 from rrext.providers.limits import MAX_TOOL_NAME, MAX_TOOLS
-from rrext.providers.provider import ProvidedTool
+from rrext.providers.provider import HINTS, ProvidedTool
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 
-HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 HeaderMap = Mapping[tuple[str, ...], str]
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,0 @@
-"""Tools of Composio: actions on the accounts of users at other services, over its REST API."""
