@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from rrext.errors import ConnectionInvalid
+from rrext.errors import ConnectionInvalid, Unavailable
 from rrext.limits import PROVIDER_CLOSE_TIMEOUT
 from rrext.providers.provider import ProviderServices, ToolProvider, log
 from rrext.threads import imported
@@ -39,35 +39,26 @@ class ProviderPool:
 
     def __init__(self, services: ProviderServices) -> None:
         self._services = services
-        self._made: dict[str, asyncio.Future[ToolProvider]] = {}
+        self._made: dict[str, ToolProvider] = {}
+        self._is_closed = False
 
     async def get(self, connection: Connection) -> ToolProvider:
-        """The provider of a connection, which is made at the first use of it."""
+        """The provider of a connection, which is made at the first use of it. Raises `Unavailable` after the end."""
         name = connection.name
-        making = self._made.get(name)
-        if making is None:
-            making = asyncio.get_running_loop().create_future()
-            self._made[name] = making
-            try:
-                made = await self._services.in_thread(provider_class, connection.provider)
-                making.set_result(made(connection, self._services))
-            except BaseException as error:
-                del self._made[name]  # the next caller tries again
-                if isinstance(error, Exception):
-                    making.set_exception(error)
-                    making.exception()  # retrieved, though perhaps nobody waits
-                else:
-                    making.cancel()
-                raise
-        return await asyncio.shield(making)
+        if name not in self._made:
+            kind = await self._services.in_thread(provider_class, connection.provider)
+            if self._is_closed:
+                raise Unavailable(f'The connection "{name}" is closed')
+            if name not in self._made:  # another caller may have been faster
+                self._made[name] = kind(connection, self._services)
+        return self._made[name]
 
     async def aclose(self) -> None:
         """Close the providers; one that does not end in its time is left behind."""
-        made = [making.result() for making in self._made.values() if making.done() and not making.cancelled()]
-        self._made.clear()
-        if not made:
+        self._is_closed = True
+        if not self._made:
             return
-        closing = {asyncio.ensure_future(provider.aclose()): provider for provider in made}
+        closing = {asyncio.ensure_future(provider.aclose()): provider for provider in self._made.values()}
         done, stuck = await asyncio.wait(closing, timeout=PROVIDER_CLOSE_TIMEOUT)
         for task in done:
             if not task.cancelled() and (error := task.exception()) is not None:

@@ -15,7 +15,7 @@ from rrext.connections.connections import Connections
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import ConnectionInvalid, ConnectionUnknown, InvalidArguments, ToolError
+from rrext.errors import ConnectionInvalid, ConnectionUnknown, InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.provided.node import ProvidedToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
@@ -142,6 +142,51 @@ async def test_a_connection_that_is_not_there_fails_the_calls_with_its_near_matc
             await engine.ask(Tool(tool="echo", node_id="words_0", input={"word": "a"}))
         assert caught.value.data["near"] == ["one"]
         assert not Words.made
+
+
+async def test_a_caller_that_leaves_takes_the_provider_from_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "made", [])
+    imports: list[asyncio.Future[Any]] = []
+
+    class Slow:
+        async def in_thread(self, function: Any, *args: Any) -> Any:
+            imports.append(asyncio.get_running_loop().create_future())
+            return await imports[-1]
+
+    services: Any = Slow()
+    pool = provider_pool.ProviderPool(services)
+    connections = Connections.of({"one": {"provider": "http", "url": "http://127.0.0.1:1/"}})
+    first, second = (asyncio.ensure_future(pool.get(connections.find("one", "http"))) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    for imported in imports:
+        if not imported.done():
+            imported.set_result(Words)
+    assert isinstance(await second, Words)
+    late = asyncio.ensure_future(pool.get(connections.find("one", "http")))
+    assert await late is await second
+    await pool.aclose()
+
+
+async def test_a_provider_that_is_imported_when_the_engine_ends_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Words, "made", [])
+    importing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    class Slow:
+        async def in_thread(self, function: Any, *args: Any) -> Any:
+            return await importing
+
+    services: Any = Slow()
+    pool = provider_pool.ProviderPool(services)
+    connections = Connections.of({"one": {"provider": "http", "url": "http://127.0.0.1:1/"}})
+    asked = asyncio.ensure_future(pool.get(connections.find("one", "http")))
+    await asyncio.sleep(0)
+    await pool.aclose()
+    importing.set_result(Words)
+    with pytest.raises(Unavailable, match="is closed"):
+        await asked
+    assert not Words.made
 
 
 @pytest.mark.parametrize(("kind", "package", "extra"), [("mcp", "mcp.client.session", "mcp"), ("http", "httpx2", "http")])
