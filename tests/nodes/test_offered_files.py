@@ -108,6 +108,11 @@ def test_the_tool_is_there_where_files_are_offered_alone(cls: Any, tmp_path: Pat
     assert spec.is_available(made(cls, root=".", resources=("*",)), context())
 
 
+def test_documents_that_are_offered_from_no_folder_are_a_problem() -> None:
+    found = list(ParseNode.missing(made(ParseNode, resources=("*",)).config, str))
+    assert [key for key, _ in found] == ["resources"]
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         node_at(tmp_path / "gone", "*").list_files(ctx=context())

@@ -88,6 +88,8 @@ class ParseNode(Node):
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
         if config.root and not os.path.isdir(path(config.root)):
             yield "root", f'There is no folder "{config.root}".'
+        if config.resources and not config.root:
+            yield "resources", 'The files are offered from the folder "root", which is not set.'
 
     @classmethod
     @asynccontextmanager

@@ -23,7 +23,7 @@ LIST_MAX: Final = 10_000
 
 # offered_files.py
 WALK_MAX: Final = 20_000
-"""Files that one page of offered files looks at: a tenth of a second, after which a caller may give up."""
+"""Files that one page of offered files looks at: some tenths of a second, after which a caller may give up."""
 OFFERED_DEFAULT: Final = 250
 """Offered files of a page."""
 
