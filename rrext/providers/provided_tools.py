@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -27,16 +28,21 @@ class ProvidedTools:
         self._again = False
 
     @classmethod
-    async def of(cls, provider: ToolProvider) -> ProvidedTools:
-        """Ask the provider for its tools. Raises `RrextError`."""
+    @asynccontextmanager
+    async def of(cls, provider: ToolProvider) -> AsyncIterator[ProvidedTools]:
+        """The tools of a provider, kept up to date during the block. Raises `RrextError`."""
         found = cls(provider)
         tools = await provider.tools()
         provider.watch(found._changed)
-        await found._take(tools)
-        found._is_reading = False
-        if found._again:
-            found._changed()
-        return found
+        try:
+            await found._take(tools)
+            found._is_reading = False
+            if found._again:
+                found._changed()
+            yield found
+        finally:
+            provider.unwatch(found._changed)
+            found._watchers.clear()
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools by name, now."""

@@ -114,9 +114,13 @@ class ToolProvider(ABC):
         """Call `changed` after each change of the tools, as far as the provider hears of it."""
         self._watchers.append(changed)
 
+    def unwatch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` no more."""
+        self._watchers.remove(changed)
+
     def tell_change(self) -> None:
         """Tell the watchers that the tools have changed."""
-        for changed in self._watchers:
+        for changed in tuple(self._watchers):
             try:
                 changed()
             except Exception:

@@ -110,6 +110,18 @@ async def test_nodes_of_one_connection_share_its_provider_which_is_closed_once(m
     assert provider.closed == 1
 
 
+async def test_a_pipeline_that_has_ended_hears_of_no_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_with(monkeypatch, "one") as engine:
+        for number in range(3):
+            task = engine.load(pipeline("one", "one"), token=f"t{number}")
+            await engine.ask(Tool(token=f"t{number}", tool="echo", node_id="words_1", input={"word": "a"}))
+            await engine.ask(ListTools(token=f"t{number}"))
+            (provider,) = Words.made
+            assert len(provider._watchers) == 2
+            await engine.unload(task)
+        assert not provider._watchers
+
+
 async def test_input_and_result_are_checked_against_the_schemas_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     async with engine_with(monkeypatch, "one") as engine:
         with pytest.raises(InvalidArguments) as caught:

@@ -27,7 +27,8 @@ class ConnectionNode(Node):
         from rrext.providers.provided_tools import ProvidedTools  # few pipelines have tools outside
 
         kind, name, integration = config
-        yield await ProvidedTools.of(await ctx.provider(name, kind, integration))
+        async with ProvidedTools.of(await ctx.provider(name, kind, integration)) as found:
+            yield found
 
 
 class PipelineNode(Node):

@@ -28,4 +28,5 @@ class ProvidedToolsNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
         """Connect, and learn the tools."""
-        yield await ProvidedTools.of(await ctx.provider(cls.connection_of(config), cls.kind))
+        async with ProvidedTools.of(await ctx.provider(cls.connection_of(config), cls.kind)) as found:
+            yield found
