@@ -10,8 +10,8 @@ from outside_tools import Outside
 from test_references import Agent, Store, node_reference, pipeline
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import CallTool, ListTools, ResolveTools, Tool
-from rrext.errors import RrextError, ToolNotFound
+from rrext.engine.interface.operations import CallTool, Execute, ListTools, ResolveTools, Tool
+from rrext.errors import RrextError, ToolNotFound, Unavailable
 from rrext.nodes.basic.sources import ToolsNode
 
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("tools:allow-list:hides")]
@@ -114,3 +114,15 @@ async def test_a_quick_tool_that_is_allowed_stays_on_the_thread_that_read_the_re
             asked = w.asked_for(Tool(tool="query", input={"sql": "y"}), caller=who)
             assert w.engine.start_here(asked.call, alone=True) is here
             assert len(asked.answers) == here
+
+
+async def test_who_is_not_trusted_gives_no_tool_an_allowed_name_by_a_pipeline_of_his_own() -> None:
+    renamed = pipeline({"type": "node", "node": "store_1", "tool": "slow", "name": "query"})
+    async with loaded() as w:
+        for trusted in (True, False):
+            who = Caller("few", tools=frozenset({"query"}), trusted=trusted)
+            asked = w.ask(Execute(pipeline={**renamed, "project_id": "own"}), caller=who)
+            if trusted:
+                assert "token" in await asked.answer()
+            else:
+                assert isinstance(await asked.error(), Unavailable)

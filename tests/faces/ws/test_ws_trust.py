@@ -46,6 +46,22 @@ def test_paths_stay_below_the_root(server: WsServer, tmp_path: Path) -> None:
             client.body("terminate", token=token)
 
 
+@pytest.mark.promise("tools:allow-list:hides")
+def test_a_list_of_tools_holds_on_a_network_and_no_pipeline_of_a_client_leads_around_it() -> None:
+    renamed = with_node("python")
+    renamed["components"][0] = {
+        "id": "webhook_1",
+        "provider": "tools",
+        "config": {"tools": [{"type": "node", "node": "n", "tool": "execute", "name": "who"}]},
+    }
+    with WsServer("--tools", "who") as server, server.client() as client:
+        assert [tool["name"] for tool in client.body("tools", token="face")["tools"]] == ["who"]
+        assert client.tool("who", {}, token="face")["node"] == "probe_1"
+        answer = client.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 2}, token="face")
+        assert answer["code"] == "tool_not_found"
+        assert client.ask("execute", pipeline=renamed)["code"] == "unavailable"
+
+
 def test_without_a_root_there_are_no_paths(open_server: WsServer, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("secret")
     with open_server.client() as client:
