@@ -146,7 +146,7 @@ def test_tab_completes_commands_options_files_tools_and_parameters(shell: Shell,
         terminal.until("first.pipe: ")
         for typed, completed in (
             ("rrext tool fir", "st.pipe"),
-            ("list", "_directory"),
+            ("list_d", "irectory"),
             ("pat", "h="),
             ("note", "s"),
         ):
