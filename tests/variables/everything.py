@@ -35,7 +35,7 @@ SECRET = {place: secrets.token_hex(8) for place in PLACES}
 """Place of a secret → the letters and digits of it that no other text has."""
 CALLER = f"Bearer {SECRET['authorization']}"
 """The authorization of the caller."""
-STRANGER = f"{SECRET['stranger']}-of-nobody"
+STRANGER = SECRET["stranger"]
 """A token that no file has."""
 SERVER = HERE / "leaky_server.py"
 

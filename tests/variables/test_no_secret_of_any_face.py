@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from everything import CALLER, CALLS, PIPELINE, SECRET, STRANGER, Everything, ToolCall, everything, outside
 from listening import PATIENCE, found_in
+from websockets.sync.client import connect
 
 pytestmark = pytest.mark.promise("secrets:never-leave")
 
@@ -25,6 +26,14 @@ LOGS = ("--log-level", "debug", "--log-file", "log", "--audit")
 def framed(message: Any) -> bytes:
     body = json.dumps(message).encode()
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+OPEN: dict[str, Any] = {"compression": None, "proxy": None, "max_size": None}
+"""How WebSockets are opened."""
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
 
 
 def answered(data: bytes) -> set[bytes]:
@@ -48,6 +57,10 @@ def requests_of(calls: Sequence[ToolCall], token: str) -> Iterator[tuple[str, di
     for tools in (["fail", outside("api", "echo")], [outside("act", "ECHO"), outside("remote", "x", "mcp")]):
         yield "rrext_tools_resolve", {"tools": tools, "token": token}
     yield "rrext_tools_call", {"call_ref": "tools.http.api.echo.default", "arguments": {}, "events": True}
+    for name in (f"sk-{SECRET['variable']}", f"x {SECRET['header']}"):  # texts of clients that happen to be secrets
+        for member in ("tool", "nodeId", "token"):
+            asked = {"subcommand": "tool", "tool": "says", "token": token, member: name, "events": True}
+            yield "rrext_process", {**asked, "context": {"userId": name, "spaceId": name}}
     yield "execute", {"pipeline": PIPELINE, "token": "again"}
     yield "execute", {"pipeline": {"components": [{"id": "${ROCKETRIDE_KEY}", "provider": "${ROCKETRIDE_KEY}"}]}}
     yield "rrext_validate", {"pipeline": PIPELINE}
@@ -73,6 +86,30 @@ def on_socket(place: Everything) -> None:
                 process.end()
             server.note_processes()
             server.end(signal.SIGTERM)
+
+
+def on_websocket(place: Everything) -> None:
+    """`rrext serve --ws` with keys; its port answers HTTP, too."""
+    words = ("--ws", "127.0.0.1:0", "--trust-clients", "--keys", str(place.tokens), *LOGS, *place.options, str(place.pipeline))
+    with place.start("serve", *words, forks=True) as server:
+        port = int(server.until(lambda: re.search(rb"listening at ws://[^:]*:(\d+)", server.err))[1])
+        keys = (STRANGER, SECRET["token"])
+        for key in keys:
+            with connect(f"ws://127.0.0.1:{port}", **OPEN, additional_headers=bearer(key)) as client:
+                requests = [("auth", {"auth": key}), *requests_of(LIGHT, "p")]
+                for number, (command, arguments) in enumerate(requests, 1):
+                    client.send(json.dumps({"type": "request", "seq": number, "command": command, "arguments": arguments}))
+                left = set(range(1, len(requests) + 1))
+                while left:
+                    place.heard.append(client.recv(PATIENCE, decode=False))
+                    left.discard(json.loads(place.heard[-1]).get("request_seq"))
+        web = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        for key in keys:
+            for method, path in (("GET", "/"), ("GET", "/metrics"), ("POST", "/webhook"), ("GET", f"/ping?key={key}")):
+                web.request(method, path, b"text" if method == "POST" else None, bearer(key))
+                place.heard.append(web.getresponse().read())
+        web.close()
+        server.end(signal.SIGTERM)
 
 
 def ends_by_crash(place: Everything) -> None:
@@ -119,13 +156,12 @@ def mcp_messages() -> Iterator[dict[str, Any]]:
 
 def mcp_on_stdio(place: Everything) -> None:
     """`rrext mcp` on stdin and stdout."""
-    with place.start("mcp", *LOGS, *place.options, str(place.pipeline)) as server:
+    with place.start("mcp", *LOGS, *place.options, str(place.pipeline), forks=True) as server:
         messages = list(mcp_messages())
         for message in messages:
             server.send(json.dumps(message).encode() + b"\n")
         server.send(b'{"jsonrpc": "2.0", "id": }\n')
         server.until(lambda: len(answered(server.out)) == len(messages))
-        server.note_processes()
         server.end()
 
 
@@ -139,7 +175,7 @@ def mcp_over_http(place: Everything) -> None:
             method = message["method"]
             own = {"Mcp-Name": message["params"]["name"]} if method == "tools/call" else {}
             own |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Content-Type": "application/json"}
-            own |= {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {SECRET['token']}"}
+            own |= {"Accept": "application/json, text/event-stream", **bearer(SECRET["token"])}
             client.request("POST", "/mcp", json.dumps(message), own)
             place.heard.append(client.getresponse().read())
         for more in ({"Authorization": f"Bearer {STRANGER}"}, {"Authorization": f"Basic {STRANGER}"}, {"Origin": STRANGER}):
@@ -185,6 +221,7 @@ def editor(place: Everything) -> None:
             ask(command, arguments, wait=False)
         server.until(lambda: len(answered(server.out)) == number)
         server.note_processes(starts_engines=True)
+        ask("workspace/executeCommand", {"command": "rrext.runTool", "arguments": [{"uri": uri, "node": "c", "tool": "crash"}]})
         ask("shutdown", None)
         server.send(framed({"jsonrpc": "2.0", "method": "exit"}))
         server.end()
@@ -210,9 +247,10 @@ def commands(place: Everything) -> None:
             process.end()
 
 
-FACES = [on_socket, mcp_on_stdio, mcp_over_http, editor, commands, ends_by_crash, is_killed]
+FACES = [on_socket, on_websocket, mcp_on_stdio, mcp_over_http, editor, commands, ends_by_crash, is_killed]
 PROVED = {
     on_socket: set(SECRET) - {"token", "stranger"},
+    on_websocket: set(SECRET) - {"token", "stranger"},
     mcp_on_stdio: {"variable", "env", "file", "literal", "header", "query", "composio", "child"},
     mcp_over_http: {"variable", "env", "file", "literal", "header", "query", "composio", "child"},
     editor: set(SECRET) - {"token", "stranger"},

@@ -136,6 +136,7 @@ class HttpClients:
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=PING_TIMEOUT,
             log_config=None,
+            log_level="info",  # below it, each message and each header of a client is logged, with the keys in them
             access_log=False,
             server_header=False,
             h11_max_incomplete_event_size=limits.max_header,

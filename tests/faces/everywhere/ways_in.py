@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 
 import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from commands import Done
+from commands import Done, spawned, until
 from faces.lsp.editors import Editor
 from http_server import HttpServer
 from mcp_host import Host
@@ -294,6 +294,16 @@ def blocking_sdk(place: Place, address: str) -> Iterator[WayIn]:
 
 
 @contextmanager
+def on_websocket(place: Place, address: str) -> Iterator[WayIn]:
+    with spawned("serve", "--ws", "127.0.0.1:0", "--trust-clients", *place.options, str(place.pipeline)) as process:
+        assert process.stderr is not None
+        found = re.search(r"ws://[^/\s]+", until(process.stderr, "ws://"))
+        assert found is not None
+        with _portal() as portal, portal.wrap_async_context_manager(Client.connect(found[0])) as client:
+            yield Sdk(client, portal.call)
+
+
+@contextmanager
 def in_editor(place: Place, address: str) -> Iterator[WayIn]:
     async def opened() -> Editor:
         editor = Editor(Options(connections=str(place.connections), root=str(place.folder)))
@@ -326,6 +336,7 @@ WAYS: dict[str, Callable[[Place, str], AbstractContextManager[WayIn]]] = {
     "JSON-RPC": partial(wire, dialect="jsonrpc"),
     "rrext.Client": sdk,
     "rrext.blocking": blocking_sdk,
+    "WebSocket": on_websocket,
     "editor": in_editor,
     "MCP stdio": mcp_stdio,
     "MCP HTTP": mcp_http,
