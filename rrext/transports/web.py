@@ -36,7 +36,7 @@ class WebAddress(NamedTuple):
         path = parts.path if parts.path.strip("/") else DEFAULT_PATH
         is_plain = all(letter.isascii() and letter.isprintable() and letter != " " for letter in f"{host}{path}{parts.query}")
         if parts.scheme not in SCHEMES or not host or parts.fragment or not is_plain:
-            raise UsageError(f"{text!r} is no address of a WebSocket: it is ws://HOST:PORT or wss://HOST:PORT")
+            raise UsageError(f"{text!r} is no address: it is unix:PATH of a socket, or ws://HOST:PORT or wss://HOST:PORT")
         if parts.username is not None or parts.password is not None:
             raise UsageError("a key does not belong into an address, which others may see")
         if parts.query:
