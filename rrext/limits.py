@@ -242,20 +242,6 @@ MAX_KEPT_ERRORS: Final = 50
 """Errors in the status of a task, as in the reference server's."""
 OPEN_RESERVE: Final = 8
 """Every eighth place of `max_inflight` is kept from `open` requests, so that thousands of them leave room for tools."""
-MAX_KEPT_RESULT_BYTES: Final = 64 * MIB
-"""Bytes of the results of pipes that failed, kept for their `close`."""
-FINISHED_TASK_TIME: Final = 300.0
-"""Seconds for which a task that ended answers for its status, as in the reference server."""
-MAX_FINISHED_TASKS: Final = 1000
-"""Ended tasks whose status is kept; a client that begins and ends tasks in a loop must not fill the memory."""
-RATE_WINDOW: Final = 5
-"""Seconds over which the rates in the status of a task are averaged: enough for slow objects, and still current."""
-MAX_SLOW_OBJECTS: Final = 10
-"""The slowest objects in the status of a task, as in the reference server's."""
-MAX_SLOW_NAME: Final = 200
-"""Characters of the name of such an object, as in the reference server's."""
-METRICS_INTERVAL: Final = 0.25
-"""Seconds over which processor time is measured at least: the clock of the kernel is coarser than shorter times."""
 MAX_SPARE_CHAINS: Final = 16
 """Pooled chains beyond this are cheaper to make again than to keep."""
 MAX_PROBED_TEXT: Final = 1000

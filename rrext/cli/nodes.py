@@ -95,7 +95,7 @@ def _details(definition: dict[str, Any]) -> Iterator[str]:
     yield f"{definition['prefix']}: {definition['title']}"
     if "unavailable" in definition:
         yield f"  not available here: {definition['unavailable']}"
-    for line in definition["description"]:
+    for line in definition["description"].splitlines():
         yield f"  {line}".rstrip()
     if definition.get("aliases"):
         yield f"\nother names: {', '.join(definition['aliases'])}"

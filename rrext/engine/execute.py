@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> dict[str, Any]:
     """Load a pipeline as the caller asks; the body of the answer. Raises what `LocalEngine.load` raises."""
-    if operation.threads is not None and not 1 <= operation.threads <= engine.limits.threads:
-        raise InvalidArguments.at("/threads", f"expected 1 to {engine.limits.threads} (threads)")
+    if operation.threads is not None and operation.threads < 1:
+        raise InvalidArguments.at("/threads", "expected a number of pipes above 0")
     if operation.ttl is not None and operation.ttl < 0:
         raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
     if operation.token is not None and not operation.token.strip():
@@ -32,7 +32,7 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
         token=operation.token,
         name=operation.name,
         source=operation.source,
-        threads=operation.threads,
+        threads=None if operation.threads is None else min(operation.threads, engine.limits.threads),
         ttl=_ttl(call, operation),
         owner=call.caller.user_id,
         env=operation.env,

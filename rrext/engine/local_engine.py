@@ -23,18 +23,21 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
+from rrext.engine.look_up import looked_up
 from rrext.engine.loop_watch import LoopWatch
+from rrext.engine.restart import restart
 from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.component_factory import components_of, references_of
+from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.foreign import refuse_permissions, require_owner
 from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks, Totals, already_running, new_token
+from rrext.engine.tasks.registry import Tasks, Totals, already_running
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.pipeline_loader import load_pipeline, validate
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
@@ -86,7 +89,7 @@ class LocalEngine(Engine):
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
-        self._views = TaskViews(self._host, self._tasks, self._pipes)
+        self._views = TaskViews(self._host, self._tasks, self._pipes, self.clients)
         self._list = ToolList(self._host)
         self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
@@ -199,6 +202,7 @@ class LocalEngine(Engine):
         use_existing: bool = False,
         partial: bool = False,
         remote: bool = False,
+        replaces: Task | FinishedTask | None = None,
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
@@ -207,45 +211,45 @@ class LocalEngine(Engine):
         With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
         If a task with that token or, without a token, with that owner, project and source runs already, it is returned
         if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
+        A task that `replaces` another is returned before it begins.
         """
+        if use_existing and token is not None:
+            running = self._tasks.running(token, owner if remote else None)
+            if running is not None:
+                return running  # a client may join a pipeline that it could not load
+        options = {"name": name, "threads": threads, "ttl": ttl, "owner": owner, "env": env, "folder": folder}
+        options |= {"partial": partial, "remote": remote}
         environment = self.environment.for_client(env) if remote else self.environment.with_values(env)
         loaded = load_pipeline(text, self.catalog, environment, source=source, partial=partial, limits=self.limits)
         if remote:
             refuse_permissions(loaded)
-        confined = remote or bool(self.root)
-        components = components_of(
-            loaded, directory=self.root or folder or "", confined=confined, partial=partial, remote=remote
-        )
-        task = Task(
-            token or new_token("tk"),
-            loaded,
-            components,
-            self.limits,
-            references=references_of(loaded.require(), components, remote=remote),
-            clock=self._host.clock,
-            threads=threads or self.limits.threads,
-            public_token=new_token("pk"),
-            owner=owner,
-            remote=remote,
-            name=name,
-            ttl=ttl,
-        )
+        directory, confined = self.root or folder or "", remote or bool(self.root)
+        components = components_of(loaded, directory=directory, confined=confined, partial=partial, remote=remote)
+        references = references_of(loaded.require(), components, remote=remote)
+        task = Task(token, loaded, components, self.limits, references=references, clock=self._host.clock, options=options)
         same = self._tasks.find_same(token, task)
         if same is not None and use_existing:
             return same
-        if same is not None:
+        if same is not None and same is not replaces:
             raise already_running()
-        if remote:
+        if remote and not isinstance(replaces, Task):
             self._tasks.require_room(owner)
+        if replaces is None:
+            self.begin(task)
+        return task
+
+    def begin(self, task: Task) -> None:
+        """Register a task, and keep it running. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
+        if self._tasks.find_same(task.token, task) is not None:
+            raise already_running()
         task.publisher = EventOrigin(self._host.events, task.token)
         for component in task.dynamic:
             component.tools_changed = lambda changed: self._tools_changed(task, changed.id)
         self._tasks.add(task)
         self._views.begins(task)
         if (events := self._host.events.flow) is not None:
-            events.task_begun(task.event_head)
+            events.task_begun({**task.event_head, "is_restart": task.is_restarted})
         self._idle.watch_task(task)
-        return task
 
     def _tools_changed(self, task: Task, node_id: str) -> None:
         task.update_routes()
@@ -294,11 +298,10 @@ class LocalEngine(Engine):
                     # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                     await asyncio.shield(self._begin_unload(task, "terminated"))
                 return {}
-            case operations.Validate():
-                environment = self.environment if call.caller.trusted else self.environment.for_client(None)
-                return validate(operation.pipeline, self.catalog, environment, operation.source, self.limits)
-            case operations.Services():
-                return self.catalog.services(operation.service)
+            case operations.Validate() | operations.Services() | operations.ResolveConfig():
+                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
+            case operations.Restart():
+                return await restart(self, self._views, call.caller, operation)
             case _:
                 return self._views.body(call.caller, operation)
 
@@ -345,7 +348,7 @@ class LocalEngine(Engine):
         Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
         """
         self._retire(task)
-        await self._calls_returned(task, self.limits.drain if patience is None else patience)
+        await task.calls_returned(self._host, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
         self._views.ends(task, reason)
         if (events := self._host.events.flow) is not None:
@@ -367,14 +370,6 @@ class LocalEngine(Engine):
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe, reason="terminated")
-
-    async def _calls_returned(self, task: Task, patience: float) -> None:
-        """Wait until cancelled calls have ended, before their nodes' shared state is closed; stuck calls are left behind."""
-        try:
-            async with asyncio.timeout(patience):
-                await self._host.woken(task.places.when_free)
-        except TimeoutError:
-            log.warning("unloading %s: calls that were cancelled still run after %g s", task.name, patience)
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):

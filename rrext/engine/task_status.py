@@ -7,6 +7,7 @@ from time import time
 from typing import Any, Final
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
 
@@ -40,6 +41,30 @@ def display_name(task: Task) -> str:
     return f"{task.name}.{task.spec.source}" if task.spec.source else task.name
 
 
+def row_of(task: Task | FinishedTask, status: dict[str, Any], idle: float = 0.0) -> dict[str, Any]:
+    """The row of a task in the lists of RocketRide's dashboard."""
+    done = status["completed"]
+    return {
+        "id": id_of(task.token, status["source"]),
+        "name": status["name"],
+        "projectId": status["project_id"],
+        "source": status["source"],
+        "provider": task.provider,
+        "launchType": "execute",
+        "startTime": status["startTime"],
+        "elapsedTime": (status["endTime"] if done else time()) - status["startTime"],
+        "completed": done,
+        "status": None if done else status["status"],
+        "exitCode": status["exitCode"] if done else None,
+        "endTime": status["endTime"] if done else None,
+        "connections": 0,
+        "state": status["state"],
+        "idleTime": int(idle),
+        "ttl": int(task.options.get("ttl") or 0),
+        **{name: status[name] for name in ("metrics", "totalCount", "completedCount", "rateCount", "rateSize")},
+    }
+
+
 def stopping(status: dict[str, Any]) -> dict[str, Any]:
     """The status of a task that begins to end."""
     return {**status, "state": STOPPING, "status": "Stopping", "serviceUp": False}
@@ -61,7 +86,7 @@ def loaded_of(task: Task) -> dict[str, Any]:
         "publicToken": task.public_token,
         "projectId": task.spec.project_id,
         "source": source,
-        "provider": task.spec.component(source).provider if source else "",
+        "provider": task.provider,
     }
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
-from rrext.engine.task_status import ended, is_whole, status_of, stopping, summary_of, without_objects
+from rrext.engine.pages import page_of
+from rrext.engine.task_status import ended, is_whole, row_of, status_of, stopping, summary_of, without_objects
 from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
-from rrext.errors import InternalError, TaskNotRegistered
+from rrext.errors import InternalError, TaskNotRegistered, Unavailable
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller
+    from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.tasks.pipes import Pipes
     from rrext.engine.tasks.registry import Tasks
     from rrext.engine.tasks.task import Task
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
 class TaskViews:
     """Answers operations that look at tasks, and keeps the last status of those that ended."""
 
-    def __init__(self, host: Host, tasks: Tasks, pipes: Pipes) -> None:
+    def __init__(self, host: Host, tasks: Tasks, pipes: Pipes, clients: Mapping[str, ConnectedClient]) -> None:
+        self._began = time()
+        self._clients = clients
         self._host = host
         self._tasks = tasks
         self._pipes = pipes
@@ -31,6 +37,22 @@ class TaskViews:
         match operation:
             case operations.ListTasks():
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
+            case operations.GetToken():
+                return {"token": self.of_project(operation.project_id, operation.source, caller).token}
+            case operations.GetPipeline():
+                found = self.find(operation.token, caller)
+                if not is_whole(found.owner, caller):
+                    raise Unavailable("This pipeline is the server's: its clients may use it, and not read it")
+                return {"pipeline": found.pipeline}
+            case operations.ListTaskRows():
+                return page_of(self._task_rows(caller), operation, order="startTime")
+            case operations.ListConnections():
+                return page_of(self._client_rows(caller), operation, order="connectedAt")
+            case operations.Dashboard():
+                clients, tasks = self._client_rows(caller), self._task_rows(caller)
+                running = sum(not task["completed"] for task in tasks)
+                overview = {"totalConnections": len(clients), "activeTasks": running, "serverUptime": time() - self._began}
+                return {"overview": overview, "connections": clients, "tasks": tasks}
             case operations.TaskStatus():
                 found = self.find(operation.token, caller)
                 status = found.status if isinstance(found, FinishedTask) else self.status(found)
@@ -46,6 +68,26 @@ class TaskViews:
             if (finished := self._finished.find(token, caller)) is None:
                 raise
             return finished
+
+    def of_project(self, project_id: str, source: str, caller: Caller) -> Task:
+        """The newest running task of a project and source that a caller may see. Raises `TaskNotRegistered`."""
+        found = [
+            task for task in self._tasks.visible(caller) if (task.spec.project_id, task.spec.source) == (project_id, source)
+        ]
+        if not found:
+            raise TaskNotRegistered(
+                "Your pipeline is not running: none has this project and source", hint="execute it first", data={"near": []}
+            )
+        return found[-1]
+
+    def _task_rows(self, caller: Caller) -> list[dict[str, Any]]:
+        now = self._host.clock.now()
+        ended = [each for each in self._finished if each.is_visible_to(caller)]
+        rows = [row_of(task, self.status(task), idle=now - task.last_used) for task in self._tasks.visible(caller)]
+        return sorted([*rows, *(row_of(each, each.status) for each in ended)], key=lambda row: row["startTime"])
+
+    def _client_rows(self, caller: Caller) -> list[dict[str, Any]]:
+        return [client.row() for client in list(self._clients.values()) if _is_of(client.caller, caller)]
 
     def status(self, task: Task) -> dict[str, Any]:
         """The whole status of a running task."""
@@ -64,3 +106,8 @@ class TaskViews:
     def ends(self, task: Task, reason: str) -> None:
         """Keep the last status of a task that has ended."""
         self._finished.update(task, ended(self.status(task), reason))
+
+
+def _is_of(other: Caller, caller: Caller) -> bool:
+    """Whether a caller may see a connection: a trusted one all, others those of their own user."""
+    return caller.trusted or (other.user_id is not None and other.user_id == caller.user_id)

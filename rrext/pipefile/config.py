@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.near_names import NearNames
@@ -12,6 +13,7 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 if TYPE_CHECKING:
+    from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.catalog.settings import Settings
 
 
@@ -176,6 +178,29 @@ class ConfigCheck:
         if not near and len(known) <= 8:
             message += f" It knows {', '.join(known)}." if known else " It has no settings."
         self._problems.add("unknown_config_key", message, path, near=near, on="key")
+
+
+def resolve_config(catalog: Catalog, provider: str, config: dict[str, Any]) -> dict[str, Any]:
+    """Merge the settings of a component over those of its profile, and name the keys that its node does not get.
+
+    Raises `ProviderNotFound`, and `InvalidArguments` for a profile that is none.
+    """
+    node = catalog.class_of(provider)
+    settings, problems = catalog.settings_of(node), Problems()
+    check = ConfigCheck(node, provider, settings, "", problems, NearNames())
+    resolved = check.effective(config)
+    if problems.errors:
+        raise InvalidArguments.of([(f"/config{each.path}", each.message) for each in problems if each.severity == "error"])
+    known = None if settings is None else {*settings.names, *COMMON}
+    profile = config.get("profile")
+    used = {name: value for name, value in resolved.items() if known is None or name in known}
+    kept = used.keys() if check.section == "" else {profile, "profile", *COMMON}  # a section is the only source of settings
+    return {
+        "provider": provider,
+        "profile": profile or node.default_profile or "",
+        "resolved": used,
+        "dropped": [name for name in config if name not in kept],
+    }
 
 
 def merged(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

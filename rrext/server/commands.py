@@ -24,10 +24,17 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
     "tools": operations.ListTools,
     "rrext_tools_resolve": operations.ResolveTools,
     "rrext_tools_call": operations.CallTool,
+    "restart": operations.Restart,
     "rrext_validate": operations.Validate,
     "rrext_services": operations.Services,
+    "rrext_resolve_config": operations.ResolveConfig,
+    "rrext_get_token": operations.GetToken,
+    "rrext_get_pipeline": operations.GetPipeline,
     "rrext_get_tasks": operations.ListTasks,
     "rrext_get_task_status": operations.TaskStatus,
+    "rrext_dashboard": operations.Dashboard,
+    "rrext_list_connections": operations.ListConnections,
+    "rrext_list_tasks": operations.ListTaskRows,
 }
 """Command -> engine operation, for commands that are one operation each."""
 
@@ -35,6 +42,8 @@ COMMANDS: tuple[str, ...] = (
     "initialize",
     "rrext_process",
     *ENGINE_COMMANDS,
+    "rrext_public_probe",
+    "rrext_identify",
     "rrext_ping",
     "rrext_permit",
     "cancel",
@@ -51,6 +60,12 @@ class InitializeArguments(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     client_version: str | None = None
     raw_tail: bool | None = None
     context: dict[str, Any] | None = None
+
+
+class IdentifyArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Name the client of this connection anew. → `{}`"""
+
+    client_name: str
 
 
 class PermitArguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
@@ -51,8 +52,9 @@ class Session:
 
     __slots__ = (
         "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_last_request", "_late", "_loop",
-        "_loop_thread", "_on_answer", "_on_shutdown", "_waiting", "caller", "connection", "inline_call", "is_closed",
-        "is_draining", "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions", "reports_answers",
+        "_loop_thread", "_on_answer", "_on_shutdown", "_waiting", "caller", "client", "connection", "inline_call",
+        "is_closed", "is_draining", "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions",
+        "reports_answers",
     )  # fmt: skip
 
     def __init__(
@@ -73,19 +75,18 @@ class Session:
         self.limits = limits
         self.caller = caller
         self.now = now
-        self.is_draining = False
-        self.is_closed = False
+        self.is_draining = self.is_closed = self.is_initialized = False
         self._engine, self._loop = engine, loop
         self._loop_thread = get_ident()
         self._on_shutdown = on_shutdown
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
+        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller)
         self._waiting = WaitingRequests(self, self._inflight, loop)
         self.permissions = Permissions(loop)
         self._late: set[LateEvent] = set()
         self._last_request: Request | None = None
-        self.is_initialized = False
         self._batch_thread = 0
         self._flush_is_due = False
         self.inline_call: Call | None = None
@@ -206,6 +207,7 @@ class Session:
     def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
         """Start the operation of a request; `shape` is None for a command of the session itself."""
         if shape is None:
+            self.client.arrived()
             if request.tail is not None:
                 refuse_tail()
             OWN_COMMANDS[request.command](self, request)
@@ -214,6 +216,7 @@ class Session:
 
     def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
         """Make the call of a request, and add it to the table."""
+        self.client.arrived()
         arguments = request.arguments
         if request.tail is not None and shape is not Write:
             refuse_tail()
@@ -317,8 +320,8 @@ class Session:
 
     def _answer(self, pieces: Sequence[bytes]) -> None:
         """Collect the answers of a batch, or of one iteration of the loop, for one write."""
-        thread = get_ident()
-        outbox = self.outbox
+        self.client.messages_out += 1
+        thread, outbox = get_ident(), self.outbox
         if thread == self._batch_thread:
             outbox.append(pieces)
             if thread != self._batch_thread:  # reading was just taken from this thread: its last flush was before this answer
@@ -359,10 +362,6 @@ class Session:
         except Exception as error:
             self.refuse(request, error)
 
-    def refuse_held(self, held: HeldRequest, error: RrextError) -> None:
-        """Answer a request that waited with an error."""
-        self.refuse(held.request, error)
-
     # -- life
 
     @property
@@ -396,4 +395,5 @@ class Session:
         self.is_closed = True
         self.fail_all("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
         self.outbox.break_off()
+        self._engine.clients.pop(self.caller.connection_id, None)
         self._engine.disconnect(self.caller.connection_id)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidRequest
 from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import COMMANDS, CancelArguments, InitializeArguments, PermitArguments
+from rrext.server.commands import COMMANDS, CancelArguments, IdentifyArguments, InitializeArguments, PermitArguments
 from rrext.wire.messages import Request
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def _initialize(session: Session, request: Request) -> None:
     given = decode(request.arguments, InitializeArguments, session.limits)
     session.caller = caller_of(session.caller, given.context, session.limits)
     session.is_initialized = True
+    session.client.caller = session.caller
+    session.client.name, session.client.version = given.client_name or "", given.client_version or ""
     from rrext.version import __version__
 
     body = {
@@ -40,6 +43,28 @@ def _initialize(session: Session, request: Request) -> None:
     session.answer_own(request, body)
     connection = session.connection
     connection.raw_tail = bool(given.raw_tail) and connection.has_tails
+
+
+def _identify(session: Session, request: Request) -> None:
+    session.client.name = decode(request.arguments, IdentifyArguments, session.limits).client_name
+    session.answer_own(request, {})
+
+
+def _probe(session: Session, request: Request) -> None:
+    session.answer_own(request, probe_body())
+
+
+def probe_body() -> dict[str, Any]:
+    """What anybody may know of the server, as RocketRide's clients ask for it before they show a key."""
+    from rrext.version import __version__
+
+    return {
+        "version": __version__,
+        "capabilities": ["oss"],
+        "platform": sys.platform,
+        "apps": [],
+        "endpoints": {"api": "origin", "ui": "origin"},
+    }
 
 
 def _ping(session: Session, request: Request) -> None:
@@ -67,6 +92,8 @@ def _shutdown(session: Session, request: Request) -> None:
 
 OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
     "initialize": _initialize,
+    "rrext_public_probe": _probe,
+    "rrext_identify": _identify,
     "rrext_ping": _ping,
     "rrext_permit": _permit,
     "cancel": _cancel,

@@ -75,7 +75,7 @@ class WaitingRequests:
         """Cancel a waiting request; False if none is to be cancelled. Writes and closes begin, because they have a pipe."""
         inflight = self._inflight
         if request_id in inflight.waiting:
-            self._session.refuse_held(inflight.next_waiting(request_id), Cancelled())
+            self._session.refuse(inflight.next_waiting(request_id).request, Cancelled())
             return True
         held = inflight.take_held(request_id)
         if held is None:
@@ -83,13 +83,13 @@ class WaitingRequests:
         if held.shape is Write or held.shape is Close:
             self._session.begin_held(held)  # the engine handles its pipe
             return False
-        self._session.refuse_held(held, Cancelled())
+        self._session.refuse(held.request, Cancelled())
         return True
 
     def refuse_all(self, error: Callable[[], RrextError]) -> None:
         """Answer all of them with an error."""
         inflight = self._inflight
         while inflight.held:
-            self._session.refuse_held(inflight.next_held(), error())
+            self._session.refuse(inflight.next_held().request, error())
         while inflight.waiting:
-            self._session.refuse_held(inflight.next_waiting(), error())
+            self._session.refuse(inflight.next_waiting().request, error())

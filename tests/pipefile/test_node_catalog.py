@@ -300,7 +300,7 @@ def test_a_definition_has_everything_that_editors_and_clients_read() -> None:
     assert found["protocol"] == "weather://"
     assert found["aliases"] == ["tool_weather"]
     assert found["classType"] == ["tool"]
-    assert found["description"] == ["Current weather."]
+    assert found["description"] == "Current weather."
     assert found["fields"]["days"]["default"] == 3
     assert found["Pipe.schema"]["properties"]["units"]["description"] == "metric or imperial"
     (tool,) = found["tools"]
@@ -313,7 +313,11 @@ def test_profiles_lanes_and_invoke_are_in_the_definition() -> None:
     assert nodes.describe("llm")["preconfig"]["default"] == "small"
     assert nodes.describe("webhook")["lanes"] == {"_source": ["tags", "text", "questions"]}
     assert nodes.describe("agent")["invoke"]["llm"]["min"] == 1
-    assert nodes.describe("agent")["capabilities"] == ["invoke"]
+    assert nodes.describe("agent")["features"] == ["invoke"]
+    assert nodes.describe("agent")["capabilities"] == 1 << 10
+    assert nodes.describe("webhook")["input"] == [
+        {"lane": "_source", "output": [{"lane": n} for n in ("tags", "text", "questions")]}
+    ]
 
 
 def test_a_listing_has_every_node_and_says_which_cannot_be_used() -> None:

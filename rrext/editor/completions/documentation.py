@@ -57,7 +57,7 @@ def _node_page(known_nodes: KnownNodes, entry: KnownNode) -> Page:
         definition = definition_of(node, None, entry.aliases)
     except Exception as error:  # descriptions are code of node authors
         return page.text(f"{type(error).__name__}: {error}")
-    page.prose("\n".join(definition["description"]).partition("\n\n")[0])
+    page.prose(definition["description"].partition("\n\n")[0])
     add_lanes(page, definition)
     if entry.aliases:
         page.text("Also called ", *listed(entry.aliases), ".")

@@ -24,7 +24,7 @@ def component_page(analysis: Analysis, component: WrittenComponent) -> Page:
     definition = None if node is None else defined(analysis, node)
     _add_head(page, component, definition, analysis)
     if definition is not None:
-        page.prose("\n".join(definition["description"]))
+        page.prose(definition["description"])
         add_lanes(page, definition)
     _add_edges(page, [*_edges_in(component, written), *_edges_out(component, written)])
     if node is not None:
@@ -41,7 +41,7 @@ def add_short(page: Page, analysis: Analysis, component: WrittenComponent) -> No
     definition = None if node is None else defined(analysis, node)
     _add_head(page, component, definition, analysis)
     if definition is not None:
-        page.prose("\n".join(definition["description"]).partition("\n\n")[0])
+        page.prose(definition["description"].partition("\n\n")[0])
         add_lanes(page, definition)
     _add_edges(page, _edges_in(component, analysis.written))
 

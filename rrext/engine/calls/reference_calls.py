@@ -265,7 +265,7 @@ class ReferenceCalls:
             (), {"components": []}, base="", outline=PipelineOutline(), text=None, source_map=None,
         )  # fmt: skip
         limits = self._host.limits
-        return Task("", loaded, {}, limits, clock=self._host.clock, threads=limits.threads, public_token="")
+        return Task("", loaded, {}, limits, clock=self._host.clock, options={})
 
     async def aclose(self) -> None:
         """Close the components of pipelines and connections."""

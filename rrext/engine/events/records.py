@@ -41,7 +41,9 @@ class TaskEvent(EngineEvent, frozen=True, kw_only=True):
 
 
 class TaskBegun(TaskEvent, frozen=True, kw_only=True):
-    """A pipeline was loaded."""
+    """A pipeline was loaded; `is_restart` says that it took the place of another."""
+
+    is_restart: bool = False
 
 
 class TaskEnded(TaskEvent, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller, Feed
@@ -11,10 +12,16 @@ from rrext.errors import Cancelled
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
+    from rrext.engine.interface.clients import ConnectedClient
 
 
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
+
+    @cached_property
+    def clients(self) -> dict[str, ConnectedClient]:
+        """The connected clients, by connection id. A face adds each, and removes it at its end."""
+        return {}
 
     def start(self, call: Call, *, alone: bool = False) -> bool:
         """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; it never blocks.

@@ -105,6 +105,14 @@ class Terminate(Operation, frozen=True, kw_only=True):
     """Stop a pipeline: its calls are cancelled, its pipes freed, its shared state closed. → `{}`"""
 
 
+class Restart(Operation, frozen=True, kw_only=True, rename="camel"):
+    """End a pipeline and load one in its place, with its token, threads, ttl and variables. → as `execute`"""
+
+    pipeline: dict[str, Any] | str | None = None
+    project_id: str | None = None
+    source: str | None = None
+
+
 class Validate(Operation, frozen=True, kw_only=True):
     """Check a pipeline without loading it. → `{pipeline, errors, warnings, problems}`"""
 
@@ -116,6 +124,46 @@ class Services(Operation, frozen=True, kw_only=True):
     """Describe the nodes of the catalog, or one of them. → `{services}` or the definition"""
 
     service: str | None = None
+
+
+class ResolveConfig(Operation, frozen=True, kw_only=True):
+    """Merge the settings of a component as its node gets them. → `{provider, profile, resolved, dropped}`"""
+
+    provider: str
+    config: dict[str, Any] | None = None
+
+
+class GetToken(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Find the running pipeline of a project and source. → `{token}`"""
+
+    project_id: str
+    source: str
+
+
+class GetPipeline(Operation, frozen=True, kw_only=True):
+    """The pipeline of a task, without values of variables. → `{pipeline}`"""
+
+
+class RowList(Operation, frozen=True, kw_only=True):
+    """The fields of operations that list rows. → `{rows, total, page, pageSize}`"""
+
+    page: int | None = None
+    page_size: int | None = None
+    search: str | None = None
+    sort: list[dict[str, Any]] | None = None
+    filters: dict[str, Any] | None = None
+
+
+class ListTaskRows(RowList, frozen=True, kw_only=True):
+    """List the caller's tasks, also those that ended a short while ago."""
+
+
+class ListConnections(RowList, frozen=True, kw_only=True):
+    """List the caller's connections."""
+
+
+class Dashboard(Operation, frozen=True, kw_only=True):
+    """Describe the server as the caller sees it. → `{overview, connections, tasks}`"""
 
 
 class ListTasks(Operation, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.limits import FINISHED_TASK_TIME, MAX_FINISHED_TASKS
+from rrext.engine.tasks.limits import FINISHED_TASK_TIME, MAX_FINISHED_TASKS
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
@@ -22,7 +22,9 @@ class FinishedTask(msgspec.Struct, eq=False):
     number: int
     token: str
     owner: str | None
+    scope: str | None
     project_id: str
+    provider: str
     source: str
     pipeline: dict[str, Any]
     options: dict[str, Any]
@@ -47,7 +49,17 @@ class FinishedTasks:
         """Keep the status of a task that ends now."""
         spec, until = task.spec, self._clock.now() + FINISHED_TASK_TIME
         self._tasks[task.number] = FinishedTask(
-            task.number, task.token, task.owner, spec.project_id, spec.source, task.pipeline, task.options, status, until
+            task.number,
+            task.token,
+            task.owner,
+            task.scope,
+            spec.project_id,
+            task.provider,
+            spec.source,
+            task.pipeline,
+            task.options,
+            status,
+            until,
         )
         while len(self._tasks) > MAX_FINISHED_TASKS:
             self._tasks.popitem(last=False)
@@ -61,11 +73,6 @@ class FinishedTasks:
         """The newest ended task of a token that a caller may see, its own before others."""
         found = [each for each in self if each.token == token and each.is_visible_to(caller)]
         return max(found, key=lambda each: (each.owner == caller.user_id, each.number), default=None)
-
-    def of_project(self, project_id: str, source: str, caller: Caller) -> FinishedTask | None:
-        """The newest ended task of a project and source that a caller may see."""
-        found = [e for e in self if e.project_id == project_id and e.source == source and e.is_visible_to(caller)]
-        return found[-1] if found else None
 
     def replace(self, task: Task) -> None:
         """Forget the ended tasks in whose place a new one runs."""

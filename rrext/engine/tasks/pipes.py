@@ -13,8 +13,8 @@ import msgspec
 from rrext.engine.host.fair_lock import FairLock, LockTurn
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Caller
+from rrext.engine.tasks.limits import MAX_KEPT_RESULT_BYTES
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
-from rrext.limits import MAX_KEPT_RESULT_BYTES
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin

@@ -6,7 +6,8 @@ import os
 from time import monotonic, process_time
 from typing import Any, Final
 
-from rrext.limits import METRICS_INTERVAL, MIB
+from rrext.engine.tasks.limits import METRICS_INTERVAL
+from rrext.limits import MIB
 
 _PROCESSORS: Final = os.cpu_count() or 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from hmac import compare_digest
 from typing import NamedTuple
@@ -11,11 +10,6 @@ from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
 from rrext.engine.tasks.task import Task
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, TooManyRequests, near_matches
-
-
-def new_token(prefix: str) -> str:
-    """A token that cannot be guessed: 128 random bits."""
-    return f"{prefix}_{os.urandom(16).hex()}"
 
 
 def already_running() -> TaskAlreadyRunning:
@@ -66,8 +60,12 @@ class Tasks:
         project and source.
         """
         if token is not None:
-            return self._by_token.get((task.scope, token))
+            return self.running(token, task.scope)
         return next((other for other in self._by_token.values() if other.scope == task.scope and other.key == task.key), None)
+
+    def running(self, token: str, scope: str | None) -> Task | None:
+        """The running task of a token among those of a user who is not trusted, or of all who are."""
+        return self._by_token.get((scope, token))
 
     def get(self, token: str | None, caller: Caller = ANONYMOUS) -> Task:
         """The task of a token, or the only task, as a caller sees it. Raises `TaskNotRegistered` and `TaskAmbiguous`."""

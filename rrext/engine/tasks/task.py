@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -26,11 +29,19 @@ from rrext.tools.messages import NULL_PUBLISHER
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
+    from rrext.engine.host.host import Host
     from rrext.tools.context import CancelReason
     from rrext.tools.messages import Publisher
 
 
+def new_token(prefix: str) -> str:
+    """A token that cannot be guessed: 128 random bits."""
+    return f"{prefix}_{os.urandom(16).hex()}"
+
+
 _NUMBERS: Final = count(1)
+
+log: Final = logging.getLogger("rrext.engine")
 
 
 class Task:
@@ -38,27 +49,26 @@ class Task:
 
     __slots__ = (
         "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic",
-        "errors", "failed_count", "finished_count", "last_used", "metrics", "name", "number", "options", "owner",
-        "pipeline", "places", "plans", "public_token", "publisher", "references", "scope", "spec", "started", "stopping",
-        "sync_places", "throughput", "token", "ttl", "warnings",
+        "errors", "failed_count", "finished_count", "is_restarted", "last_used", "metrics", "name", "number",
+        "options", "owner", "pipeline", "places", "plans", "public_token", "publisher", "references", "scope", "spec",
+        "started", "stopping", "sync_places", "throughput", "token", "ttl", "warnings",
     )  # fmt: skip
 
     def __init__(
         self,
-        token: str,
+        token: str | None,
         loaded: LoadedPipeline,
         components: dict[str, Component],
         limits: Limits,
         *,
         references: Sequence[OfferedReference] = (),
         clock: Clock,
-        threads: int,
-        public_token: str,
-        owner: str | None = None,
-        remote: bool = False,
-        name: str | None = None,
-        ttl: float | None = None,
+        options: dict[str, Any],
     ) -> None:
+        self.options = options
+        """The arguments of its `load`, for a restart."""
+        self.ttl: float | None = options.get("ttl")
+        self.owner: str | None = options.get("owner")
         self.spec = spec = loaded.require()
         self.plans = loaded.plans
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
@@ -66,18 +76,16 @@ class Task:
         self.warnings = [problem.message for problem in loaded.warnings]
         self.number = next(_NUMBERS)
         """The number of the task in this process, which is never used again; a token may be."""
-        self.token = token
-        self.public_token = public_token
+        self.token = token or new_token("tk")
+        self.public_token = new_token("pk")
         self.components = components
-        self.owner = owner
-        self.scope = owner if remote else None
+        self.scope = self.owner if options.get("remote") else None
         """The user among whose tasks the token is a name; None for the tasks of callers who are trusted."""
-        self.name = name or spec.name or token
+        self.name: str = options.get("name") or spec.name or self.token
+        threads = options.get("threads") or limits.threads
         self.places = Places(threads, f'pipe of "{self.name}"')
         self.sync_places = Places(threads, f'thread of "{self.name}"')
-        self.ttl = ttl
-        self.options: dict[str, Any] = {}
-        """The arguments of its `load`, for a restart."""
+        self.is_restarted = False
         self.started = time()
         self.began = self.last_used = clock.now()
         self.publisher: Publisher = NULL_PUBLISHER
@@ -104,6 +112,11 @@ class Task:
     def is_visible_to(self, caller: Caller) -> bool:
         """Whether a caller may see and use the task: a trusted one any, others those without an owner and their own."""
         return caller.trusted or self.owner is None or self.owner == caller.user_id
+
+    @property
+    def provider(self) -> str:
+        """The provider of its source; empty if it has several sources or none."""
+        return self.spec.component(self.spec.source).provider if self.spec.source else ""
 
     @property
     def event_head(self) -> dict[str, Any]:
@@ -265,6 +278,14 @@ class Task:
         """Answer every active call of the task with an error, and stop it."""
         for call in list(self.active):
             call.cancel(reason, error())
+
+    async def calls_returned(self, host: Host, patience: float) -> None:
+        """Wait until cancelled calls have ended, before their nodes' shared state is closed; stuck calls are left behind."""
+        try:
+            async with asyncio.timeout(patience):
+                await host.woken(self.places.when_free)
+        except TimeoutError:
+            log.warning("unloading %s: calls that were cancelled still run after %g s", self.name, patience)
 
     def note_block(self, label: str) -> None:
         """Count a tool that blocked the event loop."""

@@ -7,7 +7,7 @@ from heapq import heappushpop
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from rrext.limits import MAX_SLOW_NAME, MAX_SLOW_OBJECTS, RATE_WINDOW
+from rrext.engine.tasks.limits import MAX_SLOW_NAME, MAX_SLOW_OBJECTS, RATE_WINDOW
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.pipes import OpenPipe

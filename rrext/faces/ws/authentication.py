@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 import msgspec
@@ -76,15 +75,4 @@ def welcome(user: str | None) -> dict[str, Any]:
         "organizations": [] if user is None else [{**place, "teams": [place]}],
         "serverVersion": __version__,
         "capabilities": ["oss"],
-    }
-
-
-def probe_body() -> dict[str, Any]:
-    """The body of the answer to `rrext_public_probe`."""
-    return {
-        "version": __version__,
-        "capabilities": ["oss"],
-        "platform": sys.platform,
-        "apps": [],
-        "endpoints": {"api": "origin", "ui": "origin"},
     }

@@ -14,13 +14,14 @@ from websockets.frames import CloseCode
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_names import in_log
 from rrext.errors import Cancelled, RrextError
-from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, probe_body, welcome
+from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
 from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
 from rrext.faces.ws.protocol import SocketProtocol
 from rrext.faces.ws.sink import MessageSink
 from rrext.server.arguments import decode, refuse_tail
 from rrext.server.peer_end import CLOSED, DRAINED, Peer, RestartingTask
 from rrext.server.process import ServingProcess
+from rrext.server.session_commands import probe_body
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Request
 
@@ -173,6 +174,8 @@ class SocketClient:
                 self._sign_off()
             if user is not None:
                 self._recognise(user)
+            client = self._session.client
+            client.name, client.version = given.client_name or "", given.client_version or ""
             log.info("%s is user %s, with %s", self._stranger.connection_id, in_log(user), in_log(given.client_name))
             body = welcome(user)
         elif self._authentication.leave():
@@ -193,6 +196,7 @@ class SocketClient:
         else:
             self._session.caller = msgspec.structs.replace(self._stranger, user_id=user if self._stranger.is_keyed else None)
             self._protocol.expect()
+        self._session.client.caller = self._session.caller
 
     def _count(self, *, is_stranger: bool) -> None:
         if self._patience is not None:

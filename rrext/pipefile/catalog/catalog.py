@@ -140,7 +140,7 @@ class Catalog:
         return definition_of(node_class, settings, self.aliases_of(node_class.provider))
 
     def services(self, service: str | None = None) -> dict[str, Any]:
-        """Make the body of `rrext_services`: the definition of one provider, or `{"services": {provider: definition}}`.
+        """Make the body of `rrext_services`: the definition of one provider, or `{services, icons, version}`.
 
         Nodes that cannot be imported here have the reason. Raises `ProviderNotFound` for an unknown name.
         """
@@ -157,7 +157,7 @@ class Catalog:
                 found[name] = self.describe(name)
             except Unavailable as error:
                 found[name] = broken_definition(name, error.message)
-        return {"services": found}
+        return {"services": found, "icons": {}, "version": 1}
 
     def _not_found(self, name: str, message: str) -> NotFound:
         foreign = self.foreign(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
@@ -11,6 +11,18 @@ from rrext.nodes.base.ports import served_types
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
+
+
+CAPABILITIES: Final = {
+    "security": 1 << 0,
+    "filesystem": 1 << 1,
+    "network": 1 << 3,
+    "invoke": 1 << 10,
+    "gpu": 1 << 12,
+    "deprecated": 1 << 15,
+    "experimental": 1 << 16,
+}
+"""The features of nodes that have a bit in RocketRide's mask."""
 
 
 def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -23,15 +35,18 @@ def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[st
         "prefix": provider,
         "aliases": list(aliases),
         "classType": list(served_types(node)),
-        "capabilities": _capabilities(node),
+        "capabilities": sum(CAPABILITIES.get(name, 0) for name in _features(node)),
+        "features": _features(node),
+        "actions": 0,
+        "plans": None,
         "register": "endpoint" if node.is_source() else "filter",
         "node": "python",
         "path": f"{node.__module__}:{node.__qualname__}",
-        "description": text.splitlines(),
-        "icon": "",
+        "description": text,
         "documentation": "",
-        "tile": [],
+        "tile": {},
         "lanes": {lane: list(outs) for lane, outs in node.lanes.items()},
+        "input": [{"lane": lane, "output": [{"lane": out} for out in outs]} for lane, outs in node.lanes.items()],
         "invoke": {kind: dict(slot) for kind, slot in node.invoke.items()},
         "accepts": list(node.accepts),
         "preconfig": {
@@ -40,7 +55,8 @@ def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[st
         },
         "fields": _fields(settings),
         "shape": [],
-        "Pipe.schema": settings.schema if settings is not None else {"type": "object"},
+        "Pipe": {"schema": _schema(settings), "ui": {}},
+        "Pipe.schema": _schema(settings),
         "tools": _tools(node),
     }
 
@@ -53,7 +69,9 @@ def broken_definition(provider: str, reason: str) -> dict[str, Any]:
         "prefix": provider,
         "classType": [],
         "lanes": {},
-        "description": [],
+        "description": "",
+        "capabilities": 0,
+        "actions": 0,
         "tools": [],
         "unavailable": reason,
     }
@@ -65,7 +83,11 @@ def _description(node: type[Node]) -> str:
     return cleandoc(vars(node).get("__doc__") or "")
 
 
-def _capabilities(node: type[Node]) -> list[str]:
+def _schema(settings: Settings | None) -> dict[str, Any]:
+    return {"type": "object"} if settings is None else settings.schema
+
+
+def _features(node: type[Node]) -> list[str]:
     return list(dict.fromkeys((*node.capabilities, *(("invoke",) if node.invoke else ()))))
 
 

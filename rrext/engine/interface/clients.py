@@ -1,0 +1,52 @@
+"""The clients that an engine serves, for those who look at the server."""
+
+from __future__ import annotations
+
+from itertools import count
+from time import time
+from typing import Any, Final
+
+from rrext.engine.interface.call import Caller
+
+_NUMBERS: Final = count(1)
+
+
+class ConnectedClient:
+    """One connection: its caller, its name, and the numbers of its messages."""
+
+    __slots__ = ("caller", "connected_at", "last_activity", "messages_in", "messages_out", "name", "number", "version")
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.number = next(_NUMBERS)
+        self.connected_at = self.last_activity = time()
+        self.messages_in = 0
+        self.messages_out = 0
+        self.name = ""
+        self.version = ""
+
+    def arrived(self) -> None:
+        """Count a request."""
+        self.messages_in += 1
+        self.last_activity = time()
+
+    def row(self) -> dict[str, Any]:
+        """The connection as RocketRide's clients read it; no key is in it."""
+        user = self.caller.user_id
+        return {
+            "id": self.number,
+            "connectedAt": self.connected_at,
+            "lastActivity": self.last_activity,
+            "messagesIn": self.messages_in,
+            "messagesOut": self.messages_out,
+            "authenticated": True,
+            "clientId": self.caller.connection_id,
+            "userId": user,
+            "userName": user,
+            "orgId": None,
+            "orgName": None,
+            "apikey": "",
+            "clientInfo": {"name": self.name, "version": self.version},
+            "monitors": [],
+            "attachedTasks": [],
+        }
