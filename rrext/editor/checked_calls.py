@@ -14,6 +14,7 @@ from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
+from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.references.reference import Reference
@@ -99,11 +100,14 @@ class _Check:
         self._analysis = analysis
         self._problems = problems
         self._owners: list[ComponentSpec] | None = None
+        self._exported_names: dict[str, NodeTool] | None = None
         self._takes = source_takes(analysis)
         self._validators: dict[ToolSpec, SchemaValidator | None] = {}
         self._offered = offered_references(analysis)
         self._named = {name: reference for (_, name), reference in reversed(self._offered.items())}
         self._wrapped: dict[str, ToolSpec | None] = {}
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._near = NearNames()
 
     def line(self, call: CallLine) -> CallLine:
         """The call with its target. Reports calls that cannot work."""
@@ -142,9 +146,12 @@ class _Check:
             return self._fits_reference(call, self._offered[owner, own_name])
         if any(_may_have_more(draft) for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
             return True
-        offered = (name for owner, name in self._offered if node in ("", owner))
-        known = [*offered, *(name for draft in asked if draft.node is not None for name in draft.node.tools)]
-        near = near_matches(call.tool[:100], known)
+        if node not in self._known:
+            offered = (name for owner, name in self._offered if node in ("", owner))
+            own = (name for draft in asked if draft.node is not None for name in draft.node.tools)
+            self._known[node] = tuple(dict.fromkeys((*offered, *own)))
+        known = self._known[node]
+        near = self._near.of(call.tool, known)
         where = f"{shown(node)} has" if node else "This pipeline has"
         what = f"no tool {shown(call.tool)}" if known else "no tools"
         return self._refuse("unknown_tool", f"{where} {what}.", call.tool_span, near)
@@ -156,10 +163,13 @@ class _Check:
 
     def _exported(self) -> dict[str, NodeTool]:
         """The node and the tool that each exported name means."""
+        if self._exported_names is not None:
+            return self._exported_names
         by_id = self._analysis.by_id  # of two components with one id, calls reach the first
         owners = {draft.id: draft.node for draft in self._all_owners() if by_id.get(draft.id) is draft and draft.node}
         tools = dict.fromkeys([*((owner, name) for owner, node in owners.items() for name in node.tools), *self._offered])
-        return {name: tool for tool, name in exported_names(tools).items()}
+        self._exported_names = {name: tool for tool, name in exported_names(tools).items()}
+        return self._exported_names
 
     def _fits_reference(self, call: CallLine, reference: Reference) -> bool:
         """Whether a call fits a wrapped tool of a component. The tools of servers outside are not known."""
