@@ -54,6 +54,7 @@ class StdioTransport(Transport):
         self._lines = LineReader(target.max_message)
         self._stderr_ended = anyio.Event()
         self._stdout_ended = False
+        self._reads = 0
         self._reading = anyio.CancelScope()
 
     @asynccontextmanager
@@ -61,7 +62,7 @@ class StdioTransport(Transport):
         """Serve the pipes of the server during the block; then end the server."""
         try:
             async with anyio.create_task_group() as tasks:
-                for run in (self._read, self._listen, self._give_up, self.outbox.run):
+                for run in (self._read, self._listen, self._give_up, self._outlive, self.outbox.run):
                     tasks.start_soon(run)
                 try:
                     yield
@@ -82,6 +83,8 @@ class StdioTransport(Transport):
             with self._reading:
                 await self._process.pump(self)
                 how = None
+            if self._process.returncode is not None:
+                how = None
         except _EndlessLine as error:
             how = str(error)
         except OSError as error:
@@ -98,6 +101,15 @@ class StdioTransport(Transport):
         """Read no more from a server that does not read either: mostly it has ended, and its stdout ends by itself."""
         await self.outbox.broken.wait()
         await anyio.sleep(EXIT_WAIT)
+        self._reading.cancel()
+
+    async def _outlive(self) -> None:
+        """Read no more from a server that has ended, once nothing comes: a child of it may hold its stdout open for long."""
+        await self._process.wait()
+        before = -1
+        while before != self._reads:
+            before = self._reads
+            await anyio.sleep(EXIT_WAIT)
         self._reading.cancel()
 
     async def _listen(self) -> None:
@@ -128,6 +140,7 @@ class StdioTransport(Transport):
         return self._buffer
 
     def buffer_updated(self, n: int) -> anyio.Event | None:
+        self._reads += 1
         for line in self._lines.feed(bytes(self._buffer[:n])):
             if isinstance(line, LongLine):
                 self._refuse(line)

@@ -80,6 +80,27 @@ async def test_a_server_that_dies_in_a_call_fails_it_with_its_exit_code_and_last
 
 
 @pytest.mark.promise("mcp-server:call:once")
+async def test_a_server_that_dies_is_noticed_though_a_child_of_it_holds_its_pipes(by_hand: ByHand, file: Path) -> None:
+    provider = by_hand(
+        f"""
+        import subprocess
+        def handle(request):
+            if os.path.exists({str(file)!r}):
+                answer(request, {{"content": []}})
+            else:
+                child = subprocess.Popen(["sleep", "1000"])
+                open({str(file)!r}, "w").write(str(child.pid))
+                os._exit(3)
+        serve(handle)
+        """
+    )
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(ToolError, match="ended with exit code 3"):
+            await provider.call("act", {}, ToolContext())
+        assert await provider.call("act", {}, ToolContext()) == {"content": []}
+    await until(lambda: is_gone(int(file.read_text())))
+
+
 async def test_no_call_is_sent_twice(by_hand: ByHand, file: Path) -> None:
     code = f"def act(request):\n    open({str(file)!r}, 'a').write('1\\n')\n    os._exit(1)\nserve(act)"
     provider = by_hand(code)
