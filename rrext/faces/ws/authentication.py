@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.errors import NotAuthenticated, RrextError
+from rrext.errors import NotAuthenticated
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.limits import MAX_ATTEMPTS
 from rrext.version import __version__
@@ -58,12 +58,6 @@ class Authentication:
     def leave(self) -> bool:
         """Whether the client may sign off; on a server without keys it stays who it is."""
         return self._keys is not None
-
-    def refusal(self) -> RrextError | None:
-        """The error of a command that needs a key; None if the client is known."""
-        if self.user is not None:
-            return None
-        return NotAuthenticated("Not authenticated", hint="send `auth` with a key of this server")
 
 
 def welcome(user: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -13,10 +13,11 @@ from websockets.frames import CloseCode
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_names import in_log
-from rrext.errors import Cancelled, RrextError
+from rrext.errors import Cancelled, NotAuthenticated, RrextError
 from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
 from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
-from rrext.faces.ws.protocol import SocketProtocol
+from rrext.faces.ws.protocol import RawMessage, SocketProtocol
+from rrext.faces.ws.reading import Received, SocketReading
 from rrext.faces.ws.sink import MessageSink
 from rrext.server.arguments import decode, refuse_tail
 from rrext.server.peer_end import CLOSED, DRAINED, Peer, RestartingTask
@@ -32,50 +33,11 @@ Send = Callable[[Message], Awaitable[None]]
 log: Final = logging.getLogger("rrext.server")
 
 
-class RawMessage(bytes):
-    """A message with raw bytes: its JSON on one line, and the bytes after that."""
-
-
 def joined(message: list[bytes], tail: bytes | None) -> list[bytes]:
     """The piece of a message: binary with a raw tail, which only clients get that asked for tails, else text."""
     if tail is None:
         return [b"".join(message)]
     return [RawMessage(b"".join([*message, b"\n", tail]))]
-
-
-class SocketReading:
-    """Whether the client's messages are taken: not while too much of them waits for answers."""
-
-    def __init__(self, peer: Peer, protocol: SocketProtocol) -> None:
-        self._session = peer.session
-        self._protocol = protocol
-        self._may_go_on = asyncio.Event()
-        self._may_go_on.set()
-        self.is_stopped = False
-
-    async def go_on(self) -> None:
-        """Wait until the unanswered requests are below their limit."""
-        session = self._session
-        if session.unread_bytes > session.limits.max_inflight_bytes and not self.is_stopped:
-            log.debug("reading pauses: too much waits for an answer")
-            self._may_go_on.clear()
-            session.reports_answers = True
-            self.unpause()
-            await self._may_go_on.wait()
-
-    def unpause(self) -> None:
-        session = self._session
-        if not self._may_go_on.is_set() and session.unread_bytes <= session.limits.max_inflight_bytes:
-            session.reports_answers = session.is_draining
-            self._may_go_on.set()
-
-    def stop(self) -> None:
-        self.is_stopped = True
-        self._may_go_on.set()
-
-    @property
-    def has_more(self) -> bool:
-        return not self.is_stopped and self._protocol.has_more
 
 
 class SocketClient:
@@ -99,12 +61,12 @@ class SocketClient:
         self._authentication = authentication
         self._on_stranger = on_stranger
         self._loop = process.host.loop
-        self._sink = MessageSink(self._loop)
+        self._sink = MessageSink(protocol, self._loop)
         self._connection = ServerConnection(None, process.limits, join=joined)
         self._stranger = caller
         self.peer = Peer(process.engine, self._connection, self._sink, host=process.host, limits=process.limits, caller=caller)
         self._session = self.peer.session
-        self.peer.reading = self._reading = SocketReading(self.peer, protocol)
+        self.peer.reading = self._reading = SocketReading(self._session, protocol, self._loop, self._take)
         self._patience: asyncio.TimerHandle | None = None
         self._is_counted = False
         self._recognise(authentication.user)
@@ -113,49 +75,48 @@ class SocketClient:
         """Take messages until the connection ends."""
         process, peer = self._process, self.peer
         process.add(peer, None)
-        writing = self._loop.create_task(self._write(), name=f"answers to {self._stranger.connection_id}")
         self._farewell = RestartingTask(self._loop, self._see_off, f"client {self._stranger.connection_id}")
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
-                if not self._reading.is_stopped:
-                    self._take(message)
-                    await self._reading.go_on()
+                data = message.get("bytes")
+                self._reading.take([(message["text"].encode(), False) if data is None else (data, True)])
         finally:
             self._sink.lose()
             peer.lost("the client is gone")
             await peer.ended()
-            writing.cancel()
             self._count(is_stranger=False)
 
     # in
 
-    def _take(self, message: Message) -> None:
-        """Handle one message. A binary one may have raw bytes after its first line."""
-        text, data = message.get("text"), message.get("bytes")
-        if text is not None:
-            self._handle(self._connection.receive_message(text.encode()))
-            return
-        assert data is not None
-        cut = data.find(b"\n")
-        head, tail = (data, None) if cut < 0 else (memoryview(data)[:cut], data[cut + 1 :])
-        self._handle(self._connection.receive_message(head, tail))
+    def _take(self, messages: Sequence[Received]) -> None:
+        """Handle messages. A binary one may have raw bytes after its first line."""
+        events: list[Any] = []
+        for data, is_binary in messages:
+            cut = data.find(b"\n") if is_binary else -1
+            head, tail = (data, None) if cut < 0 else (memoryview(data)[:cut], data[cut + 1 :])
+            event = self._connection.receive_message(head, tail)
+            if isinstance(event, Request) and (event.command in COMMANDS or self._authentication.user is None):
+                self._flush(events)
+                self._handle_ours(event)
+            else:
+                events.append(event)
+        self._flush(events)
 
-    def _handle(self, event: Any) -> None:
+    def _flush(self, events: list[Any]) -> None:
+        if events:
+            self._session.handle_all(events)
+            events.clear()
+
+    def _handle_ours(self, request: Request) -> None:
+        """Answer a command of this transport, or refuse that of a stranger."""
         session = self._session
-        if type(event) is not Request:
-            session.handle_all([event])
-            return
         try:
-            if event.command in COMMANDS:
-                self._own(event)
+            if request.command in COMMANDS:
+                self._own(request)
                 return
-            refusal = self._authentication.refusal()
+            raise NotAuthenticated("Not authenticated", hint="send `auth` with a key of this server")
         except RrextError as error:
-            refusal = error
-        if refusal is None:
-            session.handle_all([event])
-            return
-        session.refuse(event, refusal)
+            session.refuse(request, error)
         session.outbox.flush()
         if self._authentication.is_exhausted:
             self.peer.end_within(0, "too many wrong keys", CLOSED)
@@ -218,20 +179,6 @@ class SocketClient:
             self._recognise(None)
 
     # out
-
-    async def _write(self) -> None:
-        """Send the answers, as fast as the client reads."""
-        sink = self._sink
-        try:
-            while True:
-                message = await sink.next()
-                if isinstance(message, RawMessage):
-                    await self._send({"type": "websocket.send", "bytes": message})
-                else:
-                    await self._send({"type": "websocket.send", "text": bytes(message).decode()})
-                sink.sent()
-        except OSError:  # the end of the messages says it too
-            sink.lose()
 
     async def _see_off(self) -> None:
         """Close the socket at the end of its session, after the last answers."""

@@ -1,11 +1,12 @@
-"""The WebSocket protocol of a connection: that of uvicorn, with limits of its own."""
+"""The WebSocket protocol of a connection: that of uvicorn, with limits of its own and messages in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 from rrext.faces.ws.limits import MAX_MESSAGE, MAX_STRANGERS_MESSAGE
 
@@ -13,27 +14,58 @@ CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
 
 
+class RawMessage(bytes):
+    """A message with raw bytes, which is sent as binary: its JSON on one line, and the bytes after that."""
+
+
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """A connection whose messages are small until its client has shown a key. `on_lost` is called at its end."""
+    """A connection whose messages are small until its client has shown a key. `on_lost` is called at its end.
+
+    Received messages go in batches to `on_messages`, each with whether it is binary; `on_writable` is called when the client
+    has read.
+    """
 
     def __init__(self, on_lost: Callable[[], object], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._on_lost = on_lost
         self._pong: bytes | None = None
+        self._messages: list[tuple[bytes, bool]] = []
+        self.on_messages: Callable[[list[tuple[bytes, bool]]], object] | None = None
+        self.on_writable: Callable[[], object] = lambda: None
         self.expect(MAX_STRANGERS_MESSAGE)
 
     def expect(self, most: int = MAX_MESSAGE) -> None:
         """From now on take messages of at most so many bytes; larger ones end the connection."""
         self.conn.max_message_size = most
 
-    @property
-    def has_more(self) -> bool:
-        """Whether a message has arrived that nobody took."""
-        return not self.queue.empty()
+    def send_messages(self, messages: Sequence[bytes | memoryview]) -> None:
+        """Send whole messages in one write. Raises `ConnectionError` when the connection ends."""
+        conn = self.conn
+        try:
+            for message in messages:
+                (conn.send_binary if isinstance(message, RawMessage) else conn.send_text)(message)
+        except InvalidState:
+            raise ConnectionResetError("the connection ends") from None
+        self.transport.write(b"".join(conn.data_to_send()))
 
     async def run_asgi(self) -> None:
         self.scope["extensions"][CONNECTION] = self  # type: ignore[index]
         await super().run_asgi()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        messages, self._messages = self._messages, []
+        if messages and self.on_messages is not None:
+            self.on_messages(messages)
+
+    def send_receive_event_to_app(self) -> None:
+        if self.on_messages is None:  # what comes in the same breath as the handshake
+            super().send_receive_event_to_app()
+            return
+        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        self.frames = []
+        if not self.close_sent:
+            self._messages.append((data, self.curr_msg_data_type == "bytes"))
 
     def handle_ping(self) -> None:
         pong = b"".join(self.conn.data_to_send())
@@ -47,6 +79,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         pong, self._pong = self._pong, None
         if pong is not None and not self.close_sent:
             self.transport.write(pong)
+        self.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""The way of answers from an outbox to a WebSocket: whole messages, handed over a few at a time."""
+"""The way of answers from an outbox to a WebSocket: whole messages, as fast as the client reads."""
 
 from __future__ import annotations
 
@@ -8,83 +8,107 @@ from collections.abc import Callable, Sequence
 from threading import Lock, get_ident
 
 from rrext.faces.ws.limits import SINK_WINDOW
+from rrext.faces.ws.protocol import SocketProtocol
 
 
 class MessageSink:
-    """Takes messages from any thread, a piece each, and gives them to a writer on the loop. Made on the loop's thread."""
+    """Sends messages, a piece each, while the client reads. Made on the loop's thread; other threads hand theirs over to it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, protocol: SocketProtocol, loop: asyncio.AbstractEventLoop) -> None:
+        self._protocol = protocol
         self._loop = loop
         self._loop_thread = get_ident()
         self._lock = Lock()
-        self._messages: deque[bytes | memoryview] = deque()
+        self._handed: deque[bytes | memoryview] = deque()
+        """The messages of other threads, in order."""
         self._size = 0
         self._action: Callable[[], None] | None = None
-        self._arrived = asyncio.Event()
         self._changed = asyncio.Event()
         self._is_lost = False
+        protocol.on_writable = self._go_on
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Take as many messages as there is room for; the number of their bytes."""
         if self._is_lost:
             raise ConnectionResetError("the client is gone")
-        taken = 0
+        if get_ident() != self._loop_thread:
+            return self._hand_over(pieces)
+        self._send_handed()
+        if self._handed or not self._protocol.writable.is_set():
+            return 0
+        taken, size = _first(pieces)
+        self._protocol.send_messages(taken)
+        return size
+
+    def _hand_over(self, pieces: Sequence[bytes | memoryview]) -> int:
+        if self._size >= SINK_WINDOW:
+            return 0
+        taken, size = _first(pieces)
         with self._lock:
-            for piece in pieces:
-                if self._size + taken >= SINK_WINDOW:
-                    break
-                self._messages.append(piece)
-                taken += len(piece)
-            self._size += taken
-        if taken:
-            self._on_loop(self._arrived.set)
-        return taken
+            self._size += size
+        self._handed.extend(taken)
+        self._on_loop(self._go_on)
+        return size
 
     def when_writable(self, action: Callable[[], None]) -> None:
         self._on_loop(lambda: self._wait(action))
 
     def _on_loop(self, action: Callable[[], None]) -> None:
-        if get_ident() == self._loop_thread:
-            action()
-            return
         try:
             self._loop.call_soon_threadsafe(action)
         except RuntimeError:  # the loop is closed, and nobody gets answers any more
             pass
 
+    # on the loop
+
     def _wait(self, action: Callable[[], None]) -> None:
         self._action = action
-        self._tell()
+        self._go_on()
 
-    def _tell(self) -> None:
-        if self._action is not None and (self._size < SINK_WINDOW or self._is_lost):
+    def _go_on(self) -> None:
+        """Send what other threads handed over, and let the outbox write if there is room."""
+        self._send_handed()
+        if self._action is not None and (self._is_lost or (self._protocol.writable.is_set() and not self._handed)):
             action, self._action = self._action, None
             self._loop.call_soon(action)
 
-    # on the loop
-
-    async def next(self) -> bytes | memoryview:
-        """The next message to be sent; `sent` says that it was."""
-        while not self._messages:
-            self._arrived.clear()
-            await self._arrived.wait()
-        return self._messages[0]
-
-    def sent(self) -> None:
-        """The last message of `next` was sent."""
-        with self._lock:
-            self._size -= len(self._messages.popleft())
-        self._changed.set()
-        self._tell()
+    def _send_handed(self) -> None:
+        handed = self._handed
+        while handed and self._protocol.writable.is_set() and not self._is_lost:
+            taken, size = _first(list(handed))
+            try:
+                self._protocol.send_messages(taken)
+            except ConnectionError:  # the connection ends, which its messages say too
+                self.lose()
+                return
+            for _ in taken:
+                handed.popleft()
+            with self._lock:
+                self._size -= size
+        if not handed:
+            self._changed.set()
 
     async def drained(self) -> None:
-        """Wait until all messages were sent, or the client is lost."""
-        while self._messages and not self._is_lost:
+        """Wait until the messages of other threads are sent, or the client is lost."""
+        while self._handed and not self._is_lost:
             self._changed.clear()
             await self._changed.wait()
 
     def lose(self) -> None:
-        """Take and give no more: the client is gone."""
-        self._is_lost = True
-        self._changed.set()
-        self._tell()
+        """Take no more: the client is gone."""
+        if not self._is_lost:
+            self._is_lost = True
+            self._changed.set()
+            self._go_on()
+
+
+def _first(pieces: Sequence[bytes | memoryview]) -> tuple[list[bytes | memoryview], int]:
+    """The first messages, up to a limited size, and their size."""
+    taken: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        if size >= SINK_WINDOW:
+            break
+        taken.append(piece)
+        size += len(piece)
+    return taken, size
