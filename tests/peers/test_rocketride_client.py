@@ -202,6 +202,16 @@ async def test_a_new_client_finds_a_running_pipeline(client: RocketRideClient, p
     await client.terminate("AGAIN")
 
 
+async def test_it_finds_and_restarts_a_pipeline(client: RocketRideClient) -> None:
+    token = (await client.use(pipeline=echo("restarted")))["token"]
+    assert await client.get_task_token(project_id="restarted", source="w") == token
+    await client.restart(token=token, project_id="restarted", source="w", pipeline=echo("restarted"))
+    result = await client.send(token, "again", {"name": "a.txt"}, "text/plain")
+    assert result is not None
+    assert result["text"] == ["again\n\n"]
+    await client.terminate(token)
+
+
 async def test_it_validates(client: RocketRideClient) -> None:
     found = await client.validate(pipeline=echo("v"))
     assert (found["errors"], "pipeline" in found) == ([], True)

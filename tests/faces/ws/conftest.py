@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ws_server import ADA, BOB, WsServer
+from ws_server import ADA, BOB, EVE, WsServer
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WsServer]:
 def keys_file(folder: Path) -> Path:
     """A file of keys."""
     path = folder / "keys.toml"
-    path.write_text(f'"{ADA}" = "ada"\n"{BOB}" = "bob"\n')
+    path.write_text(f'"{ADA}" = "ada"\n"{BOB}" = "bob"\n"{EVE}" = "eve"\n')
     path.chmod(0o600)
     return path

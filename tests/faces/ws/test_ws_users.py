@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from ws_server import ADA, BOB, PIPELINE, WsClient, WsServer
+from ws_server import ADA, BOB, EVE, PIPELINE, WsClient, WsServer
 
 pytestmark = pytest.mark.promise("ws:users:apart")
 
@@ -45,6 +45,8 @@ def test_a_list_of_tasks_has_the_servers_and_the_users_own(ada: WsClient, bob: W
         ("tools", {}),
         ("rrext_get_task_status", {}),
         ("terminate", {}),
+        ("restart", {"pipeline": pipeline("bob")}),
+        ("rrext_get_pipeline", {}),
         ("rrext_tools_resolve", {"tools": ["who"]}),
         ("rrext_tools_call", {"name": "who"}),
     ],
@@ -132,3 +134,31 @@ def test_shutdown_ends_only_the_connection(server: WsServer, ada: WsClient, bob:
     with server.client(BOB) as third:
         third.body("shutdown")
     assert bob.body("rrext_ping") == {"pong": True}
+
+
+def test_no_command_tells_of_pipelines_and_clients_of_others(server: WsServer, ada: WsClient) -> None:
+    ada.body("rrext_identify", clientName="adas program")
+    ada.body("execute", pipeline=pipeline("ada"), token="adas_ended")
+    ada.body("terminate", token="adas_ended")
+    with server.client(EVE) as eve:
+        for command in ("rrext_list_tasks", "rrext_list_connections", "rrext_dashboard", "rrext_get_tasks"):
+            assert "adas" in json.dumps(ada.body(command))
+            told = json.dumps(eve.body(command))
+            assert [word for word in ("adas", "plans of ada", '"ada"') if word in told] == [], told
+        answer = eve.ask("rrext_get_token", projectId="ada", source="webhook_1")
+        assert answer["code"] == "TASK_NOT_REGISTERED"
+        assert eve.ask("rrext_get_task_status", token="adas_ended")["code"] == "TASK_NOT_REGISTERED"
+    assert ada.body("rrext_get_token", projectId="ada", source="webhook_1")["token"] == "adas_plans"
+
+
+def test_the_servers_pipeline_is_not_its_clients_to_read_or_restart(bob: WsClient) -> None:
+    assert bob.ask("rrext_get_pipeline", token="face")["code"] == "unavailable"
+    assert bob.ask("restart", token="face", pipeline=pipeline("bob"))["code"] == "unavailable"
+
+
+def test_a_pipeline_that_is_restarted_is_trusted_no_more_than_before(ada: WsClient) -> None:
+    wanted = pipeline("ada")
+    node = {"id": "n", "provider": "tool_filesystem", "config": {"root": ".", "allow_write": True}}
+    wanted["components"] = [*wanted["components"], node]  # type: ignore[misc]
+    assert ada.ask("restart", token="adas_plans", pipeline=wanted)["code"] == "invalid_pipeline"
+    assert ada.tool("who", token="adas_plans")["user"] == "ada"

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 PIPELINE = HERE.parent / "face.pipe"
 NODES = [word for name in ("face_nodes.py", "face_fates.py", "face_lanes.py") for word in ("--nodes", str(HERE.parent / name))]
 PATIENCE = 30.0
-ADA, BOB = "key-of-ada-0123456789", "key-of-bob-0123456789"
+ADA, BOB, EVE = (f"key-of-{user}-0123456789" for user in ("ada", "bob", "eve"))
 PROXIES = ("http_proxy", "https_proxy", "ws_proxy", "socks_proxy", "all_proxy")
 
 
