@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call
 from rrext.engine.task_status import loaded_of
+from rrext.engine.tasks.foreign import require_loading
 from rrext.engine.tasks.limits import REMOTE_TTL
-from rrext.errors import InvalidArguments, Unavailable
+from rrext.errors import InvalidArguments
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
@@ -23,8 +24,7 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
         raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
     if operation.token is not None and not operation.token.strip():
         raise InvalidArguments.at("/token", "expected a name that is not empty")
-    if call.caller.tools is not None and not call.caller.trusted:  # their pipelines could give any tool an allowed name
-        raise Unavailable("this server offers some tools alone (--tools): only who started it loads pipelines")
+    require_loading(call.caller)
     if operation.folder is not None and not call.caller.trusted:
         raise InvalidArguments.at("/folder", "only who started the server may name a folder")
     task = engine.load(

@@ -9,7 +9,7 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.task_status import loaded_of
 from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.foreign import require_owner
+from rrext.engine.tasks.foreign import require_loading, require_owner
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
@@ -26,6 +26,8 @@ async def restart(engine: LocalEngine, views: TaskViews, caller: Caller, operati
     else:
         before = views.find(operation.token, caller)
     require_owner(before, caller)
+    if operation.pipeline is not None:
+        require_loading(caller)
     pipeline = before.pipeline if operation.pipeline is None else operation.pipeline
     task = engine.load(pipeline, token=before.token, source=operation.source, replaces=before, **before.options)
     task.is_restarted = True

@@ -10,7 +10,7 @@ from outside_tools import Outside
 from test_references import Agent, Store, node_reference, pipeline
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import CallTool, Execute, ListTools, ResolveTools, Tool
+from rrext.engine.interface.operations import CallTool, Execute, ListTools, ResolveTools, Restart, Tool
 from rrext.errors import RrextError, ToolNotFound, Unavailable
 from rrext.nodes.basic.sources import ToolsNode
 
@@ -126,3 +126,6 @@ async def test_who_is_not_trusted_gives_no_tool_an_allowed_name_by_a_pipeline_of
                 assert "token" in await asked.answer()
             else:
                 assert isinstance(await asked.error(), Unavailable)
+                asked = w.ask(Restart(token="t", pipeline=renamed), caller=who)
+                assert isinstance(await asked.error(), Unavailable)
+                assert "token" in await w.ask(Restart(token="t"), caller=who).answer()

@@ -47,3 +47,9 @@ def require_owner(task: Task | FinishedTask, caller: Caller) -> None:
     """Raise `Unavailable` for a caller who is not trusted and may use a task, but not end it, because it is not its own."""
     if not caller.trusted and task.scope != caller.user_id:
         raise Unavailable("This pipeline is the server's: its clients may use it, and not end it")
+
+
+def require_loading(caller: Caller) -> None:
+    """Raise `Unavailable` for a caller who may use some tools alone: its pipelines could give any tool an allowed name."""
+    if caller.tools is not None and not caller.trusted:
+        raise Unavailable("this server offers some tools alone (--tools): only who started it loads pipelines")
