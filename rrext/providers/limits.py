@@ -48,7 +48,9 @@ MAX_CATALOG_PAGES: Final = 50
 FIRST_PAUSE: Final = 0.25
 """Seconds before the second attempt to connect; each further failure doubles the pause."""
 LONGEST_PAUSE: Final = 8.0
-"""Seconds between two attempts at most: a call that waits for the next attempt still has a use for its answer."""
+"""Seconds between two attempts at most: a server that is back is found before a person gives up."""
+LONGEST_WAIT: Final = 1.0
+"""Seconds that a call waits for the next attempt; before a later one it fails at once: a list of all tools waits too."""
 STABLE_LIFE: Final = 10.0
 """Seconds after which a connection that broke is made again at once: it broke for a reason of its own."""
 

@@ -11,7 +11,7 @@ import anyio
 
 from rrext.connections.connection import Connection
 from rrext.errors import Unavailable
-from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, STABLE_LIFE
+from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_WAIT, STABLE_LIFE
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
@@ -23,7 +23,8 @@ from rrext.tools.context import ToolContext
 
 class McpProvider(ToolProvider):
     """Keeps at most one link to a server, made at first use and again when the server was lost and a call needs it: after a
-    pause that grows with each failure, however many calls wait. One task enters and leaves each link, as the SDK demands.
+    pause that grows with each failure, however many calls wait. While the rest of the pause is long, calls fail at once with
+    the error of the last attempt. One task enters and leaves each link, as the SDK demands.
 
     A call is sent once: a call that may have run is never repeated.
     """
@@ -38,7 +39,7 @@ class McpProvider(ToolProvider):
         self._scope: anyio.CancelScope | None = None
         self._is_closed = False
         self._failures = 0
-        self._ended_at = 0.0
+        self._retry_at = 0.0
 
     async def tools(self) -> Sequence[ProvidedTool]:
         """The tools as last read; the first time, or after a failure, the server is connected."""
@@ -68,6 +69,8 @@ class McpProvider(ToolProvider):
         if self._is_closed:
             raise self._closed()
         if self._ready is None or self._ready.done():
+            if self._pause() > LONGEST_WAIT and (failed := _error_of(self._ready)) is not None:
+                raise failed.with_traceback(None)
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.add_done_callback(_seen)
             self._task = self.services.spawn(self._own(self._ready, self._task), f"link of {self.connection.name}")
@@ -90,15 +93,14 @@ class McpProvider(ToolProvider):
                 ready.set_exception(of_connecting(self.connection.name, error))
         finally:
             self._link = None
-            self._ended_at = anyio.current_time()
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures - 1, 30)) * uniform(0.5, 1.0)
+            self._retry_at = anyio.current_time() + (pause if self._failures else 0.0)
             if not ready.done():
                 ready.set_exception(self._closed())
 
     def _pause(self) -> float:
-        if not self._failures:
-            return 0.0
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures - 1, 30)) * uniform(0.5, 1.0)
-        return max(0.0, self._ended_at + pause - anyio.current_time())
+        """Seconds until the next attempt may begin."""
+        return max(0.0, self._retry_at - anyio.current_time())
 
     async def _live(self, ready: asyncio.Future[Link]) -> None:
         self._failures += 1
@@ -127,6 +129,11 @@ class McpProvider(ToolProvider):
 
     def _closed(self) -> Unavailable:
         return Unavailable(f'The connection "{self.connection.name}" is closed')
+
+
+def _error_of(ready: asyncio.Future[Link] | None) -> BaseException | None:
+    """The error of an attempt that failed."""
+    return None if ready is None or ready.cancelled() else ready.exception()
 
 
 def _seen(ready: asyncio.Future[Link]) -> None:

@@ -234,6 +234,17 @@ async def test_closing_ends_an_attempt_to_connect(by_hand: ByHand, file: Path) -
     assert is_gone(starts(file)[0])
 
 
+async def test_calls_fail_at_once_while_the_next_attempt_is_far_off(
+    by_hand: ByHand, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rrext.providers.mcp.provider.FIRST_PAUSE", 1000.0)
+    provider = by_hand(counted(file, "sys.exit(3)"))
+    for _ in range(10):
+        with pytest.raises(Unavailable, match="exit code 3"):
+            await provider.tools()
+    assert len(starts(file)) == 1
+
+
 @pytest.mark.promise("mcp-server:no-orphan")
 async def test_a_server_gets_no_variable_of_ours_and_those_of_its_connection(
     by_hand: ByHand, monkeypatch: pytest.MonkeyPatch
