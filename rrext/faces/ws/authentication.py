@@ -48,7 +48,7 @@ class Authentication:
             return LOCAL_USER
         if not given.auth:
             return None
-        user = self._keys.user_of(given.auth)
+        user = None if self.is_exhausted else self._keys.user_of(given.auth)
         if user is None:
             self.attempts += 1
             raise NotAuthenticated("Too many authentication attempts" if self.is_exhausted else "Invalid API key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 from ws_server import ADA, BOB, PATIENCE, PIPELINE, WsServer, plain_environment
 
+from rrext import NotAuthenticated
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws import client
 from rrext.faces.ws.authentication import AuthArguments, Authentication
@@ -72,6 +74,19 @@ def test_wrong_keys_are_refused_and_the_sixth_ends_the_connection(server: WsServ
         with pytest.raises(ConnectionClosed):
             socket.socket.recv(PATIENCE)
     assert "a wrong key" not in server.log
+
+
+def test_a_right_key_after_too_many_wrong_ones_is_not_looked_at(server: WsServer) -> None:
+    with server.client() as socket:
+        numbers = [socket.post("auth", auth="a wrong key") for _ in range(8)] + [socket.post("auth", auth=ADA)]
+        answers: list[bool] = []
+        with contextlib.suppress(ConnectionClosed):
+            answers += [socket.answer(number)["success"] for number in numbers]
+        assert not any(answers)
+    shown = Authentication(UserTokens({ADA: "ada"}))
+    shown.attempts = 6
+    with pytest.raises(NotAuthenticated, match="Too many"):
+        shown.show(AuthArguments(auth=ADA))
 
 
 def test_a_key_is_compared_in_whole_and_never_kept() -> None:
