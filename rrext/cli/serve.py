@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rrext.connections.connections import Connections
     from rrext.engine.interface.engine import Engine
     from rrext.engine.local_engine import LocalEngine
+    from rrext.files.limits import FileStoreSettings
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
@@ -74,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     add_web_options(parser)
     parser.add_argument("--stdio", action="store_true", help="with --listen or --ws: stdin too, and end with the client there")
+    parser.add_argument("--store", metavar="DIR", help="keep files of clients there, apart for each user")
+    parser.add_argument("--store-quota", type=whole_number, metavar="BYTES", help="bytes of one user's files (4294967296)")
     parser.set_defaults(face=Face(), user=None, space=None)
 
 
@@ -94,6 +97,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
+    parser.set_defaults(store=None, store_quota=None)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -216,7 +220,11 @@ def _serve_claimed(
         from rrext.server.process import STDIO, ServingProcess, framed_connection
 
         limits = msgspec.structs.replace(
-            DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
+            DEFAULTS,
+            threads=args.threads,
+            pipe_idle=args.pipe_idle,
+            max_frame=args.max_frame,
+            drain=args.drain,
         )
         engine = LocalEngine(
             catalog=catalog,
@@ -225,6 +233,7 @@ def _serve_claimed(
             root=root_from(args),
             wait=args.wait,
             connections=connections,
+            store=None if args.store is None else _store_at(args.store, args.store_quota),
         )
         if _is_audited(args.audit):
             from rrext.server.audit import begin_audit
@@ -270,6 +279,21 @@ def _serve_claimed(
 
         answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
     return EXIT_INVALID
+
+
+def _store_at(directory: str, quota: int | None) -> FileStoreSettings:
+    """The settings of the file store. Its directory is made if only it is missing."""
+    from rrext.files.limits import FileStoreSettings
+
+    directory = os.path.abspath(directory)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+    except OSError as error:
+        raise UsageError(f"--store {directory}: {error.strerror}") from None
+    if not os.path.isdir(directory) or not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        raise UsageError(f"--store {directory}: not a directory that this process may write to")
+    return FileStoreSettings(directory=directory) if quota is None else FileStoreSettings(directory=directory, quota=quota)
 
 
 def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ import msgspec
 from rrext.clock import Clock
 from rrext.engine.calls.call_run import TaskWork
 from rrext.engine.calls.object_calls import ObjectCalls
+from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from rrext.connections.connections import Connections
     from rrext.engine.calls.reference_calls import ReferenceCalls
     from rrext.engine.events.records import Filter
+    from rrext.files.limits import FileStoreSettings
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]
 
@@ -56,12 +59,12 @@ class LocalEngine(Engine):
     Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
     that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
     seconds that nodes wait for files locked by other processes; the default is in their settings. `connections` has the
-    servers outside that pipelines may name.
+    servers outside that pipelines may name, `store` is for the files that clients keep.
     """
 
     __slots__ = (
-        "_host", "_idle", "_known_references", "_list", "_objects", "_pipes", "_redact", "_tasks", "_tools", "_views",
-        "catalog", "environment", "limits", "root",
+        "_host", "_idle", "_known_references", "_list", "_objects", "_pipes", "_redact", "_store", "_tasks", "_tools",
+        "_views", "catalog", "environment", "limits", "root",
     )  # fmt: skip
 
     def __init__(
@@ -75,18 +78,18 @@ class LocalEngine(Engine):
         root: str | None = None,
         wait: float | None = None,
         connections: Connections | None = None,
+        store: FileStoreSettings | None = None,
     ) -> None:
         self.catalog = catalog or Catalog()
         self.environment = environment or Environment()
         self.limits = limits
         self.root = root
-        redactor = self.environment.redactor
-        loop = asyncio.get_running_loop()
         self._host = Host(
-            loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait, connections=connections
-        )
+            asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks, connections=connections, wait=wait,
+            redactor=self.environment.redactor,
+        )  # fmt: skip
         self._host.engine = self
-        self._redact = redactor.error
+        self._redact = self.environment.redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
         self._views = TaskViews(self._host, self._tasks, self._pipes, self.clients)
@@ -94,9 +97,8 @@ class LocalEngine(Engine):
         self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
         self._objects = ObjectCalls(self._host, self._pipes)
-        self._idle = IdleWatch(
-            self._host, self._tasks, self._pipes, self._objects, lambda task: self._begin_unload(task, "idle")
-        )
+        self._idle = IdleWatch(self._host, self._tasks, self._pipes, self._objects, partial(self._begin_unload, reason="idle"))
+        self._store = StoreCalls(self._host, store)
 
     @property
     def host(self) -> Host:
@@ -106,8 +108,6 @@ class LocalEngine(Engine):
     def loop_watch(self) -> LoopWatch:
         """Make a watch that logs tools which block the loop; a thread calls its `look` regularly. On the loop's thread."""
         return LoopWatch(self._tasks, get_ident())
-
-    # -- operations
 
     def start(self, call: Call, *, alone: bool = False) -> bool:
         if not call.unsettled:  # answered before the loop got the call from the reading thread
@@ -267,8 +267,10 @@ class LocalEngine(Engine):
         try:
             if call.outlet is not None:
                 await call.outlet.room()  # no answer needs to be made before there is room for it
-            body = await self._body(call, operation)
-            encoded = msgspec.json.encode(body)
+            if isinstance(operation, operations.StoreOperation):
+                encoded, tail = await self._store.answer(call, operation)
+            else:
+                encoded, tail = msgspec.json.encode(await self._body(call, operation)), None
         except asyncio.CancelledError:
             if call.fail(ToolError("the operation was cancelled from inside")):
                 return
@@ -279,7 +281,7 @@ class LocalEngine(Engine):
             log.exception("%s a bug of rrext", call.name)
             call.fail(internal_error())
         else:
-            call.succeed(encoded)
+            call.succeed(encoded, tail)
 
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
         """Run an operation that is neither a tool call nor an operation on a pipe, and return the body of its answer."""
@@ -377,6 +379,7 @@ class LocalEngine(Engine):
         self._pipes.forget_connection(connection_id)
         if self._known_references is not None:
             self._known_references.disconnect(connection_id)
+        self._store.disconnect(connection_id)
         for task in self._tasks:
             for component in task.components.values():
                 component.disconnected(connection_id)
@@ -387,4 +390,5 @@ class LocalEngine(Engine):
         await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))
         if self._known_references is not None:
             await self._known_references.aclose()
+        await self._store.aclose()
         await self._host.aclose()

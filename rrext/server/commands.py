@@ -44,6 +44,7 @@ COMMANDS: tuple[str, ...] = (
     *ENGINE_COMMANDS,
     "rrext_public_probe",
     "rrext_identify",
+    "rrext_store",
     "rrext_ping",
     "rrext_permit",
     "cancel",
@@ -92,19 +93,26 @@ def inline_operation(command: str, arguments: dict[str, Any]) -> type[operations
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
     """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
     if command == "rrext_process":
-        subcommand = arguments.get("subcommand")
-        if isinstance(subcommand, str) and subcommand in SUBCOMMANDS:
-            return SUBCOMMANDS[subcommand]
-        if subcommand is None:
-            names = ", ".join(SUBCOMMANDS)
-            raise InvalidArguments.at("/subcommand", f"subcommand is required: one of {names}")
-        if not isinstance(subcommand, str):
-            raise InvalidArguments.at("/subcommand", "expected a string")
-        _unknown(f"Invalid subcommand {subcommand[:100]}.", subcommand, SUBCOMMANDS)
+        return _of_subcommand(arguments, SUBCOMMANDS)
+    if command == "rrext_store":
+        from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS  # few clients keep files
+
+        return _of_subcommand(arguments, STORE_SUBCOMMANDS)
     shape = ENGINE_COMMANDS.get(command)
     if shape is None:
         _unknown(f"Invalid command: {command[:100]}.", command, COMMANDS)
     return shape
+
+
+def _of_subcommand(arguments: dict[str, Any], known: dict[str, type[operations.Operation]]) -> type[operations.Operation]:
+    subcommand = arguments.get("subcommand")
+    if isinstance(subcommand, str) and subcommand in known:
+        return known[subcommand]
+    if subcommand is None:
+        raise InvalidArguments.at("/subcommand", f"subcommand is required: one of {', '.join(known)}")
+    if not isinstance(subcommand, str):
+        raise InvalidArguments.at("/subcommand", "expected a string")
+    _unknown(f"Invalid subcommand {subcommand[:100]}.", subcommand, known)
 
 
 def _unknown(message: str, name: str, known: Any) -> NoReturn:

@@ -15,7 +15,7 @@ from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
-from rrext.engine.interface.operations import CallTool, ListTools, Open, Operation, ResolveTools, Tool, Write
+from rrext.engine.interface.operations import CallTool, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
@@ -36,8 +36,6 @@ _COUNTED: Final = frozenset({Tool, CallTool, Open})
 """Operations that `max_inflight` counts."""
 _FED: Final = (Tool, CallTool)
 """Operations that may ask for events of their own."""
-_OF_CALLERS: Final = frozenset({Tool, CallTool, Open, ListTools, ResolveTools})
-"""Operations whose request may name its caller."""
 
 
 class Session:
@@ -218,12 +216,12 @@ class Session:
         """Make the call of a request, and add it to the table."""
         self.client.arrived()
         arguments = request.arguments
-        if request.tail is not None and shape is not Write:
+        if request.tail is not None and not shape.takes_tail:
             refuse_tail()
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
-        if context is not None and shape in _OF_CALLERS:
+        if context is not None and shape.names_caller:
             caller = caller_of(caller, context, self.limits)
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
@@ -278,7 +276,7 @@ class Session:
             pieces = []
         elif tail is None:
             pieces = connection.result(request_id, call.command, body)
-        elif connection.raw_tail or 4 * len(tail) <= 3 * self.limits.max_result:
+        elif connection.takes_tail(call.command) or 4 * len(tail) <= 3 * self.limits.max_result:
             pieces = connection.result_tail(request_id, call.command, body, tail)
         else:  # as base64, a third longer, it is over the limit
             error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -37,6 +37,10 @@ class ServedConnection(Protocol):
         """A success; `body` is an encoded JSON object."""
         ...
 
+    def takes_tail(self, command: str) -> bool:
+        """Whether the client takes the raw bytes of a command's answer as a tail."""
+        ...
+
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that carries bytes, which JSON would have in `member` of `body`."""
         ...
@@ -49,6 +53,9 @@ class ServedConnection(Protocol):
         """An event; `body` is an encoded JSON object, and bytes belong in `member` of it."""
         ...
 
+
+FILE_STORE: Final = "rrext_store"
+"""The command whose bytes RocketRide's clients read from the tail of a message."""
 
 Join: TypeAlias = Callable[[list[bytes], bytes | None], list[bytes]]
 """Makes the one piece of a message and its raw tail, for a transport that keeps messages apart."""
@@ -114,14 +121,23 @@ class ServerConnection:
         if self.framer is not None:
             self.framer.deliver(self._read, self._dialect.refused_request)
 
+    def takes_tail(self, command: str) -> bool:
+        """Whether the client takes the raw bytes of a command's answer as a tail. RocketRide's clients, who keep messages
+        apart, take those of the file store."""
+        return self.raw_tail or (command == FILE_STORE and self.framer is None and self.has_tails)
+
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded JSON object."""
         return self._frame(self._dialect.result(request_id, command, body), None)
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
-        """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails."""
-        if self.raw_tail:
+        """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails.
+
+        In an answer of the file store they are `data` in any case.
+        """
+        if self.takes_tail(command):
             return self._frame(self._dialect.result(request_id, command, body), tail)
+        member = "data" if command == FILE_STORE else member
         return self._frame(self._dialect.result(request_id, command, _with_base64(body, member, tail)), None)
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:

@@ -37,6 +37,10 @@ def own(name: str, command: str, code: str | None = None, tail: bytes | None = N
     return Row(name, command, arguments, code, tail, of_session=True)
 
 
+def store(name: str, subcommand: str, code: str | None = None, /, tail: bytes | None = None, **more: Any) -> Row:
+    return Row(name, "rrext_store", {"subcommand": f"fs_{subcommand}", **more}, code, tail)
+
+
 WEBHOOK = {"id": "webhook_1", "provider": "webhook", "config": {"mode": "Source", "type": "webhook"}}
 SECOND = {
     "components": [
@@ -288,6 +292,52 @@ TASKS = [
     ask("a look at nothing", "rrext_validate", "invalid_arguments"),
 ]
 
+STORE = [
+    store("a file to write", "open", path="notes/a.txt", mode="w"),
+    store("its text", "write", handle="h1", data="hel"),
+    store("its base64", "write", handle="h1", data_base64="bG8="),
+    store("its bytes", "write", handle="h1", tail=b"\0\n\xff"),
+    store("the end of the file", "close", handle="h1", mode="w"),
+    store("the end of what has ended", "close", "handle_not_open", handle="h1"),
+    store("the file to read", "open", path="notes/a.txt"),
+    store("all of it", "read", handle="h2"),
+    store("a part of it", "read", handle="h2", offset=1, length=2),
+    store("what is behind it", "read", handle="h2", offset=8),
+    store("a part before it", "read", "invalid_arguments", handle="h2", offset=-1),
+    store("a write to what is read", "write", "invalid_arguments", handle="h2", data="x"),
+    store("a write of nothing", "write", "invalid_arguments", handle="h2"),
+    store("the end of reading", "close", handle="h2"),
+    store("a file that nobody has", "open", "path_not_found", path="b.txt"),
+    store("a mode that nobody knows", "open", "invalid_arguments", path="b.txt", mode="a"),
+    store("a file as a folder", "open", "not_a_directory", path="notes/a.txt/b", mode="w"),
+    store("a folder as a file", "open", "not_a_file", path="notes", mode="w"),
+    store("a way out", "open", "path_outside_root", path="../a", mode="w"),
+    store("a path from the root", "stat", "path_outside_root", path="/etc/passwd"),
+    store("how a file is", "stat", path="notes/a.txt"),
+    store("how a folder is", "stat", path="notes"),
+    store("how nothing is", "stat", path="no/where"),
+    store("the names", "list_dir", path="notes"),
+    store("the names of all", "list_dir"),
+    store("the names of nothing", "list_dir", "path_not_found", path="no"),
+    store("several files", "read_many", paths=["notes/a.txt", "no", "notes", "../x"]),
+    store("too many files", "read_many", "invalid_arguments", paths=["a"] * 257),
+    store("a folder", "mkdir", path="x/y/z"),
+    store("the folder again", "mkdir", path="x/y/z"),
+    store("a folder that is not empty", "rmdir", "directory_not_empty", path="x"),
+    store("all that is in a folder", "rmdir", path="x", recursive=True),
+    store("a folder that is gone", "rmdir", "path_not_found", path="x"),
+    store("everything", "rmdir", "path_invalid", path="", recursive=True),
+    store("a file gets another name", "rename", old_path="notes/a.txt", new_path="c/d.txt"),
+    store("a name that is taken", "rename", "path_exists", old_path="notes", new_path="c"),
+    store("a folder into itself", "rename", "path_invalid", old_path="c", new_path="c/e"),
+    store("the end of a file", "delete", path="c/d.txt"),
+    store("its end twice", "delete", "path_not_found", path="c/d.txt"),
+    store("a link", "geturl", "unavailable", path="a"),
+    ask("a store without subcommand", "rrext_store", "invalid_arguments"),
+    ask("a store almost right", "rrext_store", "unknown_command", subcommand="fs_opne"),
+    ask("the store of another user", "rrext_store", subcommand="fs_list_dir", context={"userId": "../ada"}),
+]
+
 OWN = [
     own("a sign of life", "rrext_ping"),
     own("what anybody may know", "rrext_public_probe"),
@@ -300,7 +350,8 @@ OWN = [
     own("a cancel without id", "cancel", "invalid_arguments"),
     own("a cancel of a boolean", "cancel", "invalid_arguments", requestId=True),
     own("a tail for a tool", "rrext_process", "invalid_arguments", b"tail", subcommand="tool", tool="nothing"),
+    own("a tail for a look at a file", "rrext_store", "invalid_arguments", b"tail", subcommand="fs_stat", path="a"),
     own("a tail for a ping", "rrext_ping", "invalid_arguments", b"tail"),
 ]
 
-ROWS = [*GOOD_CALLS, *BAD_CALLS, *FAILURES, *LISTS, *REFERENCES, *PIPES, *TASKS, *OWN]
+ROWS = [*GOOD_CALLS, *BAD_CALLS, *FAILURES, *LISTS, *REFERENCES, *PIPES, *TASKS, *STORE, *OWN]

@@ -26,6 +26,7 @@ from rrext.client.server_address import address_of, serve_command, server_env
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
+from rrext.files.limits import FileStoreSettings
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
@@ -117,21 +118,24 @@ class LocalHouse(House):
 class SpawnedHouse(House):
     """A server for each connection."""
 
-    def __init__(self, way: Way, env: Mapping[str, str], flags: Mapping[str, Any]) -> None:
+    def __init__(self, way: Way, env: Mapping[str, str], flags: Mapping[str, Any], store: str) -> None:
         self.way = way
+        self._args = ["--store", store]
         self._env = {"PYTHONPATH": str(HERE.parents[1]), **env}
         self._flags = flags
 
     @asynccontextmanager
     async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
         assert trusted, "who spawned a server is always trusted"
-        spawned = Client.spawn(PIPELINE, nodes=NODES, env=self._env, dialect=self.way.dialect, context=context, **self._flags)
+        spawned = Client.spawn(
+            PIPELINE, nodes=NODES, env=self._env, dialect=self.way.dialect, context=context, args=self._args, **self._flags
+        )
         async with spawned as client:
             yield ClientFace(client)
 
     @asynccontextmanager
     async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
-        command = serve_command([PIPELINE], nodes=NODES, **self._flags)
+        command = serve_command([PIPELINE], nodes=NODES, args=self._args, **self._flags)
         process = ChildProcess(command, env=server_env(self._env))
         try:
             async with _reading(process, self.way, reading) as line, anyio.create_task_group() as tasks:
@@ -278,15 +282,23 @@ def _caller(context: Mapping[str, Any] | None, trusted: bool) -> Caller:
 
 
 @asynccontextmanager
-async def open_house(
-    way: Way, *, clock: bool = False, fresh: bool = False, env: Mapping[str, str] | None = None, **limits: Any
+async def open_house(way: Way, **options: Any) -> AsyncIterator[Any]:
+    """A house of that way: see `_open_house`. Its file store is empty."""
+    with TemporaryDirectory(prefix="rrext-") as store:
+        async with _open_house(way, store=store, **options) as house:
+            yield house
+
+
+@asynccontextmanager
+async def _open_house(
+    way: Way, *, store: str, clock: bool = False, fresh: bool = False, env: Mapping[str, str] | None = None, **limits: Any
 ) -> AsyncIterator[Any]:
     """A house of that way. `fresh`: nobody was there before, so that numbers count from the beginning. `env` is what
     `${NAME}` may mean, `limits` are fields of `rrext.limits.Limits`."""
     if way.kind == "spawned":
         assert not clock, "the clock of another process cannot be moved"
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
-        yield SpawnedHouse(way, env or {}, limits)
+        yield SpawnedHouse(way, env or {}, limits, store)
         return
     if way.kind in STANDING:
         assert not clock, "the clock of another process cannot be moved"
@@ -297,7 +309,7 @@ async def open_house(
             if not await house.is_as_it_was():
                 STANDING[way.kind].stop()
             return
-        async with unix_server(env, kind=way.kind, **limits) as (address, _):
+        async with unix_server(env, "--store", store, kind=way.kind, **limits) as (address, _):
             yield ServerHouse(way, address)
         return
     moved = ManualClock() if clock else None
@@ -306,6 +318,7 @@ async def open_house(
         environment=Environment(env),
         limits=msgspec.structs.replace(DEFAULTS, **limits),
         clock=moved,
+        store=FileStoreSettings(directory=store),
     )
     try:
         engine.load(PIPELINE.read_bytes(), token="face", name="face", folder=str(HERE))

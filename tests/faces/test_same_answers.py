@@ -16,7 +16,7 @@ from rrext.server.commands import COMMANDS, SUBCOMMANDS
 
 pytestmark = [pytest.mark.promise("engine:plain-data"), pytest.mark.promise("testing:pair-public")]
 
-VOLATILE = {"publicToken", "startTime", "endTime", "metrics", "elapsedTime", "overview", "connections"}
+VOLATILE = {"publicToken", "startTime", "modified", "endTime", "metrics", "elapsedTime", "overview", "connections"}
 """Members whose value is another one each time."""
 
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
-from rrext.nodes.files import confinement
-from rrext.nodes.files.confinement import Confinement
-from rrext.nodes.files.limits import MAX_DEPTH, MAX_PATH
-from rrext.nodes.files.path_errors import explanation
+from rrext.files import confinement
+from rrext.files.confinement import Confinement
+from rrext.files.limits import MAX_DEPTH, MAX_PATH
+from rrext.files.path_errors import explanation
 
 INSIDE = b"inside"
 SECRET = b"SECRET"
@@ -175,10 +175,10 @@ def test_who_reads_while_a_file_is_replaced_sees_the_old_one_whole(ground: Groun
 
 def test_directories_are_made_with_those_above_and_said_to_be_there_already(ground: Ground) -> None:
     with ground.files() as files:
-        assert files.make_directory("x/y/z") is True
-        assert files.make_directory("x/y/z") is False
-        assert files.make_directory("a/c") is True
-        assert files.make_directory(".") is False
+        assert files.make_directory("x/y/z") == 3
+        assert files.make_directory("x/y/z") == 0
+        assert files.make_directory("a/c") == 1
+        assert files.make_directory(".") == 0
     assert (ground.root / "x" / "y" / "z").stat().st_mode & 0o777 == 0o700
 
 

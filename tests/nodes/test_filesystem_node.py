@@ -182,7 +182,7 @@ def test_a_name_that_is_not_utf8_is_shown_and_said_to_be_out_of_reach(root: Path
 
 
 def test_a_listing_of_a_huge_directory_stops_when_nobody_waits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.nodes.files.confinement.SCAN_STEP", 1)
+    monkeypatch.setattr("rrext.files.confinement.SCAN_STEP", 1)
     ctx = ToolContext()
     ctx.token.cancel("cancelled")
     assert code_of(lambda: node_at(root).list_directory(ctx=ctx)) == "cancelled"

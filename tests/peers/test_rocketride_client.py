@@ -45,6 +45,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     root = tmp_path_factory.mktemp("served")
     (root / "notes.txt").write_text("found")
     command = [sys.executable, "-m", "rrext", "serve", "--ws", "127.0.0.1:0", "--root", str(root), "--trust-clients"]
+    command += ["--store", str(tmp_path_factory.mktemp("store"))]
     env = server_env({"ROCKETRIDE_APIKEY": KEY, "PYTHONPATH": str(Path(__file__).resolve().parents[2])})
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, text=True) as process:
         assert process.stderr is not None
@@ -221,6 +222,36 @@ async def test_it_validates(client: RocketRideClient) -> None:
 
 
 async def test_a_command_that_is_not_there_is_an_invalid_command(client: RocketRideClient) -> None:
-    with pytest.raises(RuntimeError, match="Invalid command: rrext_store"):
-        await client.fs_list_dir("/")
+    with pytest.raises(RuntimeError, match="Invalid command: rrext_account_me"):
+        await client.call("rrext_account_me")
     assert json.dumps(await client.get_services())
+
+
+@pytest.mark.promise("store:whole-files")
+async def test_files_of_the_store(client: RocketRideClient) -> None:
+    await client.fs_write_string("a/b.txt", "wörld\n\0")
+    assert await client.fs_read_string("a/b.txt") == "wörld\n\0"
+    assert [(each["name"], each["type"]) for each in (await client.fs_list_dir())["entries"]] == [("a", "dir")]
+    assert (await client.fs_stat("a/b.txt"))["size"] == 8
+    assert await client.fs_stat("nothing") == {"exists": False}
+    many = await client.fs_read_many(["a/b.txt", "nothing", "a"])
+    assert [(each["ok"], each["data"]) for each in many] == [(True, "wörld\n\0".encode()), (False, None), (False, None)]
+    handle = (await client.fs_open("large", "w"))["handle"]
+    pieces = [bytes([n]) * 2**20 for n in range(17)]  # as base64 it would be over the limit of results
+    for piece in pieces:
+        assert await client.fs_write(handle, piece) == len(piece)
+    await client.fs_close(handle, "w")
+    assert (await client.fs_read_many(["large"]))[0]["data"] == b"".join(pieces)
+    await client.fs_rename("large", "c/large")
+    with pytest.raises(RuntimeError, match="is not empty"):
+        await client.fs_rmdir("c")
+    await client.fs_rmdir("c", recursive=True)
+    with pytest.raises(RuntimeError, match='"c" does not exist'):
+        await client.fs_open("c/large")
+    await client.save_template("t", {"name": "T", "components": []})
+    assert (await client.get_all_templates())["count"] == 1
+    await client.save_log("p", "s", {"body": {"startTime": 1}})
+    assert [each["name"] for each in await client.list_logs("p")] == ["s-1.log"]
+    await client.fs_delete("a/b.txt")
+    with pytest.raises(RuntimeError, match="no links"):
+        await client.fs_get_url("a/b.txt")

@@ -13,6 +13,7 @@ from rrext.nodes.base.node import Entry
 if TYPE_CHECKING:
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.operations import Open, Write
+    from rrext.engine.interface.store_operations import WriteFile
     from rrext.pipefile.lane_plan import LanePlan
 
 
@@ -51,7 +52,7 @@ def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, In
     return entry, Intake(lane, mime_type)
 
 
-def data_of(operation: Write, raw: bytes | None) -> bytes | str:
+def data_of(operation: Write | WriteFile, raw: bytes | None) -> bytes | str:
     """The data of a write. Raises `InvalidArguments` unless it was given in exactly one way."""
     given = [value is not None for value in (operation.data, operation.data_base64, raw)]
     if sum(given) != 1:

@@ -6,13 +6,18 @@ operation's fields are the arguments of the command of the same name (protocol.m
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of all operations. `timeout` is in seconds from receipt."""
+
+    takes_tail: ClassVar[bool] = False
+    """Whether its request may have a raw tail."""
+    names_caller: ClassVar[bool] = False
+    """Whether its request may name its caller."""
 
     token: str | None = None
     timeout: float | None = None
@@ -21,6 +26,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
     """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
+
+    names_caller = True
 
     tool: str
     node_id: str | None = None
@@ -35,11 +42,15 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
 class ResolveTools(Operation, frozen=True, kw_only=True):
     """Resolve references to tools, all or none. → `{builtins, custom}`"""
 
+    names_caller = True
+
     tools: Any
 
 
 class CallTool(Operation, frozen=True, kw_only=True):
     """Call a tool by its call ref, or by a name. → `{result}`"""
+
+    names_caller = True
 
     call_ref: str | None = None
     name: str | None = None
@@ -58,12 +69,16 @@ ANY_TOOL: Final = "*"
 class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
     """List the tools that this caller may call now, in the format of a vendor if one is given. → `{tools}`"""
 
+    names_caller = True
+
     node_id: str | None = None
     format: str | None = None
 
 
 class Open(Operation, frozen=True, kw_only=True, rename="camel"):
     """Open a pipe for one object. → `{pipe_id}`"""
+
+    names_caller = True
 
     object: dict[str, Any] | None = None
     mime_type: str | None = None
@@ -73,6 +88,8 @@ class Open(Operation, frozen=True, kw_only=True, rename="camel"):
 
 class Write(Operation, frozen=True, kw_only=True):
     """Write to a pipe: exactly one of text, base64 text and (outside of JSON) raw bytes. → `{}`"""
+
+    takes_tail = True
 
     pipe_id: int
     data: str | None = None
@@ -168,6 +185,12 @@ class Dashboard(Operation, frozen=True, kw_only=True):
 
 class ListTasks(Operation, frozen=True, kw_only=True):
     """List the running pipelines. → `{tasks}`"""
+
+
+class StoreOperation(Operation, frozen=True, kw_only=True):
+    """The base class of operations of the file store (`store_operations.py`)."""
+
+    names_caller = True
 
 
 class TaskStatus(Operation, frozen=True, kw_only=True):

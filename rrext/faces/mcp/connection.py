@@ -241,6 +241,9 @@ class McpConnection:
             return self._notification("notifications/subscriptions/acknowledged", told, request_id)
         return self._result(request_id, b"")
 
+    def takes_tail(self, command: str) -> bool:
+        return False
+
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that consists of bytes."""
         return [*self._ended(request_id), *self._result(request_id, content_of_bytes(tail))]

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
+from rrext.files.confinement import Confinement, FileInfo
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.switches import Switch
-from rrext.nodes.files.confinement import Confinement, FileInfo
 from rrext.nodes.files.encodings import decode, encode, known_encoding
 from rrext.nodes.files.limits import LIST_DEFAULT, LIST_MAX, OFFERED_DEFAULT, READ_DEFAULT, READ_MAX
 from rrext.nodes.files.offered_files import Offered, offered_files
@@ -192,7 +192,7 @@ class FilesystemNode(Node):
         """
         ALLOW_CREATE_DIRECTORY.require(self, "create_directory")
         with self._files() as files:
-            return {"path": path, "created": files.make_directory(path)}
+            return {"path": path, "created": files.make_directory(path) > 0}
 
     def _files(self) -> Confinement:
         return open_root(self, self.config.root)

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from rrext.errors import ToolError
+from rrext.files.confinement import Confinement, FileInfo
+from rrext.files.limits import MAX_DEPTH
 from rrext.nodes.base.node import Node
-from rrext.nodes.files.confinement import Confinement, FileInfo
-from rrext.nodes.files.limits import LIST_MAX, MAX_DEPTH, WALK_MAX
+from rrext.nodes.files.limits import LIST_MAX, WALK_MAX
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 

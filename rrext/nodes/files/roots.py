@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from rrext.errors import ToolError, Unavailable
+from rrext.files.confinement import Confinement
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import no_root
-from rrext.nodes.files.confinement import Confinement
 
 
 def open_root(node: Node, root: str) -> Confinement:

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.files.limits import MAX_DEPTH, MAX_PATH, SCAN_STEP
-from rrext.nodes.files.path_errors import explained, explanation, link, refusal
+from rrext.files.limits import MAX_DEPTH, MAX_PATH, SCAN_STEP
+from rrext.files.path_errors import explained, explanation, link, refusal
 
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _SAFE
@@ -43,6 +43,14 @@ class FileInfo(msgspec.Struct, frozen=True):
     def of(cls, name: str, info: os.stat_result, *, addressable: bool = True) -> FileInfo:
         """Make the info from a stat result."""
         return cls(name, _kind(info.st_mode), info.st_size, info.st_mtime, addressable)
+
+
+class TreeSize(msgspec.Struct, frozen=True):
+    """The size of what stands below a directory: bytes of files, number of names, and the deepest level of them."""
+
+    size: int = 0
+    entries: int = 0
+    depth: int = 0
 
 
 class Confinement:
@@ -78,16 +86,26 @@ class Confinement:
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> tuple[bytes, int]:
         """At most `limit` bytes from `offset`, and the size of the whole file. Regular files only."""
+        fd, size = self.open_file(path)
+        try:
+            with explained(path):
+                data = read_at(fd, offset, limit)
+        finally:
+            os.close(fd)
+        return data, max(size, offset + len(data))
+
+    def open_file(self, path: str) -> tuple[int, int]:
+        """Open a regular file for reading: a new descriptor, and the size of the file."""
         with self._parent(path) as (parent, name), explained(path):
             _require_file(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
             fd = os.open(name, _READ, dir_fd=parent)
             try:
                 info = os.fstat(fd)
                 _require_file(info, path)  # the opened file, not one that had the name a moment ago
-                data = _read_at(fd, offset, limit)
-            finally:
+            except BaseException:
                 os.close(fd)
-        return data, max(info.st_size, offset + len(data))
+                raise
+        return fd, info.st_size
 
     def listing(self, path: str, *, limit: int, after: str = "", check: Callable[[], None] | None = None) -> list[FileInfo]:
         """List at most `limit` names of a directory, sorted by code point, from the first name after `after`.
@@ -137,19 +155,89 @@ class Confinement:
             _require_file(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
             os.unlink(name, dir_fd=parent)
 
-    def make_directory(self, path: str) -> bool:
-        """Make a directory and those above it that are missing (mode 0700); False if it was there."""
-        created = False
+    def make_directory(self, path: str) -> int:
+        """Make a directory and those above it that are missing (mode 0700); how many of them were missing."""
+        created = 0
         parts = _parts(path)
         here = os.dup(self._root)
         try:
             for depth, part in enumerate(parts, 1):
                 with explained(_joined(parts[:depth])):
-                    created = _made(here, part)
+                    created += _made(here, part)
                 here = _step(here, parts, depth, _PASS)
         finally:
             os.close(here)
         return created
+
+    def missing(self, path: str) -> int:
+        """How many directories `make_directory` would have to make."""
+        parts = _parts(path)
+        here = os.dup(self._root)
+        try:
+            for depth in range(1, len(parts) + 1):
+                if _lstat_or_none(here, parts[depth - 1]) is None:
+                    return len(parts) - depth + 1
+                here = _step(here, parts, depth, _PASS)
+        finally:
+            os.close(here)
+        return 0
+
+    def create(self, name: str) -> int:
+        """Create a file that must not exist (mode 0600), and open it for writing."""
+        with self._parent(name) as (parent, last), explained(name):
+            return os.open(last, _CREATE, 0o600, dir_fd=parent)
+
+    def take_in(self, path: str, other: Confinement, name: str) -> FileInfo | None:
+        """Move a file of another root on the same file system to `path`, over a file there: the info of that one."""
+        with self._parent(path) as (parent, last), explained(path):
+            old = _lstat_or_none(parent, last)
+            if old is not None:
+                _require_file(old, path)
+            with other._parent(name) as (source, new):
+                os.replace(new, last, src_dir_fd=source, dst_dir_fd=parent)
+        return None if old is None else FileInfo.of(path, old)
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file or a directory another path, at which there must be nothing."""
+        with self._parent(path) as (parent, name), explained(path):
+            info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not stat.S_ISDIR(info.st_mode):
+                _require_file(info, path)
+            _refuse_root(name, path)
+            with self._parent(new_path) as (target, last):
+                if _lstat_or_none(target, last) is not None:
+                    raise refusal(new_path, "path_exists", "exists already")
+                os.rename(name, last, src_dir_fd=parent, dst_dir_fd=target)
+
+    def remove_directory(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a directory, which must be empty unless `recursive`. Links in it are removed, not followed."""
+        with self._parent(path) as (parent, name), explained(path):
+            _refuse_root(name, path)
+            info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not stat.S_ISDIR(info.st_mode):
+                raise link(path) if stat.S_ISLNK(info.st_mode) else refusal(path, "not_a_directory", "is not a directory")
+            if recursive:
+                import shutil
+
+                shutil.rmtree(name, dir_fd=parent)
+            else:
+                os.rmdir(name, dir_fd=parent)
+
+    def size_of(self, path: str) -> TreeSize:
+        """Count what stands below a directory."""
+        size = entries = depth = 0
+        fd = self._directory(path)
+        try:
+            with explained(path):
+                for folder, folders, files, here in os.fwalk(".", dir_fd=fd, follow_symlinks=False):
+                    entries += len(folders) + len(files)
+                    depth = max(depth, folder.count("/") + (1 if folders or files else 0))
+                    for name in files:
+                        info = _lstat_or_none(here, name)
+                        size += info.st_size if info is not None and stat.S_ISREG(info.st_mode) else 0
+        finally:
+            os.close(fd)
+        return TreeSize(size, entries, depth)
 
     def _directory(self, path: str) -> int:
         """A new descriptor of the directory at `path`, to read its names."""
@@ -239,6 +327,11 @@ def _islink(parent: int, name: bytes) -> bool:
         return False
 
 
+def _refuse_root(name: bytes, path: str) -> None:
+    if name == b".":
+        raise refusal(path, "path_invalid", "is the root itself")
+
+
 def _require_file(info: os.stat_result, path: str) -> None:
     if stat.S_ISREG(info.st_mode):
         return
@@ -248,7 +341,8 @@ def _require_file(info: os.stat_result, path: str) -> None:
     raise refusal(path, "not_a_file", what)
 
 
-def _read_at(fd: int, offset: int, limit: int) -> bytes:
+def read_at(fd: int, offset: int, limit: int) -> bytes:
+    """Read at most `limit` bytes of a descriptor from `offset`; fewer at the end of the file alone."""
     pieces: list[bytes] = []
     while limit > 0:
         piece = os.pread(fd, min(limit, 1 << 20), offset)

@@ -13,6 +13,7 @@ _CODES: dict[int, tuple[str, str]] = {
     errno.ENOTDIR: ("not_a_directory", "is not a directory"),
     errno.EISDIR: ("not_a_file", "is not a regular file"),
     errno.EEXIST: ("path_exists", "exists already"),
+    errno.ENOTEMPTY: ("directory_not_empty", "is not empty"),
     errno.EACCES: ("permission_denied", "may not be touched by this process"),
     errno.EPERM: ("permission_denied", "may not be touched by this process"),
     errno.EROFS: ("permission_denied", "is on a read-only file system"),

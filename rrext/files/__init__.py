@@ -1,0 +1,1 @@
+"""Files below one directory, which no path leaves, and the files that users keep on a server."""

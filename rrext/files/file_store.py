@@ -1,0 +1,273 @@
+"""The file store of a server: for each user a directory that nobody else sees, and for each connection its open files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from hashlib import sha256
+from itertools import count
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.files.confinement import Confinement, FileInfo
+from rrext.files.limits import CONNECTION_JOBS, READ_MANY_PATHS, READ_PIECE, READABLE_USER, STORE_JOBS, FileStoreSettings
+from rrext.files.user_files import ReadHandle, UserFiles, WriteHandle
+from rrext.limits import LAST_CALLS_TIMEOUT
+
+T = TypeVar("T")
+InThread: TypeAlias = Callable[..., Awaitable[Any]]
+"""Runs a blocking function on a thread."""
+Body: TypeAlias = dict[str, Any]
+
+
+class FileStore:
+    """The files of all users below one directory, and the open files of each connection. On one loop.
+
+    Operations on one open file take effect in the order in which they were begun; others have no order. An operation that
+    is cancelled still ends: nothing else uses its file before, and a cancelled write fails the file.
+    """
+
+    def __init__(self, settings: FileStoreSettings, in_thread: InThread) -> None:
+        self._settings = settings
+        self._in_thread = in_thread
+        self.serial = count(1)
+        """The numbers of handles, which are never used again."""
+        self._jobs = asyncio.Semaphore(STORE_JOBS)
+        self._users: dict[str, asyncio.Task[UserFiles]] = {}
+        self._connections: dict[str, _Connection] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def session(self, connection_id: str, user_id: str | None) -> StoreSession:
+        """The store as a user of a connection sees it."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            connection = self._connections[connection_id] = _Connection(self._jobs, self._in_thread)
+        return StoreSession(self, connection, folder_of(user_id), self._settings)
+
+    def disconnect(self, connection_id: str) -> None:
+        """Close the open files of a connection that ended; those that were written are given up."""
+        connection = self._connections.pop(connection_id, None)
+        if connection is not None:
+            connection.is_closed = True
+            for opened in connection.opened.values():
+                self.give_up(opened)
+            connection.opened.clear()
+
+    async def aclose(self) -> None:
+        """Close every open file, and the directories."""
+        for connection_id in list(self._connections):
+            self.disconnect(connection_id)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=LAST_CALLS_TIMEOUT)
+        for opening in self._users.values():
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                opening.result().close()
+        self._users.clear()
+
+    async def files_of(self, folder: str, connection: _Connection) -> UserFiles:
+        """The files of a user, counted at first use."""
+        opening = self._users.get(folder)
+        if opening is None:
+            opening = self._users[folder] = _begun(connection.run(self._open, folder))
+        try:
+            return await asyncio.shield(opening)
+        except (OSError, ToolError) as error:
+            self._users.pop(folder, None)
+            raise Unavailable(f"The file store cannot be used: {getattr(error, 'strerror', None) or error}") from error
+
+    def _open(self, folder: str) -> UserFiles:
+        with Confinement.at(self._settings.directory) as root:
+            return UserFiles(root, folder, self._settings)
+
+    def give_up(self, opened: _OpenFile) -> None:
+        """Close a file that no client can name any more, and remove it if it was being written."""
+        closing = _begun(opened.give_up())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+
+class _Connection:
+    """The open files of one connection, by handle, and its share of the threads."""
+
+    def __init__(self, jobs: asyncio.Semaphore, in_thread: InThread) -> None:
+        self.opened: dict[str, _OpenFile] = {}
+        self.is_closed = False
+        self._own, self._all = asyncio.Semaphore(CONNECTION_JOBS), jobs
+        self._in_thread = in_thread
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a blocking function in its turn. The places come back when it has returned, also after a cancel."""
+        return await asyncio.shield(_begun(self._run(function, *args)))
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        async with self._own, self._all:
+            return await self._in_thread(function, *args)
+
+
+class _OpenFile:
+    """An open file with the line of its operations."""
+
+    def __init__(self, connection: _Connection, folder: str, file: ReadHandle | WriteHandle) -> None:
+        self.folder = folder
+        self.file = file
+        self._connection = connection
+        self._line = asyncio.Lock()
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a blocking function after those that were begun before it, also if its caller waits no longer."""
+        return await asyncio.shield(_begun(self._run(function, *args)))
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        async with self._line:
+            return await self._connection.run(function, *args)
+
+    async def give_up(self) -> None:
+        """Close the file, and remove it if it was being written."""
+        with suppress(RrextError, OSError):
+            await self.run(self.file.give_up)
+
+
+class StoreSession:
+    """The operations of one user on one connection. Their bodies are those of protocol.md §13. They raise `RrextError`."""
+
+    def __init__(self, store: FileStore, connection: _Connection, folder: str, settings: FileStoreSettings) -> None:
+        self._store, self._connection, self._folder, self._settings = store, connection, folder, settings
+
+    async def open(self, path: str, mode: str) -> Body:
+        """Open a file to read it or to write it: its handle, which belongs to this user of this connection."""
+        if mode not in ("r", "w"):
+            raise InvalidArguments.at("/mode", 'expected "r" or "w"')
+        self._check_room()
+        files = await self._files()
+        opening = _begun(self._connection.run(files.reader if mode == "r" else files.writer, path))
+        try:
+            file: ReadHandle | WriteHandle = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._drop)
+            raise
+        opened = _OpenFile(self._connection, self._folder, file)
+        try:
+            self._check_room()  # again: other files may have been opened meanwhile
+        except ToolError:
+            self._store.give_up(opened)
+            raise
+        handle = f"h{next(self._store.serial)}"
+        self._connection.opened[handle] = opened
+        return {"handle": handle, "size": file.size} if isinstance(file, ReadHandle) else {"handle": handle}
+
+    async def read(self, handle: str, offset: int, length: int) -> bytes:
+        """At most `length` bytes of a file that is open for reading."""
+        if offset < 0:
+            raise InvalidArguments.at("/offset", "expected at least 0")
+        if length < 0:
+            raise InvalidArguments.at("/length", "expected at least 0")
+        opened = self._opened(handle)
+        if not isinstance(opened.file, ReadHandle):
+            raise InvalidArguments.at("/handle", "this file is open for writing")
+        return await opened.run(opened.file.read, offset, min(length, READ_PIECE))
+
+    async def write(self, handle: str, data: bytes) -> Body:
+        """Append to a file that is open for writing."""
+        opened = self._opened(handle)
+        file = opened.file
+        if not isinstance(file, WriteHandle):
+            raise InvalidArguments.at("/handle", "this file is open for reading")
+        try:
+            await opened.run(file.write, data, self._settings.file_size)
+        except asyncio.CancelledError:
+            file.failure = ToolError("a write was cancelled", code="write_cancelled")
+            raise
+        return {"bytesWritten": len(data)}
+
+    async def close(self, handle: str) -> Body:
+        """Close a file; what was written appears at its path. The handle is gone, also after a failure."""
+        opened = self._opened(handle)
+        del self._connection.opened[handle]
+        await opened.run(opened.file.close)
+        return {}
+
+    async def stat(self, path: str) -> Body:
+        """What stands at a path, if anything does."""
+        info = await self._run(UserFiles.info, path)
+        return {"exists": False} if info is None else {"exists": True, **_facts(info)}
+
+    async def list_directory(self, path: str) -> Body:
+        """The names in a directory."""
+        found = await self._run(UserFiles.entries, path)
+        return {"entries": [{"name": each.name, **_facts(each)} for each in found], "count": len(found)}
+
+    async def delete(self, path: str) -> Body:
+        """Remove a file."""
+        await self._run(UserFiles.delete, path)
+        return {}
+
+    async def make_directory(self, path: str) -> Body:
+        """Make a directory and those above it."""
+        await self._run(UserFiles.make_directory, path)
+        return {}
+
+    async def remove_directory(self, path: str, *, recursive: bool) -> Body:
+        """Remove a directory."""
+        files = await self._files()
+        await self._connection.run(lambda: files.remove_directory(path, recursive=recursive))
+        return {}
+
+    async def rename(self, path: str, new_path: str) -> Body:
+        """Give a file or a directory another path."""
+        await self._run(UserFiles.rename, path, new_path)
+        return {}
+
+    async def read_many(self, paths: list[str]) -> tuple[Body, bytes]:
+        """Small files, each with its length in one frame."""
+        if len(paths) > READ_MANY_PATHS:
+            raise InvalidArguments.at("/paths", f"expected at most {READ_MANY_PATHS} paths")
+        entries, frame = await self._run(UserFiles.read_many, paths)
+        return {"entries": entries}, frame
+
+    async def _files(self) -> UserFiles:
+        return await self._store.files_of(self._folder, self._connection)
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._connection.run(function, await self._files(), *args)
+
+    def _opened(self, handle: str) -> _OpenFile:
+        opened = self._connection.opened.get(handle)
+        if opened is None or opened.folder != self._folder:
+            raise ToolError("No file is open with this handle", code="handle_not_open", hint="It ends with its connection.")
+        return opened
+
+    def _drop(self, opening: asyncio.Future[ReadHandle | WriteHandle]) -> None:
+        """Close a file that nobody waits for."""
+        if not opening.cancelled() and opening.exception() is None:
+            self._store.give_up(_OpenFile(self._connection, self._folder, opening.result()))
+
+    def _check_room(self) -> None:
+        most = self._settings.open_files
+        if self._connection.is_closed or len(self._connection.opened) >= most:
+            message = f"This connection has {most} open files (open_files): close some of them first"
+            raise ToolError(message, code="too_many_handles")
+
+
+def _begun(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task that goes on to its end although nobody may wait for it; then its failure concerns nobody."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    return task
+
+
+def folder_of(user_id: str | None) -> str:
+    """The folder of a user: another one for each user, and a single name that leads nowhere else."""
+    if user_id is None:
+        return "anonymous"
+    quoted = quote(user_id, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+    if len(quoted) <= READABLE_USER:
+        return f"user-{quoted}"
+    return f"hash-{sha256(user_id.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def _facts(info: FileInfo) -> Body:
+    size: Final = {"size": info.size} if info.type == "file" else {}
+    addressable = {} if info.addressable else {"addressable": False}
+    return {"type": info.type, **size, "modified": info.modified, **addressable}
