@@ -377,6 +377,7 @@ class LocalEngine(Engine):
         for pipe in self._pipes.of_connection(connection_id):
             self._objects.reclaim(pipe, reason="disconnected")
         self._pipes.forget_connection(connection_id)
+        self._views.disconnect(connection_id)
         if self._known_references is not None:
             self._known_references.disconnect(connection_id)
         self._store.disconnect(connection_id)

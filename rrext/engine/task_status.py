@@ -41,6 +41,14 @@ def display_name(task: Task) -> str:
     return f"{task.name}.{task.spec.source}" if task.spec.source else task.name
 
 
+def no_task(project_id: str, source: str) -> dict[str, Any]:
+    """The status of a project that has no task."""
+    named = {"name": "", "project_id": project_id, "source": source, "state": 0, "status": "Not running", "completed": False}
+    sizes = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
+    lists: dict[str, Any] = {"warnings": [], "errors": [], "notes": [], "slowestDocs": [], "componentStats": {}, "metrics": {}}
+    return {**named, **sizes, **lists, "serviceUp": False, "tokens": NO_TOKENS, "pipeflow": {"totalPipes": 0, "byPipe": {}}}
+
+
 def row_of(task: Task | FinishedTask, status: dict[str, Any], idle: float = 0.0) -> dict[str, Any]:
     """The row of a task in the lists of RocketRide's dashboard."""
     done = status["completed"]

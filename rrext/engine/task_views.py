@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.clients import ConnectedClient
+    from rrext.engine.monitors import Monitors
     from rrext.engine.tasks.pipes import Pipes
     from rrext.engine.tasks.registry import Tasks
     from rrext.engine.tasks.task import Task
@@ -27,14 +28,21 @@ class TaskViews:
     def __init__(self, host: Host, tasks: Tasks, pipes: Pipes, clients: Mapping[str, ConnectedClient]) -> None:
         self._began = time()
         self._clients = clients
+        self._monitors: Monitors | None = None
         self._host = host
         self._tasks = tasks
         self._pipes = pipes
         self._finished = FinishedTasks(host.clock)
 
     def body(self, caller: Caller, operation: operations.Operation) -> dict[str, Any]:
-        """The body of the answer to an operation that changes nothing."""
+        """The body of the answer to an operation that changes no task."""
         match operation:
+            case operations.Monitor():
+                if self._monitors is None:
+                    from rrext.engine.monitors import Monitors
+
+                    self._monitors = Monitors(self._host, self._tasks, self, self._clients)
+                return self._monitors.set(caller, operation)
             case operations.ListTasks():
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
             case operations.GetToken():
@@ -92,6 +100,11 @@ class TaskViews:
     def status(self, task: Task) -> dict[str, Any]:
         """The whole status of a running task."""
         return status_of(task, self._pipes.of_task(task), self._host.redactor.text)
+
+    def disconnect(self, connection_id: str) -> None:
+        """End the monitors of a connection that ended."""
+        if self._monitors is not None:
+            self._monitors.disconnect(connection_id)
 
     # -- life of tasks
 

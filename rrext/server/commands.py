@@ -32,6 +32,7 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
     "rrext_get_pipeline": operations.GetPipeline,
     "rrext_get_tasks": operations.ListTasks,
     "rrext_get_task_status": operations.TaskStatus,
+    "rrext_monitor": operations.Monitor,
     "rrext_dashboard": operations.Dashboard,
     "rrext_list_connections": operations.ListConnections,
     "rrext_list_tasks": operations.ListTaskRows,

@@ -22,6 +22,7 @@ from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_nam
 from rrext.server.call_feed import LateEvent, SessionFeed
 from rrext.server.commands import inline_operation, operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
+from rrext.server.monitor_feed import MonitorFeed
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.permissions import Permissions
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
@@ -80,7 +81,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
-        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller)
+        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
         self._waiting = WaitingRequests(self, self._inflight, loop)
         self.permissions = Permissions(loop)
         self._late: set[LateEvent] = set()

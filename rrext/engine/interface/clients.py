@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from time import time
 from typing import Any, Final
@@ -12,12 +13,13 @@ _NUMBERS: Final = count(1)
 
 
 class ConnectedClient:
-    """One connection: its caller, its name, and the numbers of its messages."""
+    """One connection: its caller, its name, and the numbers of its messages. `tell` sends it an event, from any thread."""
 
-    __slots__ = ("caller", "connected_at", "last_activity", "messages_in", "messages_out", "name", "number", "version")
+    __slots__ = ("caller", "connected_at", "last_activity", "messages_in", "messages_out", "name", "number", "tell", "version")
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, tell: Callable[[str, dict[str, Any]], object] | None = None) -> None:
         self.caller = caller
+        self.tell = tell
         self.number = next(_NUMBERS)
         self.connected_at = self.last_activity = time()
         self.messages_in = 0

@@ -161,6 +161,15 @@ class GetPipeline(Operation, frozen=True, kw_only=True):
     """The pipeline of a task, without values of variables. → `{pipeline}`"""
 
 
+class Monitor(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Begin, change or end the events of tasks for this connection. → `{}`"""
+
+    project_id: str | None = None
+    source: str | None = None
+    pipe_id: int | None = None
+    types: list[str] | int | None = None
+
+
 class RowList(Operation, frozen=True, kw_only=True):
     """The fields of operations that list rows. → `{rows, total, page, pageSize}`"""
 

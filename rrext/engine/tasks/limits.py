@@ -12,6 +12,10 @@ FINISHED_TASK_TIME: Final = 300.0
 """Seconds for which a task that ended answers for its status, as in the reference server."""
 MAX_FINISHED_TASKS: Final = 1000
 """Ended tasks whose status is kept; a client that begins and ends tasks in a loop must not fill the memory."""
+STATUS_INTERVAL: Final = 1.0
+"""Seconds between two statuses of a task that a monitor is told, as in the reference server."""
+MAX_MONITORS: Final = 1000
+"""Monitors of one connection: each is looked at for each event."""
 DEFAULT_PAGE: Final = 50
 """Rows of a page of a list, if the request does not say, as in the reference server."""
 MAX_PAGE: Final = 100

@@ -1,0 +1,233 @@
+"""Monitors: what clients want to be told of tasks, in RocketRide's events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.engine.events.records import Filter, Message, TaskBegun, TaskEnded
+from rrext.engine.task_status import id_of, is_whole, no_task, without_objects
+from rrext.engine.tasks.finished import FinishedTask
+from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
+from rrext.errors import InvalidArguments, TooManyRequests, near_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rrext.clock import Timer
+    from rrext.engine.events.hub import Subscription
+    from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Caller
+    from rrext.engine.interface.clients import ConnectedClient
+    from rrext.engine.interface.operations import Monitor
+    from rrext.engine.task_views import TaskViews
+    from rrext.engine.tasks.registry import Tasks
+    from rrext.engine.tasks.task import Task
+
+TYPES: Final = {
+    name: 1 << bit
+    for bit, name in enumerate(
+        ("DEBUGGER", "DETAIL", "SUMMARY", "OUTPUT", "FLOW", "TASK", "SSE", "DASHBOARD", "BILLING", "DEPLOY")
+    )
+}
+"""RocketRide's event types and their bits. Those but SUMMARY, TASK and SSE are accepted and never sent."""
+SUMMARY: Final = TYPES["SUMMARY"]
+TASK: Final = TYPES["TASK"]
+SSE: Final = TYPES["SSE"]
+Key = tuple[str | None, str | None, str | None, int | None]
+"""Token (`*` for all), project, source and pipe of a monitor; None for those that are not given."""
+
+
+class Monitors:
+    """The monitors of all connections of an engine. Requests come on the loop's thread, events on any."""
+
+    def __init__(self, host: Host, tasks: Tasks, views: TaskViews, clients: Mapping[str, ConnectedClient]) -> None:
+        self._host = host
+        self._tasks = tasks
+        self._views = views
+        self._clients = clients
+        self._monitors: dict[str, dict[Key, int]] = {}
+        self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        self._subscription: Subscription | None = None
+        self._timer: Timer | None = None
+
+    def set(self, caller: Caller, operation: Monitor) -> dict[str, Any]:
+        """Begin, change or end a monitor. The first events follow the answer."""
+        mask, key = mask_of(operation.types), (operation.token, operation.project_id, operation.source, operation.pipe_id)
+        if operation.token is None and (operation.project_id is None or operation.source is None):
+            raise InvalidArguments.at("/token", "expected a token, or projectId and source")
+        if operation.token not in (None, "*"):
+            self._views.find(operation.token, caller)
+        connection = caller.connection_id
+        monitors = dict(self._monitors.get(connection, {}))  # replaced, because other threads read it
+        if mask:
+            monitors[key] = mask
+        else:
+            monitors.pop(key, None)
+        if len(monitors) > MAX_MONITORS:
+            raise TooManyRequests(f"{MAX_MONITORS} monitors of this connection at most", hint="remove some, with types []")
+        self._monitors = {**self._monitors, connection: monitors} if monitors else _without(self._monitors, connection)
+        self._refresh()
+        if mask & (SUMMARY | TASK):
+            self._host.loop.call_soon(self._show, caller, key, mask)
+        return {}
+
+    def disconnect(self, connection_id: str) -> None:
+        """End the monitors of a connection."""
+        if connection_id in self._monitors:
+            self._monitors = _without(self._monitors, connection_id)
+            self._told = {key: told for key, told in self._told.items() if key[0] != connection_id}
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Subscribe to the events that somebody wants, and to no others."""
+        wanted = 0
+        for monitors in self._monitors.values():
+            for mask in monitors.values():
+                wanted |= mask
+        kinds = {"message"} if wanted & SSE else set[str]()
+        if wanted & (TASK | SUMMARY):
+            kinds |= {"task_begun", "task_ended"}
+        former = self._subscription
+        if (former.filter.kinds if former is not None else frozenset()) != kinds:
+            self._subscription = self._host.events.subscribe(Filter(kinds=frozenset(kinds)), self._on_event) if kinds else None
+            if former is not None:
+                former.cancel()
+        if wanted & SUMMARY and self._timer is None:
+            self._timer = self._host.clock.call_later(STATUS_INTERVAL, self._tick)
+
+    # -- snapshots and changes, on the loop
+
+    def _show(self, caller: Caller, key: Key, mask: int) -> None:
+        """Tell the present state to a new monitor."""
+        connection, (token, project, source, _) = caller.connection_id, key
+        running = [
+            task for task in self._tasks.visible(caller) if _fits(key, task.token, task.spec.project_id, task.spec.source)
+        ]
+        if mask & TASK:
+            rows = [
+                {"id": id_of(t.token, t.spec.source), "name": t.name, "projectId": t.spec.project_id, "source": t.spec.source}
+                for t in running
+            ]
+            self._send(connection, "apaevt_task", {"action": "running", "tasks": rows})
+        if mask & SUMMARY:
+            for task in running:
+                self._tell_status(caller, task, self._views.status(task), always=True)
+            if not running and project is not None and source is not None:
+                self._send(connection, "apaevt_status_update", {**no_task(project, source), "__id": f"{project}.{source}"})
+            elif not running and token not in (None, "*"):
+                found = self._views.find(token, caller)
+                if isinstance(found, FinishedTask):
+                    self._tell_status(caller, found, found.status, always=True)
+
+    def _tick(self) -> None:
+        """Tell the changes of the last second."""
+        self._timer = None
+        statuses: dict[int, dict[str, Any]] = {}
+        for connection, monitors in self._monitors.items():
+            client = self._clients.get(connection)
+            keys = [key for key, mask in monitors.items() if mask & SUMMARY]
+            if client is None or not keys:
+                continue
+            for task in self._tasks.visible(client.caller):
+                if any(_fits(key, task.token, task.spec.project_id, task.spec.source) for key in keys):
+                    status = statuses.get(task.number) or self._views.status(task)
+                    statuses[task.number] = status
+                    self._tell_status(client.caller, task, status)
+        if any(mask & SUMMARY for monitors in self._monitors.values() for mask in monitors.values()):
+            self._timer = self._host.clock.call_later(STATUS_INTERVAL, self._tick)
+
+    def _tell_status(self, caller: Caller, task: Task | FinishedTask, status: dict[str, Any], *, always: bool = False) -> None:
+        shown = status if is_whole(task.owner, caller) else without_objects(status)
+        compared = {name: value for name, value in shown.items() if name != "metrics"}  # it changes all the time
+        key = (caller.connection_id, task.number)
+        if always or self._told.get(key) != compared:
+            self._told[key] = compared
+            body = {**shown, "__id": id_of(task.token, status["source"])}
+            self._send(caller.connection_id, "apaevt_status_update", body)
+
+    # -- events, on their threads
+
+    def _on_event(self, event: Any) -> None:
+        for connection, monitors in self._monitors.items():
+            client = self._clients.get(connection)
+            if client is None:
+                continue
+            if isinstance(event, Message):
+                self._on_message(client.caller, monitors, event)
+            elif isinstance(event, TaskBegun | TaskEnded):
+                self._on_task(client.caller, monitors, event)
+
+    def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded) -> None:
+        if not (caller.trusted or event.user_id is None or event.user_id == caller.user_id):
+            return
+        mask = _mask_for(monitors, event.token, event.project_id, event.source)
+        ended = isinstance(event, TaskEnded)
+        if ended and event.reason == "restarted":
+            return  # the begin of the new task tells it
+        if mask & SUMMARY and event.token is not None:
+            found = self._views.find(event.token, caller)
+            status = found.status if isinstance(found, FinishedTask) else self._views.status(found)
+            self._tell_status(caller, found, status)
+            if ended:
+                self._told.pop((caller.connection_id, found.number), None)
+        if not mask & TASK:
+            return
+        number = id_of(event.token or "", event.source)
+        body = {"action": "end" if ended else "restart" if event.is_restart else "begin", "name": event.name}
+        body |= {"projectId": event.project_id, "source": event.source, "id": number, "__id": number}
+        if isinstance(event, TaskEnded):
+            body["reason"] = "ttl" if event.reason == "idle" else event.reason
+        self._send(caller.connection_id, "apaevt_task", body)
+
+    def _on_message(self, caller: Caller, monitors: dict[Key, int], event: Message) -> None:
+        sender = self._clients.get(event.connection_id or "")
+        if event.pipe_id is None or sender is None or event.token is None:
+            return  # RocketRide's clients tell such events apart by the pipe alone
+        if not caller.trusted and (caller.user_id is None or sender.caller.user_id != caller.user_id):
+            return
+        for task in self._tasks.visible(sender.caller):
+            if task.token == event.token:
+                if _mask_for(monitors, task.token, task.spec.project_id, task.spec.source, event.pipe_id) & SSE:
+                    body = {"pipe_id": event.pipe_id, "type": event.type, "data": event.data}
+                    self._send(caller.connection_id, "apaevt_sse", {**body, "__id": id_of(task.token, task.spec.source)})
+                return
+
+    def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> None:
+        client = self._clients.get(connection_id)
+        if client is not None and client.tell is not None:
+            client.tell(name, body)
+
+
+def mask_of(types: list[str] | int | None) -> int:
+    """The bits of event types. Raises `InvalidArguments` for one that does not exist."""
+    if isinstance(types, int):
+        return types
+    mask = 0
+    for n, name in enumerate(types or ()):
+        word = name.strip().upper()
+        if word == "ALL":
+            return sum(TYPES.values())
+        if word not in TYPES and word != "NONE":
+            near = near_matches(word, TYPES)
+            hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(TYPES)
+            raise InvalidArguments.at(f"/types/{n}", f"there is no such type of events. {hint}", hint=hint)
+        mask |= TYPES.get(word, 0)
+    return mask
+
+
+def _fits(key: Key, token: str | None, project: str, source: str) -> bool:
+    if key[0] is not None:
+        return key[0] in ("*", token)
+    return key[1] == project and key[2] in (source, "*")
+
+
+def _mask_for(monitors: dict[Key, int], token: str | None, project: str, source: str, pipe_id: int | None = None) -> int:
+    mask = 0
+    for key, bits in monitors.items():
+        if key[3] in (None, pipe_id) and _fits(key, token, project, source):
+            mask |= bits
+    return mask
+
+
+def _without(monitors: dict[str, dict[Key, int]], connection_id: str) -> dict[str, dict[Key, int]]:
+    return {connection: keys for connection, keys in monitors.items() if connection != connection_id}
