@@ -220,4 +220,4 @@ class Store(RuleBasedStateMachine):
                 self.ask("two", "close", handle=handle)
 
 
-TestStore = pytest.mark.promise("store:whole-files")(Store.TestCase)
+TestStore = pytest.mark.timeout(600)(pytest.mark.promise("store:whole-files")(Store.TestCase))
