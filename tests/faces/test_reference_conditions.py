@@ -39,7 +39,7 @@ CALLERS: list[tuple[dict[str, str] | None, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("context", "may"), CALLERS, ids=str)
+@pytest.mark.parametrize(("context", "may"), CALLERS, ids=lambda value: None if isinstance(value, set) else str(value))
 async def test_a_reference_is_there_for_those_who_fulfil_each_of_its_conditions(
     face: Face, context: dict[str, str] | None, may: set[str]
 ) -> None:
