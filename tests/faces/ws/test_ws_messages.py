@@ -84,6 +84,7 @@ def test_a_client_that_reads_nothing_harms_nobody(open_server: WsServer) -> None
             deaf.socket.ping()
         assert other.body("rrext_ping") == {"pong": True}
         assert other.tool("who")["pipe"] is None
+        deaf.socket.socket.close()  # without its handshake, for which nobody reads
     with open_server.client() as other:
         assert other.body("rrext_ping") == {"pong": True}
 
