@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
@@ -220,4 +221,5 @@ class Store(RuleBasedStateMachine):
                 self.ask("two", "close", handle=handle)
 
 
+Store.TestCase.settings = settings(max_examples=settings.default.max_examples // 2)
 TestStore = pytest.mark.timeout(600)(pytest.mark.promise("store:whole-files")(Store.TestCase))

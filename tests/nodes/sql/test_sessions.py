@@ -249,7 +249,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestSessionMachine.settings = settings(max_examples=settings.default.max_examples // 4, stateful_step_count=20)
 
 
 def test_a_watch_does_what_is_due_in_order_and_forgets_what_is_dropped() -> None:
