@@ -228,7 +228,7 @@ async def test_an_open_transaction_keeps_the_file_and_is_named_to_who_waits_in_v
 
 
 async def test_a_second_process_on_the_same_file_is_told_so(tmp_path: Path, other_process: subprocess.Popen[bytes]) -> None:
-    async with ladybug(tmp_path / "graph.lbug").open() as tools:
+    async with ladybug(tmp_path / "graph.lbug", wait=0.5).open() as tools:
         error = await tools.fails("query", query="RETURN 1 AS x")
         assert "has it open" in error.message
         other_process.kill()
