@@ -238,7 +238,7 @@ def report(reported: dict[int, int]) -> None:
 def become(request: dict[str, Any], descriptors: list[int], control: socket.socket) -> None:
     """Be the process of a request to its end.
 
-    It answers itself, so that nobody knows its pid before it is a leader and ignores the signals that it should.
+    The process itself sends its pid to the tests, after it leads its session and ignores the inherited signals.
     """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from math import inf, isfinite
-from typing import Any, TypedDict
+from math import inf
+from typing import Any, Final, TypedDict
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
+
+_NUMBERS: Final = (int, float)
 
 
 def tool_arguments(
@@ -54,8 +56,7 @@ def tool_call(
     if options:
         deadline, updates = _with_options(session, arguments, timeout, options)
     elif timeout is not None:
-        arguments["timeout"] = timeout
-        deadline = deadline_of(_named(arguments), timeout)
+        deadline = _limit(arguments, timeout, idle=False, total=None)
     slots = session.pipe_slots if "pipe_id" in arguments else session.slots
     return session.endpoint.call(command, arguments, None, slots, deadline, updates)
 
@@ -114,8 +115,6 @@ def deadline_of(what: str, timeout: float | None) -> Deadline | None:
 
 
 def _checked(seconds: float) -> float:
-    if type(seconds) is float and 0 < seconds < inf:
-        return seconds
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds) or seconds <= 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(seconds, bool) or not isinstance(seconds, _NUMBERS) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArguments.at("/timeout", f"must be a number of seconds above 0, not {seconds!r}")
     return seconds

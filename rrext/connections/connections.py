@@ -40,7 +40,7 @@ class Connections:
         return read(tables, os.environ if variables is None else variables)
 
     def find(self, name: str, provider: str, integration: str | None = None) -> Connection:
-        """The connection of a name for a provider; of one that has several integrations, for this one if it is given.
+        """The connection of a name for a provider. If `integration` is given, the connection must be for that integration.
 
         Raises `ConnectionUnknown`, `ConnectionInactive` or `ConnectionInvalid`.
         """
@@ -77,7 +77,7 @@ class Connections:
         return tuple(sorted(fit))
 
     def told(self) -> Iterator[tuple[str, str, str, str]]:
-        """What may be told of each: its name, its provider, its integration, and why it cannot be used; empty if not known."""
+        """Name, provider, integration and obstacle to use of each connection, as `KnownConnection` has them."""
         for name, found in self._found.items():
             if isinstance(found, tuple):
                 yield name, "", "", f"{found[0]}"

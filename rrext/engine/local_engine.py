@@ -25,9 +25,7 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
-from rrext.engine.look_up import looked_up
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.restart import restart
 from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.component_factory import components_of, references_of
 from rrext.engine.tasks.finished import FinishedTask
@@ -301,8 +299,12 @@ class LocalEngine(Engine):
                     await asyncio.shield(self._begin_unload(task, "terminated"))
                 return {}
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
+                from rrext.engine.look_up import looked_up  # most servers are never asked
+
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
             case operations.Restart():
+                from rrext.engine.restart import restart  # nor for this
+
                 return await restart(self, self._views, call.caller, operation)
             case _:
                 return self._views.body(call.caller, operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
@@ -20,7 +20,9 @@ from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, validated
 from rrext.redaction import Redactor
-from rrext.references.known_connection import KnownConnection
+
+if TYPE_CHECKING:
+    from rrext.references.known_connection import KnownConnection
 
 
 def load_pipeline(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rrext.limits import DEFAULTS
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related
-from rrext.references.known_connection import KnownConnection
 from rrext.references.reference import Reference
 from rrext.references.reference_reader import same_names
 from rrext.tools.decorator import ToolDefinitionError
 from rrext.tools.spec import ToolSpec
+
+if TYPE_CHECKING:
+    from rrext.references.known_connection import KnownConnection
 
 
 class ReferenceCheck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,9 @@ from rrext.pipefile.reference_check import ReferenceCheck
 from rrext.pipefile.shape import report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.problems import Problems
-from rrext.references.known_connection import KnownConnection
+
+if TYPE_CHECKING:
+    from rrext.references.known_connection import KnownConnection
 
 
 class PipelineOutline(msgspec.Struct, frozen=True):

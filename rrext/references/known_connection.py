@@ -1,4 +1,4 @@
-"""`KnownConnection`: what may be told of a connection where a pipeline is written or checked."""
+"""`KnownConnection`: the public facts of a connection, for the check and the editor of pipelines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class KnownConnection(msgspec.Struct, frozen=True):
-    """The name of a connection and what it is for, without its settings. `reason` says why it cannot be used, if so."""
+    """The name, provider and integration of a connection. `reason` is the obstacle to its use; empty if there is none."""
 
     name: str
     provider: str

@@ -111,7 +111,7 @@ class WebSocketClient:
         return frame_of(CLOSE, b"\x03\xe8")  # a normal closure
 
     def _next(self) -> tuple[bool, int, bytes] | None:
-        """The next whole frame of the server: whether it ends its message, its opcode and its payload."""
+        """The next whole frame of the server: the flag of a message's last frame, the opcode and the payload."""
         held = self._received
         if len(held) < 2:
             return None

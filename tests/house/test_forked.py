@@ -1,4 +1,4 @@
-"""A forked process is as one that Python starts: what it was given, what it has, and how it ends."""
+"""A forked process has the same arguments, variables, descriptors and end as a process that Python starts."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ def test_the_names_of_the_tools_are_the_reference_s_and_list_files_lists_what_ho
         "tool_filesystem": (
             "read_file",
             "list_directory",
-            "list_files",
             "stat_file",
             "write_file",
             "delete_file",
             "create_directory",
+            "list_files",
         ),
         "memory_internal": ("put", "get", "list", "clear"),
         "llm_scripted": ("ask",),

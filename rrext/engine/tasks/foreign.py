@@ -1,7 +1,7 @@
-"""The rules for callers who are not trusted, such as clients on a network: what they and their pipelines may not do.
+"""The rules for callers who are not trusted, such as clients on a network: forbidden settings, paths and servers.
 
 A pipeline of such a caller gives itself no permission (`allow_…`), uses no path outside of the root, and connects to no server
-at a private address; its variables are its own and those that the operator named.
+at a private address. Its variables are those of its `env` and those that the operator named with `--env`.
 """
 
 from __future__ import annotations

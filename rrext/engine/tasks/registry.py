@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hmac import compare_digest
 from typing import NamedTuple
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
@@ -105,6 +104,8 @@ class Tasks:
 
     def with_key(self, public_token: str) -> Task | None:
         """The task of a public token, which is a key for sending data to it. It takes the same time for every wrong one."""
+        from hmac import compare_digest  # few servers need it, and its libraries cost two milliseconds of the start
+
         found = None
         for task in self._by_token.values():
             if compare_digest(task.public_token.encode(), public_token.encode()):

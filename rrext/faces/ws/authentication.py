@@ -1,4 +1,4 @@
-"""The key of one connection: which user it makes of its client, and what a client without one may do."""
+"""The key of a connection: the user of the client, and the commands for clients without a key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AuthArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Authentication:
-    """Whether the client of one connection is known, as which user, and how often it was not.
+    """The user of a connection's client, once a key is accepted, and the number of refused keys.
 
     Without `keys` every client is the local user from the beginning.
     """

@@ -13,10 +13,9 @@ import msgspec
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.lanes import Tag
-from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.node import Entry
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument, too_large
-from rrext.nodes.files.limits import LIST_MAX, OFFERED_DEFAULT
-from rrext.nodes.files.offered_files import Offered, offered_files
+from rrext.nodes.files.offered_files import OfferingNode
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 
-OFFERED = Offered()
 
 OUTPUT_SCHEMA = {
     "type": "object",
@@ -41,7 +39,7 @@ OUTPUT_SCHEMA = {
 }
 
 
-class ParseNode(Node):
+class ParseNode(OfferingNode):
     """Reads documents: PDF, Word, Excel, PowerPoint, OpenDocument, EPUB, RTF, HTML, e-mail, Markdown, CSV and plain text.
 
     Text goes out as Markdown, each table also alone on `table`. The file's own metadata (title, author, pages …) and its true
@@ -151,25 +149,6 @@ class ParseNode(Node):
             "metadata": parsed.metadata,
             "mime_type": parsed.mime_type,
         }
-
-    @tool_function(group="files", annotations={"readOnlyHint": True, "openWorldHint": False}, available=OFFERED)
-    def list_files(
-        self,
-        after: str = "",
-        maxEntries: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = OFFERED_DEFAULT,
-        *,
-        ctx: ToolContext,
-    ) -> dict[str, Any]:
-        """List the files that this node offers, in all folders, by path.
-
-        Answers `{files: [{path, size, modified}], next}`. `size` is in bytes, `modified` in seconds since 1970.
-        `next` is null at the end, else there may be more: call again with it as `after`.
-
-        Args:
-            after: List only files that come after this path.
-            maxEntries: How many are listed at most.
-        """
-        return offered_files(self, after=after, limit=maxEntries, check=ctx.check)
 
     def _file(self, path: str) -> bytes:
         if not self.config.root:

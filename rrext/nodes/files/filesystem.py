@@ -10,11 +10,10 @@ import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.files.confinement import Confinement, FileInfo
-from rrext.nodes.base.node import Node
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.files.encodings import decode, encode, known_encoding
-from rrext.nodes.files.limits import LIST_DEFAULT, LIST_MAX, OFFERED_DEFAULT, READ_DEFAULT, READ_MAX
-from rrext.nodes.files.offered_files import Offered, offered_files
+from rrext.nodes.files.limits import LIST_DEFAULT, LIST_MAX, READ_DEFAULT, READ_MAX
+from rrext.nodes.files.offered_files import OfferingNode
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -30,10 +29,9 @@ ADDS = {"readOnlyHint": False, "destructiveHint": False}
 ALLOW_WRITE = Switch("allow_write")
 ALLOW_DELETE = Switch("allow_delete")
 ALLOW_CREATE_DIRECTORY = Switch("allow_create_directory")
-OFFERED = Offered()
 
 
-class FilesystemNode(Node):
+class FilesystemNode(OfferingNode):
     """Reads, and if allowed writes, the files below one directory. No path leads out of it.
 
     Paths are relative to `root`, with `/` between names. Absolute paths and `..` are refused, and symbolic links are never
@@ -123,25 +121,6 @@ class FilesystemNode(Node):
             found = files.listing(path, limit=maxEntries + 1, after=after, check=ctx.check)
         entries = [_entry(info) for info in found[:maxEntries]]
         return {"path": path, "entries": entries, "count": len(entries), "truncated": len(found) > maxEntries}
-
-    @tool_function(group="files", annotations=READS, available=OFFERED)
-    def list_files(
-        self,
-        after: str = "",
-        maxEntries: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = OFFERED_DEFAULT,
-        *,
-        ctx: ToolContext,
-    ) -> dict[str, Any]:
-        """List the files that this node offers, in all folders, by path.
-
-        Answers `{files: [{path, size, modified}], next}`. `size` is in bytes, `modified` in seconds since 1970.
-        `next` is null at the end, else there may be more: call again with it as `after`.
-
-        Args:
-            after: List only files that come after this path.
-            maxEntries: How many are listed at most.
-        """
-        return offered_files(self, after=after, limit=maxEntries, check=ctx.check)
 
     @tool_function(group="files", annotations=READS)
     def stat_file(self, path: str) -> dict[str, Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from rrext.errors import ToolError
 from rrext.files.confinement import Confinement, FileInfo
 from rrext.files.limits import MAX_DEPTH
 from rrext.nodes.base.node import Node
-from rrext.nodes.files.limits import LIST_MAX, WALK_MAX
+from rrext.nodes.files.limits import LIST_MAX, OFFERED_DEFAULT, WALK_MAX
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
 
 
 class Offered:
@@ -24,6 +27,29 @@ class Offered:
 
     def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
         return node is not None and bool(node.config.resources) and bool(node.config.root)
+
+
+class OfferingNode(Node):
+    """A node that offers files to hosts. Its settings have `root` and `resources`, the patterns of paths."""
+
+    @tool_function(group="files", annotations={"readOnlyHint": True, "openWorldHint": False}, available=Offered())
+    def list_files(
+        self,
+        after: str = "",
+        maxEntries: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = OFFERED_DEFAULT,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """List the files that this node offers, in all folders, by path.
+
+        Answers `{files: [{path, size, modified}], next}`. `size` is in bytes, `modified` in seconds since 1970.
+        `next` is null at the end, else there may be more: call again with it as `after`.
+
+        Args:
+            after: List only files that come after this path.
+            maxEntries: How many are listed at most.
+        """
+        return offered_files(self, after=after, limit=maxEntries, check=ctx.check)
 
 
 def offered_files(node: Node, *, after: str, limit: int, check: Callable[[], None]) -> dict[str, Any]:

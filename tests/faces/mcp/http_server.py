@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import http.client
 import re
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
+from listening_server import ListeningServer
 from mcp_host import META, NODES, PATIENCE, PIPELINE, VERSION
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
-class HttpServer:
-    """A spawned `rrext mcp --http`. `log` is what it wrote to stderr."""
+class HttpServer(ListeningServer):
+    """A spawned `rrext mcp --http`."""
 
     def __init__(self, *options: str, files: Sequence[Path] = (PIPELINE,), address: str = "127.0.0.1:0") -> None:
         command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *NODES, "--http", address, *options]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.log = ""
-        self._listening = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        assert self._listening.wait(PATIENCE)
+        super().__init__(command)
         found = re.search(r"listening at (http://.*:(\d+)/mcp)", self.log)
         assert found is not None, self.log
         self.url, self.port = found[1], int(found[2])
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.log += line.decode()
-            if "listening at" in self.log:
-                self._listening.set()
-        self._listening.set()
 
     def connect(self) -> http.client.HTTPConnection:
         """A connection."""
@@ -49,13 +35,7 @@ class HttpServer:
         self, method: str = "POST", body: bytes = b"", headers: Mapping[str, str] = {}
     ) -> tuple[int, dict[str, str], bytes]:
         """The status, the headers and the body of an answer."""
-        connection = self.connect()
-        try:
-            connection.request(method, "/mcp", body or None, dict(headers))
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-        finally:
-            connection.close()
+        return self.exchange(method, "/mcp", body or None, headers)
 
     def ask(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
         """The status, and the answer of a request without a handshake."""
@@ -85,26 +65,6 @@ class HttpServer:
             while b"parked" not in answer.readline():
                 pass
             yield answer
-
-    def end(self) -> int:
-        """End the server; its exit code."""
-        self.process.terminate()
-        return self.process.wait(PATIENCE)
-
-    def stop(self) -> None:
-        """End the server, whatever it does."""
-        self.process.kill()
-        self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 def request(method: str, params: dict[str, Any] | None = None, **headers: str) -> tuple[bytes, dict[str, str]]:

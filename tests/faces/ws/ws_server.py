@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from listening_server import PATIENCE, ListeningServer
 from websockets.sync.client import ClientConnection, connect
 
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE.parent / "face.pipe"
 NODES = [word for name in ("face_nodes.py", "face_fates.py", "face_lanes.py") for word in ("--nodes", str(HERE.parent / name))]
-PATIENCE = 30.0
 ADA, BOB, EVE = (f"key-of-{user}-0123456789" for user in ("ada", "bob", "eve"))
 PROXIES = ("http_proxy", "https_proxy", "ws_proxy", "socks_proxy", "all_proxy")
 
@@ -30,36 +27,20 @@ def plain_environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in names} | more
 
 
-class WsServer:
-    """A spawned `rrext serve --ws`. `log` is what it wrote to stderr."""
+class WsServer(ListeningServer):
+    """A spawned `rrext serve --ws`."""
 
     def __init__(
         self, *options: str, files: Sequence[Path] = (PIPELINE,), env: Mapping[str, str] = {}, address: str = "127.0.0.1:0"
     ) -> None:
         command = [sys.executable, "-m", "rrext", "serve", *map(str, files), *NODES, "--ws", address, *options]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=plain_environment(**env)
-        )
-        self.log = ""
-        self._listening = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        assert self._listening.wait(PATIENCE)
+        super().__init__(command, plain_environment(**env))
         found = re.search(r"listening at ((?:ws|wss)://.*:(\d+))", self.log)
         self.url, self.port = (found[1], int(found[2])) if found is not None else ("", 0)
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.log += line.decode()
-            if "listening at" in self.log:
-                self._listening.set()
-        self._listening.set()
-
     @contextmanager
     def client(self, key: str | None = None, **options: Any) -> Iterator[WsClient]:
-        """A client, which has shown its key if it has one."""
+        """A connected client. With a key it is authenticated."""
         with connect(self.url, compression=None, proxy=None, max_size=None, **options) as socket:
             client = WsClient(socket)
             if key is not None:
@@ -70,29 +51,7 @@ class WsServer:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
     ) -> tuple[int, dict[str, str], bytes]:
         """The status, the headers and the body of an answer over HTTP."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-        finally:
-            connection.close()
-
-    def end(self) -> int:
-        """End the server; its exit code."""
-        self.process.terminate()
-        return self.process.wait(PATIENCE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
+        return self.exchange(method, path, body, headers)
 
 
 class WsClient:
