@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -26,10 +25,10 @@ from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.loop_watch import LoopWatch
+from rrext.engine.task_loader import TaskLoader
 from rrext.engine.task_views import TaskViews
-from rrext.engine.tasks.component_factory import components_of, references_of
 from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.foreign import refuse_permissions, require_owner
+from rrext.engine.tasks.foreign import require_owner
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, Totals, already_running
 from rrext.engine.tasks.task import Task
@@ -37,7 +36,6 @@ from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
@@ -61,8 +59,8 @@ class LocalEngine(Engine):
     """
 
     __slots__ = (
-        "_host", "_idle", "_known_references", "_list", "_objects", "_pipes", "_redact", "_store", "_tasks", "_tools",
-        "_views", "catalog", "environment", "limits", "root",
+        "_host", "_idle", "_known_references", "_list", "_loader", "_objects", "_pipes", "_redact", "_store", "_tasks",
+        "_tools", "_views", "catalog", "environment", "limits", "root",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +88,7 @@ class LocalEngine(Engine):
         self._redact = self.environment.redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
+        self._loader = TaskLoader(self._host, self._tasks, self.catalog, self.environment, root)
         self._views = TaskViews(self._host, self._tasks, self._pipes, self.clients)
         self._list = ToolList(self._host)
         self._tools = ToolCalls(self._host, self._pipes, self._list)
@@ -185,54 +184,12 @@ class LocalEngine(Engine):
     def end_batch(self) -> None:
         self._host.runner.end()
 
-    def load(
-        self,
-        text: str | bytes | dict[str, Any],
-        *,
-        token: str | None = None,
-        name: str | None = None,
-        source: str | None = None,
-        threads: int | None = None,
-        ttl: float | None = None,
-        owner: str | None = None,
-        env: Mapping[str, str] | None = None,
-        folder: str | None = None,
-        use_existing: bool = False,
-        partial: bool = False,
-        remote: bool = False,
-        replaces: Task | FinishedTask | None = None,
-    ) -> Task:
-        """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
-
-        A `remote` pipeline is that of a caller who is not trusted, see `rrext.engine.tasks.foreign`: it reads only its own
-        `env` and the variables that the operator named, and no path outside of the root; without a root, none.
-        With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
-        If a task with that token or, without a token, with that owner, project and source runs already, it is returned
-        if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
-        A task that `replaces` another is returned before it begins.
+    def load(self, text: str | bytes | dict[str, Any], *, replaces: Task | FinishedTask | None = None, **options: Any) -> Task:
+        """Load a pipeline under a token and keep it, as `TaskLoader.load` says. A task that `replaces` another is returned
+        before it begins.
         """
-        if use_existing and token is not None:
-            running = self._tasks.running(token, owner if remote else None)
-            if running is not None:
-                return running  # a client may join a pipeline that it could not load
-        options = {"name": name, "threads": threads, "ttl": ttl, "owner": owner, "env": env, "folder": folder}
-        options |= {"partial": partial, "remote": remote}
-        environment = self.environment.for_client(env) if remote else self.environment.with_values(env)
-        loaded = load_pipeline(text, self.catalog, environment, source=source, partial=partial, limits=self.limits)
-        if remote:
-            refuse_permissions(loaded)
-        directory, confined = self.root or folder or "", remote or bool(self.root)
-        components = components_of(loaded, directory=directory, confined=confined, partial=partial, remote=remote)
-        references = references_of(loaded.require(), components, remote=remote)
-        task = Task(token, loaded, components, self.limits, references=references, clock=self._host.clock, options=options)
-        same = self._tasks.find_same(token, task)
-        if same is not None and use_existing:
-            return same
-        if same is not None and same is not replaces:
-            raise already_running()
-        if remote and not isinstance(replaces, Task):
-            self._tasks.require_room(owner)
-        if replaces is None:
+        task = self._loader.load(text, replaces=replaces, **options)
+        if replaces is None and self._tasks.running(task.token, task.scope) is not task:
             self.begin(task)
         return task
 

@@ -8,23 +8,22 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any, Final
 
-import msgspec
-
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
-from rrext.engine.interface.failures import internal_error, shortened
+from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.log_names import request_name
 from rrext.engine.interface.operations import CallTool, Open, Operation, Tool, Write
-from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
+from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
-from rrext.server.call_feed import LateEvent, SessionFeed
+from rrext.server.call_feed import SessionFeed
 from rrext.server.commands import inline_operation, operation_for
-from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
+from rrext.server.inflight import DuplicateId, HeldRequest
 from rrext.server.monitor_feed import MonitorFeed
-from rrext.server.outbox import Outbox, Sink
+from rrext.server.outbox import Sink
 from rrext.server.permissions import Permissions
+from rrext.server.session_answers import SessionAnswers
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.server.waiting import WaitingRequests
 from rrext.tools.context import CancelReason
@@ -39,7 +38,7 @@ _FED: Final = (Tool, CallTool)
 """Operations that may ask for events of their own."""
 
 
-class Session:
+class Session(SessionAnswers):
     """Handles the events of one connection, and keeps the table of its unanswered calls.
 
     `handle_all` and the answers of coroutines run on the loop's thread; `handle_inline` runs on a thread that took over
@@ -50,10 +49,8 @@ class Session:
     """
 
     __slots__ = (
-        "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_last_request", "_late", "_loop",
-        "_loop_thread", "_on_answer", "_on_shutdown", "_waiting", "caller", "client", "connection", "inline_call",
-        "is_closed", "is_draining", "is_initialized", "last_was_quick", "limits", "now", "outbox", "permissions",
-        "reports_answers",
+        "_engine", "_is_alone", "_last_request", "_on_shutdown", "caller", "inline_call", "is_closed", "is_draining",
+        "is_initialized", "last_was_quick", "now", "permissions",
     )  # fmt: skip
 
     def __init__(
@@ -69,25 +66,15 @@ class Session:
         on_shutdown: Callable[[str], None],
         on_answer: Callable[[], None] = lambda: None,
     ) -> None:
-        self.connection = connection
-        self.outbox = Outbox(sink, limits.outbox_bytes, loop, self._room)
-        self.limits = limits
+        client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
+        super().__init__(connection, sink, WaitingRequests(self, loop), client, loop=loop, limits=limits, on_answer=on_answer)
         self.caller = caller
         self.now = now
         self.is_draining = self.is_closed = self.is_initialized = False
-        self._engine, self._loop = engine, loop
-        self._loop_thread = get_ident()
+        self._engine = engine
         self._on_shutdown = on_shutdown
-        self._on_answer = on_answer
-        self.reports_answers = False
-        self._inflight = InFlight()
-        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
-        self._waiting = WaitingRequests(self, self._inflight, loop)
         self.permissions = Permissions(loop)
-        self._late: set[LateEvent] = set()
         self._last_request: Request | None = None
-        self._batch_thread = 0
-        self._flush_is_due = False
         self.inline_call: Call | None = None
         self.last_was_quick = False
         self._is_alone = False
@@ -245,11 +232,6 @@ class Session:
             command = cut_short(getattr(event, "command", ""), self.limits.max_name)
             self._answer_at_once(self.connection.error(request_id, command, error))
 
-    def answer_own(self, request: Request, body: dict[str, Any]) -> None:
-        """Answer a command of the session itself."""
-        if request.id is not None:
-            self._answer_at_once(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
-
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
         if self._waiting.cancel(request_id):
@@ -264,94 +246,7 @@ class Session:
         self._last_request = request
         self._on_shutdown(request.command)
 
-    # -- out
-
-    def send(self, pieces: Sequence[bytes]) -> None:
-        """Write pieces of one frame; from any thread."""
-        self.outbox.send(pieces)
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        """Answer a call with a body; raw bytes are sent as a tail, or in base64 to a peer without tails."""
-        connection, request_id = self.connection, call.request_id
-        if request_id is None:
-            pieces = []
-        elif tail is None:
-            pieces = connection.result(request_id, call.command, body)
-        elif connection.takes_tail(call.command) or 4 * len(tail) <= 3 * self.limits.max_result:
-            pieces = connection.result_tail(request_id, call.command, body, tail)
-        else:  # as base64, a third longer, it is over the limit
-            error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)
-            pieces = connection.error(request_id, call.command, error)
-        self._finish(call, pieces)
-
-    def fail(self, call: Call, error: RrextError) -> None:
-        """Answer a call with a failure."""
-        request_id, connection = call.request_id, self.connection
-        if request_id is None:
-            self._finish(call, [])
-            return
-        pieces = connection.error(request_id, call.command, error)
-        if len(pieces[-1]) > self.limits.max_result:
-            pieces = connection.error(request_id, call.command, shortened(error, self.limits))
-        self._finish(call, pieces)
-
-    def _finish(self, call: Call, pieces: list[bytes]) -> None:
-        """Take the call out of the table and send its answer, if it gets one. From any thread."""
-        inflight = self._inflight
-        inflight.leaving.append(call)  # the session is busy until the answer is in the outbox
-        inflight.remove(call)
-        if call.feed is not None:
-            pieces = [*call.feed.end(), *pieces]
-        if pieces:
-            self._answer(pieces)
-        inflight.leaving.pop()
-        if inflight.waiting:
-            self._waiting.wake()
-        if self.reports_answers:
-            self._loop.call_soon_threadsafe(self._on_answer)
-
-    def _answer_at_once(self, pieces: Sequence[bytes]) -> None:
-        """Answer a request that started no call. While the outbox is full, such answers count as work and pause reading."""
-        if self.outbox.is_full:
-            self._inflight.answered_over += 1
-            self.outbox.want_room()
-        self._answer(pieces)
-
-    def _answer(self, pieces: Sequence[bytes]) -> None:
-        """Collect the answers of a batch, or of one iteration of the loop, for one write."""
-        self.client.messages_out += 1
-        thread, outbox = get_ident(), self.outbox
-        if thread == self._batch_thread:
-            outbox.append(pieces)
-            if thread != self._batch_thread:  # reading was just taken from this thread: its last flush was before this answer
-                outbox.flush()
-        elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
-            outbox.send(pieces)
-        else:
-            outbox.append(pieces)
-            if not self._flush_is_due:
-                self._flush_is_due = True
-                self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        self.outbox.flush()
-
-    def late_event(self, event: LateEvent) -> None:
-        """Remember an event that waits for room, such as the latest progress of a call."""
-        self._late.add(event)
-        self.outbox.want_room()
-
-    def _room(self) -> None:
-        """The outbox has room: send delayed events, then start a few held requests per iteration of the loop."""
-        late = self._late
-        while late and not self.outbox.is_full:
-            late.pop().catch_up()
-        if not self.outbox.is_full:
-            self._inflight.answered_over = 0
-        self._waiting.begin_some()
-        if self.reports_answers:
-            self._on_answer()
+    # -- requests that waited
 
     def begin_held(self, held: HeldRequest) -> None:
         """Begin a request that waited."""

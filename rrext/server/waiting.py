@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 class WaitingRequests:
     """Begins the waiting requests of one session, some in each iteration of the loop. On the loop's thread, but for `wake`."""
 
-    __slots__ = ("_inflight", "_is_awake", "_loop", "_session")
+    __slots__ = ("_is_awake", "_loop", "_session", "inflight")
 
-    def __init__(self, session: Session, inflight: InFlight, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
         self._session = session
-        self._inflight = inflight
+        self.inflight = InFlight()
         self._loop = loop
         self._is_awake = False
 
     def has_to_wait(self) -> bool:
         """Whether an `open` has to wait for its turn."""
-        inflight = self._inflight
+        inflight = self.inflight
         return bool(inflight.waiting) or not inflight.has_room_for_open(self._session.limits.max_inflight)
 
     def add_open(self, request_held: HeldRequest) -> None:
         """Let an `open` wait, at most until its deadline, which then answers it. Raises `TooManyRequests`."""
         limits, request = self._session.limits, request_held.request
         timeout = decode(request.arguments, Open, limits).timeout if "timeout" in request.arguments else None
-        self._inflight.wait(request_held, limits)
+        self.inflight.wait(request_held, limits)
         if timeout is not None:
             self._loop.call_later(timeout, self._end_wait, request_held)
 
     def _end_wait(self, held: HeldRequest) -> None:
-        if self._inflight.waiting.get(held.request.id) is held:
-            self._session.begin_held(self._inflight.next_waiting(held.request.id))
+        if self.inflight.waiting.get(held.request.id) is held:
+            self._session.begin_held(self.inflight.next_waiting(held.request.id))
 
     def wake(self) -> None:
         """Begin `open` requests soon, because one in flight was answered. From any thread."""
@@ -52,7 +52,7 @@ class WaitingRequests:
 
     def _begin_opens(self) -> None:
         self._is_awake = False
-        inflight, session = self._inflight, self._session
+        inflight, session = self.inflight, self._session
         for _ in range(WAKES_PER_ITERATION):
             if not inflight.waiting or session.outbox.is_full or not inflight.has_room_for_open(session.limits.max_inflight):
                 return
@@ -62,7 +62,7 @@ class WaitingRequests:
 
     def begin_some(self) -> None:
         """Begin some requests, now that the outbox has room; their answers count before the next ones begin."""
-        inflight, outbox = self._inflight, self._session.outbox
+        inflight, outbox = self.inflight, self._session.outbox
         for _ in range(WAKES_PER_ITERATION):
             if inflight.held and not outbox.is_full:
                 self._session.begin_held(inflight.next_held())
@@ -73,7 +73,7 @@ class WaitingRequests:
 
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a waiting request; False if none is to be cancelled. Writes and closes begin, because they have a pipe."""
-        inflight = self._inflight
+        inflight = self.inflight
         if request_id in inflight.waiting:
             self._session.refuse(inflight.next_waiting(request_id).request, Cancelled())
             return True
@@ -88,7 +88,7 @@ class WaitingRequests:
 
     def refuse_all(self, error: Callable[[], RrextError]) -> None:
         """Answer all of them with an error."""
-        inflight = self._inflight
+        inflight = self.inflight
         while inflight.held:
             self._session.refuse(inflight.next_held().request, error())
         while inflight.waiting:
