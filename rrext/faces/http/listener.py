@@ -136,7 +136,8 @@ class HttpClients:
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=PING_TIMEOUT,
             log_config=None,
-            log_level="info",  # below it, each message and each header of a client is logged, with the keys in them
+            # Below `info` each message and each header of a client is logged, with the keys in them.
+            log_level=max(logging.INFO, logging.getLogger().getEffectiveLevel()),
             access_log=False,
             server_header=False,
             h11_max_incomplete_event_size=limits.max_header,

@@ -66,6 +66,14 @@ def test_a_client_signs_off_and_in_again_and_what_it_did_is_gone(server: WsServe
         del waiting
 
 
+def test_connections_are_no_lines_in_a_log_of_warnings() -> None:
+    with WsServer() as server:
+        with server.client() as socket:
+            socket.body("rrext_ping")
+        assert server.end() == 0
+    assert server.log.splitlines() == [f"rrext: listening at {server.url}"]
+
+
 def test_wrong_keys_are_refused_and_the_sixth_ends_the_connection(server: WsServer) -> None:
     with server.client() as socket:
         for _ in range(5):
