@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.events.records import Filter, Message, TaskBegun, TaskEnded
-from rrext.engine.task_status import id_of, is_whole, no_task, without_objects
+from rrext.engine.task_status import display_name, id_of, is_whole, no_task, without_objects
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
 from rrext.errors import InvalidArguments, TooManyRequests, near_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rrext.clock import Timer
     from rrext.engine.events.hub import Subscription
@@ -54,7 +54,9 @@ class Monitors:
         """Begin, change or end a monitor. The first events follow the answer."""
         mask, key = mask_of(operation.types), (operation.token, operation.project_id, operation.source, operation.pipe_id)
         if operation.token is None and (operation.project_id is None or operation.source is None):
-            raise InvalidArguments.at("/token", "expected a token, or projectId and source")
+            if operation.project_id is not None or operation.source is not None:
+                raise InvalidArguments.at("/token", "expected a token, both of projectId and source, or none of these")
+            key = ("*", None, None, operation.pipe_id)  # RocketRide's commands before 1.5 ask so ahead of `execute`
         if operation.token not in (None, "*"):
             self._views.find(operation.token, caller)
         connection = caller.connection_id
@@ -77,6 +79,18 @@ class Monitors:
             self._monitors = _without(self._monitors, connection_id)
             self._told = {key: told for key, told in self._told.items() if key[0] != connection_id}
             self._refresh()
+
+    def of(self, connection_id: str, tasks: Sequence[Task]) -> dict[str, Any]:
+        """The monitors of a connection, and which of these tasks they are about, as RocketRide's dashboard has them."""
+        monitors, attached = self._monitors.get(connection_id, {}), dict[str, None]()
+        shown: list[dict[str, Any]] = []
+        for key, mask in monitors.items():
+            names = [display_name(t) for t in tasks if _fits(key, t.token, t.spec.project_id, t.spec.source)]
+            attached |= dict.fromkeys(names)
+            label = "*" if key[0] == "*" else f"{key[1]}.{key[2]}" if key[0] is None else names[0] if names else "an ended task"
+            flags = [name.lower() for name, bit in TYPES.items() if mask & bit]
+            shown.append({"key": label if key[3] is None else f"{label} pipe {key[3]}", "flags": flags})
+        return {"monitors": shown, "attachedTasks": list(attached)}
 
     def _refresh(self) -> None:
         """Subscribe to the events that somebody wants, and to no others."""

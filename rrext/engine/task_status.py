@@ -43,10 +43,15 @@ def display_name(task: Task) -> str:
 
 def no_task(project_id: str, source: str) -> dict[str, Any]:
     """The status of a project that has no task."""
-    named = {"name": "", "project_id": project_id, "source": source, "state": 0, "status": "Not running", "completed": False}
+    named = {"name": "", "project_id": project_id, "source": source, "state": 0, "status": "Not running"}
+    falses = dict.fromkeys(("completed", "serviceUp", "debuggerAttached"), False)
+    texts = dict.fromkeys(("exitMessage", "currentObject"), "")
     sizes = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
-    lists: dict[str, Any] = {"warnings": [], "errors": [], "notes": [], "slowestDocs": [], "componentStats": {}, "metrics": {}}
-    return {**named, **sizes, **lists, "serviceUp": False, "tokens": NO_TOKENS, "pipeflow": {"totalPipes": 0, "byPipe": {}}}
+    zeros = dict.fromkeys(("startTime", "endTime", "exitCode", "currentSize"), 0)
+    spans = dict.fromkeys(("completionSeconds", "idleSeconds", "idleLongestSeconds", "idleLongestAt"), 0.0)
+    lists: dict[str, Any] = {name: [] for name in ("warnings", "errors", "notes", "slowestDocs")}
+    flow = {"tokens": NO_TOKENS, "pipeflow": {"totalPipes": 0, "byPipe": {}}, "componentStats": {}, "metrics": {}}
+    return {**named, **falses, **texts, **sizes, **zeros, **spans, **lists, **flow}
 
 
 def row_of(task: Task | FinishedTask, status: dict[str, Any], idle: float = 0.0) -> dict[str, Any]:

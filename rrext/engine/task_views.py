@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -92,10 +93,18 @@ class TaskViews:
         now = self._host.clock.now()
         ended = [each for each in self._finished if each.is_visible_to(caller)]
         rows = [row_of(task, self.status(task), idle=now - task.last_used) for task in self._tasks.visible(caller)]
+        names = Counter(name for client in self._client_rows(caller) for name in client["attachedTasks"])
+        for row in rows:
+            row["connections"] = names[row["name"]]
         return sorted([*rows, *(row_of(each, each.status) for each in ended)], key=lambda row: row["startTime"])
 
     def _client_rows(self, caller: Caller) -> list[dict[str, Any]]:
-        return [client.row() for client in list(self._clients.values()) if _is_of(client.caller, caller)]
+        rows = []
+        for number, client in list(self._clients.items()):
+            if _is_of(client.caller, caller):
+                tasks = self._tasks.visible(client.caller)
+                rows.append(client.row() | (self._monitors.of(number, tasks) if self._monitors is not None else {}))
+        return rows
 
     def status(self, task: Task) -> dict[str, Any]:
         """The whole status of a running task."""

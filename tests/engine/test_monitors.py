@@ -132,7 +132,20 @@ async def test_nobody_is_told_of_another_user() -> None:
         assert error.code == "TASK_NOT_REGISTERED"
 
 
-@pytest.mark.parametrize("given", [{"types": ["TASK"]}, {"project_id": "p", "types": 4}, {"token": "*", "types": ["TASKS"]}])
+@pytest.mark.parametrize(
+    "given", [{"source": "s", "types": ["TASK"]}, {"project_id": "p", "types": 4}, {"token": "*", "types": ["TASKS"]}]
+)
 async def test_a_monitor_of_nothing_is_refused(given: dict[str, Any]) -> None:
     async with world(Teller) as w:
         assert (await w.ask(Monitor(**given)).error()).code == "invalid_arguments"
+
+
+async def test_a_monitor_without_a_target_is_of_all_tasks() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.monitor(types=["TASK"])
+        await ada.ask(Execute(pipeline=pipeline(), token="t"))
+        assert ada.take("action") == [("running",), ("begin",)]
+        await ada.monitor(types=[])
+        await ada.ask(Terminate(token="t"))
+        assert ada.take() == []

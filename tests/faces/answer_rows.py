@@ -263,7 +263,7 @@ TASKS = [
     ask("a monitor that tells nothing", "rrext_monitor", token="second", types=["dashboard"]),
     ask("a monitor of nobody", "rrext_monitor", "TASK_NOT_REGISTERED", token="secnd", types=["SUMMARY"]),
     ask("a monitor of no events", "rrext_monitor", "invalid_arguments", token="*", types=["SUMARY"]),
-    ask("a monitor of nothing", "rrext_monitor", "invalid_arguments", types=["SUMMARY"]),
+    ask("a monitor of half a target", "rrext_monitor", "invalid_arguments", projectId="p", types=["SUMMARY"]),
     ask("the end of the monitor", "rrext_monitor", token="second", types=[]),
     ask("the end of one", "terminate", token="second"),
     ask("its end again", "terminate", token="second"),
