@@ -253,6 +253,6 @@ PROMISES: dict[str, str] = {
     "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
     "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
-    "ws:rocketride": "The published RocketRide client works unmodified, as far as protocol.md says",
+    "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }
