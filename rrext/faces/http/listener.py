@@ -24,7 +24,7 @@ from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
 from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS, PING_INTERVAL, PING_TIMEOUT
 from rrext.faces.http.tokens import UserTokens
-from rrext.limits import Limits
+from rrext.limits import READ_BUFFER, Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
 from rrext.server.process import ServingProcess
 
@@ -117,6 +117,7 @@ class HttpClients:
                 if len(state.connections) >= most:
                     log.warning("a connection is refused: there are %s already", most)
                     transport.abort()
+                transport.max_size = READ_BUFFER  # type: ignore[attr-defined] # for 256 KiB, the system maps memory each time
                 super().connection_made(transport)
 
             def resume_writing(self) -> None:
