@@ -233,13 +233,7 @@ class Server:
         raise ServerGone("the server has no memory any more")
 
     def processor_seconds(self) -> float:
-        """Processor time of all threads that still run, as exactly as Linux knows it."""
-        spent = 0
-        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-            path = f"/proc/{self.process.pid}/task/{thread}/schedstat"
-            with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as schedstat:  # it may just have ended
-                spent += int(schedstat.read().split()[0])
-        return spent / 1e9
+        return processor_seconds(self.process.pid)
 
     # pipes: only rrext and the floor have them
 
@@ -268,6 +262,16 @@ class Server:
         """The pieces of one call of `sink`."""
         body = self.dialect.request(number, "sink", b'{"data":"%b"}' % base64.b64encode(data))
         return [self.frame(body)]
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of all threads of a process that still run, as exactly as Linux knows it."""
+    spent = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        path = f"/proc/{pid}/task/{thread}/schedstat"
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as schedstat:  # it may just have ended
+            spent += int(schedstat.read().split()[0])
+    return spent / 1e9
 
 
 def announced(data: bytes, at: int) -> int:

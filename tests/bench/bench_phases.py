@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bench_client import Server, write_all
 from bench_http import http_calls
+from bench_network import network
 from bench_outside import outside_calls
 from bench_sdk import sdk_shapes
 from bench_shapes import many_calls, server_shapes
@@ -148,5 +149,6 @@ PHASES: dict[str, Phase] = {
     "start": Phase(11, 5, {"rrext": starts, "mcp": start, "mcp-ts": start}),
     "sleep": Phase(3, 1, {"rrext": sleeps}),
     "write": Phase(5, 3, {"rrext": raw_writes, "floor": raw_writes, "node": base64_writes}),
+    "network": Phase(5, 3, {"rrext": network}),
     "memory": Phase(1, 1, {"rrext": memory}),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from bench_client import FIRST_ID, Dap, Mcp, Server, write_all
 from bench_peers import Missing, python_floor, run
+from bench_sockets import message, whole
 from bench_table import HEADER, ROWS, Row, cells, judge, table
 
 HERE = Path(__file__).resolve().parent
@@ -92,6 +93,19 @@ def test_the_client_counts_whole_answers_only(dialect: Dap | Mcp) -> None:
         count, left = server.count(data[:cut])
         assert (count, left) == (cut // len(frames[0]), data[:cut][cut // len(frames[0]) * len(frames[0]) :])
     assert str(FIRST_ID + 2).encode() in frames[2]
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65535])
+def test_the_client_of_websockets_counts_whole_messages_and_no_pings(size: int) -> None:
+    payload, ping = bytes(size), b"\x89\x01p"
+    sent = message(payload)
+    head, masked = sent[: -size - 4], 0x80
+    answer = bytes((head[0], head[1] - masked)) + head[2:] + payload
+    data = answer + ping + answer
+    for cut in {*range(20), *range(len(answer) - 5, len(data) + 1)} & {*range(len(data) + 1)}:
+        count, left = whole(data[:cut])
+        assert count == (cut >= len(answer)) + (cut == len(data))
+        assert data[:cut].endswith(left)
 
 
 def test_a_dap_request_carries_other_arguments_beside_tool_and_input() -> None:
