@@ -10,7 +10,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.task_status import loaded_of
 from rrext.engine.tasks.foreign import require_loading
 from rrext.engine.tasks.limits import REMOTE_TTL
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, near_matches
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
@@ -40,6 +40,7 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
         use_existing=bool(operation.use_existing),
         partial=bool(operation.partial),
         remote=not call.caller.trusted,
+        trace=_trace_level(operation.pipeline_trace_level),
     )
     body = loaded_of(task)
     return {**body, "unavailable": task.unavailable(engine.environment.redactor.text)} if operation.partial else body
@@ -50,3 +51,15 @@ def _ttl(call: Call, operation: operations.Execute) -> float | None:
     if operation.ttl is None:
         return REMOTE_TTL if call.caller.is_keyed or not call.caller.trusted else None
     return operation.ttl or None
+
+
+def _trace_level(name: str | None) -> int:
+    if name is None:
+        return 0
+    from rrext.engine.events.trace import LEVELS
+
+    if name not in LEVELS:
+        near = near_matches(name, LEVELS)
+        hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(LEVELS)
+        raise InvalidArguments.at("/pipelineTraceLevel", f"there is no such level of traces. {hint}", hint=hint)
+    return LEVELS[name]

@@ -197,7 +197,7 @@ class LocalEngine(Engine):
         """Register a task, and keep it running. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
         if self._tasks.find_same(task.token, task) is not None:
             raise already_running()
-        task.publisher = EventOrigin(self._host.events, task.token)
+        task.publisher = EventOrigin(self._host.events, task.event_head)
         for component in task.dynamic:
             component.tools_changed = lambda changed: self._tools_changed(task, changed.id)
         self._tasks.add(task)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.events.records import Filter, Message, TaskBegun, TaskEnded
+from rrext.engine.events.records import (
+    Filter,
+    FlowStep,
+    Message,
+    ObjectBegun,
+    ObjectEnded,
+    Output,
+    PipeEvent,
+    TaskBegun,
+    TaskEnded,
+)
+from rrext.engine.monitor_bodies import bodies_of, counts_of, state_of
 from rrext.engine.task_status import display_name, id_of, is_whole, no_task, without_objects
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
-from rrext.errors import InvalidArguments, TooManyRequests, near_matches
+from rrext.errors import InvalidArguments, TaskError, TooManyRequests, near_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +41,28 @@ TYPES: Final = {
         ("DEBUGGER", "DETAIL", "SUMMARY", "OUTPUT", "FLOW", "TASK", "SSE", "DASHBOARD", "BILLING", "DEPLOY")
     )
 }
-"""RocketRide's event types and their bits. Those but SUMMARY, TASK and SSE are accepted and never sent."""
+"""RocketRide's event types and their bits. DEBUGGER, DASHBOARD, BILLING and DEPLOY are accepted and never sent."""
+ALL: Final = sum(TYPES.values())
 SUMMARY: Final = TYPES["SUMMARY"]
 TASK: Final = TYPES["TASK"]
-SSE: Final = TYPES["SSE"]
+KINDS: Final = {
+    TYPES["DETAIL"]: {"object_begun", "object_ended", "task_begun", "task_ended"},
+    SUMMARY: {"task_begun", "task_ended"},
+    TYPES["OUTPUT"]: {"output"},
+    TYPES["FLOW"]: {"flow_step"},
+    TASK: {"task_begun", "task_ended"},
+    TYPES["SSE"]: {"message"},
+}
+"""The engine's events of each type."""
+TYPE_OF: Final = {
+    FlowStep: TYPES["FLOW"],
+    Message: TYPES["SSE"],
+    ObjectBegun: TYPES["DETAIL"],
+    ObjectEnded: TYPES["DETAIL"],
+    Output: TYPES["OUTPUT"],
+}
+"""The type of each event of a pipe."""
+log: Final = logging.getLogger("rrext.monitors")
 Key = tuple[str | None, str | None, str | None, int | None]
 """Token (`*` for all), project, source and pipe of a monitor; None for those that are not given."""
 
@@ -98,14 +128,12 @@ class Monitors:
         for monitors in self._monitors.values():
             for mask in monitors.values():
                 wanted |= mask
-        kinds = {"message"} if wanted & SSE else set[str]()
-        if wanted & (TASK | SUMMARY):
-            kinds |= {"task_begun", "task_ended"}
-        former = self._subscription
-        if (former.filter.kinds if former is not None else frozenset()) != kinds:
-            self._subscription = self._host.events.subscribe(Filter(kinds=frozenset(kinds)), self._on_event) if kinds else None
-            if former is not None:
-                former.cancel()
+        kinds = {kind for type, named in KINDS.items() if wanted & type for kind in named}
+        filter = Filter(kinds=frozenset(kinds))
+        if self._subscription is None:
+            self._subscription = self._host.events.subscribe(filter, self._on_event)
+        elif self._subscription.filter != filter:
+            self._subscription.change(filter)
         if wanted & SUMMARY and self._timer is None:
             self._timer = self._host.clock.call_later(STATUS_INTERVAL, self._tick)
 
@@ -155,9 +183,11 @@ class Monitors:
         compared = {name: value for name, value in shown.items() if name != "metrics"}  # it changes all the time
         key = (caller.connection_id, task.number)
         if always or self._told.get(key) != compared:
-            self._told[key] = compared
             body = {**shown, "__id": id_of(task.token, status["source"])}
-            self._send(caller.connection_id, "apaevt_status_update", body)
+            if self._send(caller.connection_id, "apaevt_status_update", body):
+                self._told[key] = compared
+            else:  # the reader is slow: it is told when it reads again
+                self._told.pop(key, None)
 
     # -- events, on their threads
 
@@ -166,10 +196,13 @@ class Monitors:
             client = self._clients.get(connection)
             if client is None:
                 continue
-            if isinstance(event, Message):
-                self._on_message(client.caller, monitors, event)
-            elif isinstance(event, TaskBegun | TaskEnded):
-                self._on_task(client.caller, monitors, event)
+            try:
+                if isinstance(event, PipeEvent):
+                    self._on_pipe(client.caller, monitors, event)
+                elif isinstance(event, TaskBegun | TaskEnded):
+                    self._on_task(client.caller, monitors, event)
+            except Exception:  # the other clients are told all the same
+                log.exception("client=%s was not told of an event: a bug of rrext", connection)
 
     def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded) -> None:
         if not (caller.trusted or event.user_id is None or event.user_id == caller.user_id):
@@ -179,48 +212,63 @@ class Monitors:
         if ended and event.reason == "restarted":
             return  # the begin of the new task tells it
         if mask & SUMMARY and event.token is not None:
-            found = self._views.find(event.token, caller)
-            status = found.status if isinstance(found, FinishedTask) else self._views.status(found)
-            self._tell_status(caller, found, status)
-            if ended:
-                self._told.pop((caller.connection_id, found.number), None)
+            self._tell_last(caller, event.token)
+        number = id_of(event.token or "", event.source)
+        if mask & TYPES["DETAIL"]:
+            self._send(caller.connection_id, *state_of(event, number))
         if not mask & TASK:
             return
-        number = id_of(event.token or "", event.source)
-        body = {"action": "end" if ended else "restart" if event.is_restart else "begin", "name": event.name}
-        body |= {"projectId": event.project_id, "source": event.source, "id": number, "__id": number}
+        body: dict[str, Any] = {"action": "end" if ended else "restart" if event.is_restart else "begin", "name": event.name}
+        body |= {"projectId": event.project_id, "source": event.source, "id": number, "__id": number, "eventTime": event.time}
         if isinstance(event, TaskEnded):
             body["reason"] = "ttl" if event.reason == "idle" else event.reason
         self._send(caller.connection_id, "apaevt_task", body)
 
-    def _on_message(self, caller: Caller, monitors: dict[Key, int], event: Message) -> None:
-        sender = self._clients.get(event.connection_id or "")
-        if event.pipe_id is None or sender is None or event.token is None:
-            return  # RocketRide's clients tell such events apart by the pipe alone
-        if not caller.trusted and (caller.user_id is None or sender.caller.user_id != caller.user_id):
-            return
-        for task in self._tasks.visible(sender.caller):
-            if task.token == event.token:
-                if _mask_for(monitors, task.token, task.spec.project_id, task.spec.source, event.pipe_id) & SSE:
-                    body = {"pipe_id": event.pipe_id, "type": event.type, "data": event.data}
-                    self._send(caller.connection_id, "apaevt_sse", {**body, "__id": id_of(task.token, task.spec.source)})
-                return
+    def _tell_last(self, caller: Caller, token: str) -> None:
+        """Tell the status of a task that began or ended."""
+        try:
+            found = self._views.find(token, caller)
+        except TaskError:
+            return  # so many ended at once that it is forgotten
+        is_finished = isinstance(found, FinishedTask)
+        self._tell_status(caller, found, found.status if is_finished else self._views.status(found))
+        if is_finished:
+            self._told.pop((caller.connection_id, found.number), None)
 
-    def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> None:
+    def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent) -> None:
+        if event.pipe_id is None and not isinstance(event, Output):
+            return  # RocketRide's clients tell such events apart by the pipe alone
+        if not (caller.trusted or (caller.user_id is not None and event.user_id == caller.user_id)):
+            return
+        token = event.token or ""
+        if not _mask_for(monitors, token, event.project_id, event.source, event.pipe_id) & TYPE_OF[type(event)]:
+            return
+        number = id_of(token, event.source)
+        for name, body in bodies_of(event):
+            self._send(caller.connection_id, name, {**body, "eventTime": event.time, "__id": number})
+        if isinstance(event, ObjectEnded):
+            for task in self._tasks.visible(caller):
+                if (task.token, task.spec.project_id, task.spec.source) == (token, event.project_id, event.source):
+                    counts = counts_of(self._views.status(task), event)
+                    self._send(caller.connection_id, "apaevt_status_counts", {**counts, "__id": number})
+
+    def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> bool:
+        """Send an event to a client; False if it was dropped."""
         client = self._clients.get(connection_id)
-        if client is not None and client.tell is not None:
-            client.tell(name, body)
+        return client is not None and client.tell is not None and client.tell(name, body)
 
 
 def mask_of(types: list[str] | int | None) -> int:
     """The bits of event types. Raises `InvalidArguments` for one that does not exist."""
     if isinstance(types, int):
+        if not 0 <= types <= ALL:
+            raise InvalidArguments.at("/types", f"expected names of event types, or a mask of their bits from 0 to {ALL}")
         return types
     mask = 0
     for n, name in enumerate(types or ()):
         word = name.strip().upper()
         if word == "ALL":
-            return sum(TYPES.values())
+            return ALL
         if word not in TYPES and word != "NONE":
             near = near_matches(word, TYPES)
             hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(TYPES)

@@ -46,6 +46,7 @@ class TaskLoader:
         use_existing: bool = False,
         partial: bool = False,
         remote: bool = False,
+        trace: int = 0,
         replaces: Task | FinishedTask | None = None,
     ) -> Task:
         """A new task, which has not begun, or the one that runs in its place. `folder` is where relative paths begin without a
@@ -53,6 +54,7 @@ class TaskLoader:
 
         A `remote` pipeline is that of a caller who is not trusted, see `rrext.engine.tasks.foreign`: it reads only its own
         `env` and the variables that the operator named, and no path outside of the root; without a root, none.
+        `trace` is a level of `rrext.engine.events.trace`.
         With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
         If a task with that token or, without a token, with that owner, project and source runs already, it is returned
         if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
@@ -62,7 +64,7 @@ class TaskLoader:
             if running is not None:
                 return running  # a client may join a pipeline that it could not load
         options = {"name": name, "threads": threads, "ttl": ttl, "owner": owner, "env": env, "folder": folder}
-        options |= {"partial": partial, "remote": remote}
+        options |= {"partial": partial, "remote": remote, "trace": trace}
         environment = self._environment.for_client(env) if remote else self._environment.with_values(env)
         limits = self._host.limits
         loaded = load_pipeline(text, self._catalog, environment, source=source, partial=partial, limits=limits)

@@ -126,7 +126,8 @@ def is_whole(owner: str | None, caller: Caller) -> bool:
 
 def without_objects(status: dict[str, Any]) -> dict[str, Any]:
     """The status for a caller who may not see the objects of others: without their names and their errors."""
-    return {**status, "errors": [], "currentObject": "", "currentSize": 0, "pipeflow": {**status["pipeflow"], "byPipe": {}}}
+    hidden = {"errors": [], "currentObject": "", "currentSize": 0, "slowestDocs": []}
+    return {**status, **hidden, "pipeflow": {**status["pipeflow"], "byPipe": {}}}
 
 
 def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -> dict[str, Any]:
@@ -154,8 +155,8 @@ def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -
         "completedCount": task.finished_count,
         "failedCount": task.failed_count,
         **task.throughput.counters(pipes, task.now()),
-        "componentStats": {},
-        "pipeflow": {"totalPipes": len(pipes), "byPipe": {str(pipe.id): [] for pipe in pipes}},
+        "componentStats": {} if task.trace is None else task.trace.component_stats(),
+        "pipeflow": {"totalPipes": len(pipes), "byPipe": {str(pipe.id): _stack_of(pipe) for pipe in pipes}},
         "metrics": task.metrics.measured(),
         "tokens": NO_TOKENS,
         "calls": task.calls,
@@ -164,3 +165,8 @@ def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -
         "threads": {"limit": task.places.limit, "used": task.places.used, "waiting": task.places.waiting},
         "syncCalls": {"limit": task.sync_places.limit, "used": task.sync_places.used, "waiting": task.sync_places.waiting},
     }
+
+
+def _stack_of(pipe: OpenPipe) -> list[str]:
+    """The components that work on the object of a pipe, as far as it is traced."""
+    return [] if pipe.origin.trace is None else pipe.origin.trace.components

@@ -108,7 +108,8 @@ class TaskViews:
 
     def status(self, task: Task) -> dict[str, Any]:
         """The whole status of a running task."""
-        return status_of(task, self._pipes.of_task(task), self._host.redactor.text)
+        pipes = [pipe for pipe in self._pipes.of_task(task) if pipe.has_object]
+        return status_of(task, pipes, self._host.redactor.text)
 
     def disconnect(self, connection_id: str) -> None:
         """End the monitors of a connection that ended."""

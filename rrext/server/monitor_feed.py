@@ -26,16 +26,16 @@ class MonitorFeed:
         self._dropped = 0
         self._lock = threading.Lock()
 
-    def tell(self, name: str, body: dict[str, Any]) -> None:
-        """Send an event, now or when the outbox has room; it never blocks."""
+    def tell(self, name: str, body: dict[str, Any]) -> bool:
+        """Send an event, now or when the outbox has room; it never blocks. False if the event is dropped."""
         session = self._session
         if session.is_closed:
-            return
+            return False
         with self._lock:
             late = bool(self._late) or session.outbox.is_full
             if late and self._late_bytes > MAX_LATE_EVENT_BYTES:
                 self._dropped += 1
-                return
+                return False
             if self._dropped:
                 body, self._dropped = {**body, "dropped": self._dropped}, 0
             pieces = session.connection.event(name, msgspec.json.encode(body))
@@ -45,6 +45,7 @@ class MonitorFeed:
                 session.late_event(self)
             else:
                 session.send(pieces)
+        return True
 
     def catch_up(self) -> None:
         """Send what waits, as long as the outbox has room."""

@@ -395,6 +395,10 @@ class Telling(Node):
         ctx.publish("step", {"of": [1, 2]})
 
     @tool_function
+    def print_line(self) -> None:
+        print("a line")
+
+    @tool_function
     async def publish_by_node(self, type: str = "note") -> None:
         self.publish(type)
 
@@ -724,10 +728,11 @@ async def test_events_are_json_and_come_back_the_same() -> None:
         heard = Heard(w, data=True)
         await w.tools()
         pipe = await w.open()
-        w.engine.load(pipeline_of(Kinds), token="second")
+        w.engine.load(pipeline_of(Kinds), token="second", trace=1)
+        await w.ask(Open(token="second", mime_type="text/plain")).answer()
         await w.write(pipe, "sync").answer()
         await w.tool("chunks", node="kinds", pipe=pipe).result()
-        for tool in ("progress", "agent", "publish_in_call"):
+        for tool in ("progress", "agent", "publish_in_call", "print_line"):
             await w.tool(tool, node="telling", pipe=pipe).result()
         await w.close(pipe).answer()
         await w.ask(Tool(tool="raw", token="second")).answer()

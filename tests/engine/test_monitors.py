@@ -10,7 +10,7 @@ from engine_world import World, pipeline_of, until, world
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.clients import ConnectedClient
-from rrext.engine.interface.operations import Execute, Monitor, Open, Restart, Terminate, Write
+from rrext.engine.interface.operations import Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
 from rrext.nodes.base.node import Node
 
 ADA, BOB = (Caller(connection_id=name, user_id=name, trusted=False) for name in ("ada", "bob"))
@@ -23,7 +23,10 @@ class Teller(Node):
     lanes = {"text": ()}
 
     def write_text(self, text: str) -> None:
+        print("got", text)
         self.publish("read", {"text": text})
+        if text == "bad":
+            raise ValueError("as asked")
 
 
 def pipeline(project: str = "p") -> dict[str, Any]:
@@ -35,8 +38,14 @@ class Listener:
 
     def __init__(self, w: World, caller: Caller) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
+        self.reads = True
         self._world, self._caller = w, caller
-        w.engine.clients[caller.connection_id] = ConnectedClient(caller, lambda name, body: self.events.append((name, body)))
+        w.engine.clients[caller.connection_id] = ConnectedClient(caller, self._hear)
+
+    def _hear(self, name: str, body: dict[str, Any]) -> bool:
+        if self.reads:
+            self.events.append((name, body))
+        return self.reads
 
     async def monitor(self, **given: Any) -> None:
         assert await self._world.ask(Monitor(**given), caller=self._caller).answer() == {}
@@ -44,6 +53,14 @@ class Listener:
 
     async def ask(self, operation: Any) -> Any:
         return await self._world.ask(operation, caller=self._caller).answer()
+
+    async def send(self, token: str, text: str, name: str = "a.txt") -> int:
+        """Send an object, and return its pipe."""
+        asked: dict[str, Any] = {"name": name, "size": len(text)}
+        pipe: int = (await self.ask(Open(token=token, mime_type="text/plain", object=asked)))["pipe_id"]
+        await self._world.ask(Write(pipe_id=pipe, data=text), caller=self._caller)._news.wait()
+        await self._world.close(pipe, caller=self._caller).answer()
+        return pipe
 
     def take(self, *names: str) -> list[Any]:
         events, self.events = self.events, []
@@ -133,7 +150,14 @@ async def test_nobody_is_told_of_another_user() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"source": "s", "types": ["TASK"]}, {"project_id": "p", "types": 4}, {"token": "*", "types": ["TASKS"]}]
+    "given",
+    [
+        {"source": "s", "types": ["TASK"]},
+        {"project_id": "p", "types": 4},
+        {"token": "*", "types": ["TASKS"]},
+        {"token": "*", "types": -1},
+        {"token": "*", "types": 1024},
+    ],
 )
 async def test_a_monitor_of_nothing_is_refused(given: dict[str, Any]) -> None:
     async with world(Teller) as w:
@@ -149,3 +173,126 @@ async def test_a_monitor_without_a_target_is_of_all_tasks() -> None:
         await ada.monitor(types=[])
         await ada.ask(Terminate(token="t"))
         assert ada.take() == []
+
+
+async def test_the_flow_of_a_traced_pipeline_is_told_step_by_step() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers", pipeline_trace_level="summary"))
+        await ada.monitor(token="hers", types=["flow"])
+        pipe = await ada.send("hers", "one")
+        named = {"project_id": "p", "source": "source", "__id": "hers.source", "id": pipe}
+        assert [{name: body[name] for name in named} for _, body in ada.events] == [named] * 4
+        assert {name for name, _ in ada.events} == {"apaevt_flow"}
+        assert all(body["eventTime"] > 1e9 for _, body in ada.events)
+        result = ada.events[-1][1]["result"]
+        assert result["name"] == "a.txt"
+        assert ada.take("op", "component", "pipes", "trace") == [
+            ("begin", "a.txt", ("a.txt",), {"lane": "text", "data": {"mimeType": "text/plain", "size": 3}}),
+            ("enter", "teller", ("a.txt", "teller"), {"lane": "text", "data": {"length": 3}}),
+            ("leave", "teller", ("a.txt",), {"lane": "text", "result": "continue"}),
+            ("end", "a.txt", (), result),
+        ]
+
+
+async def test_a_flow_is_of_one_pipe_of_traced_pipelines_only_and_ends_with_its_monitor() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers", pipeline_trace_level="metadata"))
+        await ada.ask(Execute(pipeline=pipeline("q"), token="other"))
+        await ada.monitor(token="*", types=["flow"])
+        await ada.send("other", "one")
+        assert ada.take() == []
+        await ada.monitor(token="*", types=[])
+        pipes = [(await ada.ask(Open(token="hers", mime_type="text/plain")))["pipe_id"] for _ in range(2)]
+        await ada.monitor(project_id="p", source="source", pipe_id=pipes[1], types=["flow"])
+        for pipe in pipes:
+            await ada.ask(Write(pipe_id=pipe, data="x"))
+        assert ada.take("id", "op") == [(pipes[1], "enter"), (pipes[1], "leave")]
+        await ada.monitor(project_id="p", source="source", pipe_id=pipes[1], types=[])  # in the middle of the object
+        for pipe in pipes:
+            await w.close(pipe, caller=ADA).answer()
+        assert ada.take() == []
+
+
+async def test_the_flow_of_pipes_is_told_when_their_task_is_terminated() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers", pipeline_trace_level="full"))
+        await ada.ask(Open(token="hers", mime_type="text/plain", object={"name": "a.txt"}))
+        await ada.monitor(token="hers", types=["flow", "TASK"])
+        ada.take()
+        await ada.ask(Terminate(token="hers"))
+        assert ada.take("op", "action", "component") == [("end", None, "a.txt"), (None, "end", None)]
+
+
+async def test_details_are_told_of_objects_and_of_tasks() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.monitor(token="*", types=["detail"])
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        await ada.send("hers", "good")
+        await ada.send("hers", "bad", "b.txt")
+        await ada.ask(Terminate(token="hers"))
+        assert {body["__id"] for _, body in ada.events} == {"hers.source"}
+        told = [(name, {key: body[key] for key in body.keys() - NAMES}) for name, body in ada.events]
+        assert [name.removeprefix("apaevt_status_") for name, _ in told] == [
+            "state", "object", "counts", "object", "error", "counts", "state"
+        ]  # fmt: skip
+        bodies = [body for _, body in told]
+        assert (bodies[0], bodies[-1]) == ({"service": True}, {"service": False})
+        assert bodies[3] == {"object": "b.txt", "size": 3}
+        assert bodies[4]["message"].startswith('Node "teller" failed in write_text: ValueError')
+        assert bodies[4]["code"] == "tool_failed"
+        counts = {"completedCount": 1, "completedSize": 4, "failedCount": 1, "failedSize": 3, "totalCount": 2, "totalSize": 7}
+        assert bodies[5] == {**counts, "wordsCount": 2, "wordsSize": 7, "rateCount": 0, "rateSize": 0}
+
+
+NAMES = {"project_id", "source", "pipe_id", "eventTime", "__id"}
+
+
+async def test_output_of_nodes_is_told_to_the_user_of_the_pipe() -> None:
+    async with world(Teller) as w:
+        ada, bob = Listener(w, ADA), Listener(w, BOB)
+        for listener in (ada, bob):
+            await listener.monitor(token="*", types=["OUTPUT"])
+        await ada.send("t", "one")
+        await bob.send("t", "two")
+        assert ada.take("category", "output", "__id") == [("console", "got one\n", "t.source")]
+        assert bob.take("category", "output") == [("console", "got two\n")]
+
+
+async def test_a_reader_who_missed_the_last_status_is_told_it_again() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        await ada.monitor(token="hers", types=["summary"])
+        ada.take()
+        ada.reads = False
+        await ada.send("hers", "one")
+        w.clock.advance(1)
+        ada.reads = True
+        w.clock.advance(1)
+        assert ada.take("completedCount") == [(1,)]
+
+
+async def test_an_end_that_nobody_remembers_stops_no_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.engine.tasks.finished.MAX_FINISHED_TASKS", 0)
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.monitor(token="*", types=["TASK", "SUMMARY"])
+        ada.take()
+        for _ in range(2):
+            await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+            await ada.ask(Terminate(token="hers"))
+        assert [action for (action,) in ada.take("action") if action] == ["begin", "end"] * 2
+
+
+async def test_names_of_objects_of_others_are_in_no_status() -> None:
+    async with world(Teller) as w:
+        ada, bob = Listener(w, ADA), Listener(w, BOB)
+        await ada.send("t", "one", "her secret")
+        await bob.monitor(token="*", types=["ALL"])
+        assert bob.events
+        assert "her secret" not in str(bob.events)
+        assert "her secret" not in str(await bob.ask(TaskStatus(token="t")))

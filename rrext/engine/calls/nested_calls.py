@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rrext.engine.calls.dynamic_tools import learn_tool
-from rrext.engine.events.hub import EventOrigin
 from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
@@ -89,10 +88,7 @@ class Nesting:
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a node's message of this call."""
-        call, lease = self._run.call, self._run.lease
-        pipe_id = None if lease.pipe is None else lease.pipe.id
-        origin = EventOrigin(self._run.host.events, lease.task.token, call.caller.connection_id, pipe_id)
-        origin.publish(node_id, type, data, call.request_id)
+        self._run.event_origin.publish(node_id, type, data, self._run.call.request_id)
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
         spec, caller = route.spec, self._run

@@ -151,12 +151,17 @@ class OpenRun(ObjectRun):
                 if not component.partial or node_id in plan.reached(intake.lane):
                     raise
                 absent[node_id] = error
-        origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
+        number, who, user = self._pipes.next_id(), caller.connection_id, caller.user_id
+        origin = EventOrigin(host.events, task.event_head, connection_id=who, user_id=user, pipe_id=number)
+        if task.trace is not None:
+            origin.trace = task.trace.pipe(origin)
         make = partial(task.make_object, publisher=origin)
         objects = NodeObjects(plan, make, trusted=trusted, origin=origin, absent=absent)
         pipe = self._pipe = OpenPipe(origin, task, caller, objects, entry, intake, place, task.now())
         if (events := host.events.flow) is not None:
-            events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
+            events.pipe_opened(origin, entry, intake.lane, caller.space_id)
+        if origin.trace is not None:
+            origin.trace.begin(entry, intake.lane)
         services = PipeServices(host, self.call, pipe, self.token)
         # A cancel fails the pipe: the thread that opens nodes stops at the next node and closes the opened ones.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rrext.engine.calls.lease import Lease
+from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan
 from rrext.engine.interface.call import Call
@@ -55,6 +56,15 @@ class Run:
             if self._reason is not None:  # `cancel_token` sets the reason before it looks for a token
                 token.cancel(self._reason)
         return token
+
+    @property
+    def event_origin(self) -> EventOrigin:
+        """The origin of the events of the code that runs: the pipe, or the call."""
+        call, lease = self.call, self.lease
+        if lease.pipe is not None:
+            return lease.pipe.origin
+        head, caller = lease.task.event_head, call.caller
+        return EventOrigin(self.host.events, head, connection_id=caller.connection_id, user_id=caller.user_id)
 
     def cancel_token(self, reason: CancelReason) -> None:
         """Tell the code that its call was cancelled."""

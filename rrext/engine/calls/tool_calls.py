@@ -160,17 +160,18 @@ class ToolCalls:
         deadline = None
         if own_timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, own_timeout)
-        run_class = self._host.tool_run if call.feed is None else self._run_class(call)
+        run_class = self._host.tool_run if call.feed is None and lease.pipe is None else self._run_class(call, lease)
         run: ToolRun = run_class(self._host, call, lease, route, deadline=deadline)
         run.place = place
         task.active.add(call)
         call.work = run
         return run
 
-    def _run_class(self, call: Call) -> type[ToolRun]:
-        """The class of a run for a caller who may have asked for its events."""
-        operation = call.operation
-        if isinstance(operation, Tool) and operation.events:
+    def _run_class(self, call: Call, lease: Lease) -> type[ToolRun]:
+        """The class of a run for a caller who may have asked for its events, or on a pipe that may be traced."""
+        operation, pipe = call.operation, lease.pipe
+        is_told = call.feed is not None and isinstance(operation, Tool) and operation.events
+        if is_told or (pipe is not None and pipe.origin.trace is not None):
             from rrext.engine.calls.watched_run import WatchedRun
 
             return WatchedRun

@@ -25,6 +25,7 @@ from rrext.tools.context import CancelReason, CancelToken, ToolContext
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.watched_run import NestedWatch
+    from rrext.engine.events.trace import PipeTrace, TracedCall
     from rrext.engine.tasks.pipes import Pipes
     from rrext.tools.spec import ToolSpec
 
@@ -135,9 +136,16 @@ class ToolRun(CallRun):
             asking.cancel()
         return None if asking.cancelled() else asking.result()
 
-    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
-        """Begin the events of a nested call with this input; None without subscribers."""
-        return None
+    @property
+    def trace(self) -> PipeTrace | None:
+        """The trace of the pipe on which the tool runs; None without one."""
+        pipe = self.lease.pipe
+        return None if pipe is None else pipe.origin.trace
+
+    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | TracedCall | None:
+        """Begin the events of a nested call with this input; None without subscribers and without a trace."""
+        trace = self.trace
+        return None if trace is None else trace.invoke(self.route.node_id, self.spec.name, value)
 
     # waiting
 

@@ -14,11 +14,28 @@ from rrext.engine.calls.run import Run
 from rrext.engine.calls.tool_run import Report, ToolRun
 from rrext.engine.calls.watched_answer import watch_of
 from rrext.engine.events.call_publisher import CallWatch
+from rrext.engine.events.trace import TracedCall
 from rrext.engine.interface.call import Feed
+from rrext.engine.interface.operations import Tool
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
 from rrext.tools.context import ToolContext
 
+
+class Untraced:
+    """Stands for the trace of a call whose pipe has none."""
+
+    def __enter__(self) -> Untraced:
+        return self
+
+    def __exit__(self, *failure: object) -> None: ...
+
+    def returned(self, encoded: Encoded) -> Encoded:
+        """Return the result."""
+        return encoded
+
+
+UNTRACED: Final = Untraced()
 UNREPORTED: Final[AbstractContextManager[object]] = nullcontext()
 
 
@@ -33,12 +50,13 @@ class WatchedRun(ToolRun):
         """The event source of this call; a nested call has its own."""
         return watch_of(self.call) if self.is_outermost else self._watch
 
-    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
+    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | TracedCall | None:
+        traced = super().begin_nested(caller, value)
         call, lease = self.call, self.lease
         outer = caller.watch if isinstance(caller, WatchedRun) else watch_of(caller.call)
         hub = self.host.events if outer is None else outer.hub
         if not hub.watches_calls:
-            return None
+            return traced
         head = {
             "token": lease.task.token,
             "connection_id": call.caller.connection_id,
@@ -54,15 +72,22 @@ class WatchedRun(ToolRun):
         }
         self._watch = CallWatch(hub, head)
         self._watch.start(value, None)
-        return NestedWatch(self, self._watch)
+        return NestedWatch(self, self._watch, traced)
 
     def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
-        with self._report_run():
-            return super()._called(node, kwargs, ctx)
+        with self._report_run(), self._traced() as traced:
+            return traced.returned(super()._called(node, kwargs, ctx))
 
     async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
-        with self._report_run():
-            return await super()._awaited(node, kwargs, ctx)
+        with self._report_run(), self._traced() as traced:
+            return traced.returned(await super()._awaited(node, kwargs, ctx))
+
+    def _traced(self) -> TracedCall | Untraced:
+        """The trace of an outermost call on a pipe; that of a nested call has begun already."""
+        trace, operation = self.trace, self.call.operation
+        if trace is None or not self.is_outermost or not isinstance(operation, Tool):
+            return UNTRACED
+        return trace.invoke(self.route.node_id, self.spec.name, operation.input)
 
     def encode(self, value: Any) -> Encoded:
         if self._reported is not None:
@@ -125,10 +150,11 @@ WatchedRun.nested_class = WatchedRun
 class NestedWatch:
     """Context manager that publishes the end event of a nested call, with its result or error."""
 
-    __slots__ = ("_encoded", "_run", "_watch")
+    __slots__ = ("_encoded", "_run", "_traced", "_watch")
 
-    def __init__(self, run: ToolRun, watch: CallWatch) -> None:
+    def __init__(self, run: ToolRun, watch: CallWatch, traced: NestedWatch | TracedCall | None) -> None:
         self._run = run
+        self._traced = traced
         self._watch = watch
         self._encoded: Encoded = (b"null", None)
 
@@ -138,9 +164,11 @@ class NestedWatch:
     def returned(self, encoded: Encoded) -> Encoded:
         """Note the result for the end event, and return it."""
         self._encoded = encoded
-        return encoded
+        return encoded if self._traced is None else self._traced.returned(encoded)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._traced is not None:
+            self._traced.__exit__(kind, error, trace)
         if error is None:
             self._watch.succeed(*self._encoded)
         else:

@@ -46,11 +46,11 @@ class FlowEvents:
         if self.hub.wants(ToolsChanged):
             self.hub.tell(ToolsChanged(time=time(), token=token, node_id=node_id))
 
-    def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, user_id: str | None, space_id: str | None) -> None:
+    def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, space_id: str | None) -> None:
         """Publish `PipeOpened` and `ObjectBegun`."""
-        hub, head, text = self.hub, _of_pipe(origin), self.hub.redactor.text
+        hub, head, text = self.hub, origin.head, self.hub.redactor.text
         if hub.wants(PipeOpened):
-            hub.tell(PipeOpened(time=time(), **head, user_id=user_id, space_id=space_id))
+            hub.tell(PipeOpened(time=time(), **head, space_id=space_id))
         if hub.wants(ObjectBegun):
             event = ObjectBegun(
                 time=time(),
@@ -72,7 +72,7 @@ class FlowEvents:
         if hub.wants(ObjectEnded):
             event = ObjectEnded(
                 time=time(),
-                **_of_pipe(origin),
+                **origin.head,
                 object_id=entry.object_id,
                 name=hub.redactor.text(entry.name),
                 seconds=seconds,
@@ -86,12 +86,14 @@ class FlowEvents:
     def pipe_closed(self, origin: EventOrigin, reason: Any, seconds: float) -> None:
         """Publish `PipeClosed`: the nodes of a pipe are closed."""
         if self.hub.wants(PipeClosed):
-            self.hub.tell(PipeClosed(time=time(), **_of_pipe(origin), reason=reason, seconds=seconds))
+            self.hub.tell(PipeClosed(time=time(), **origin.head, reason=reason, seconds=seconds))
 
-    def lane_in(self, origin: EventOrigin, node_id: str, lane: str, args: tuple[Any, ...]) -> Visit:
-        """Publish `LaneIn`: a node begins to process a payload."""
+    def lane_in(self, origin: EventOrigin, node_id: str, lane: str, args: tuple[Any, ...]) -> Visit | None:
+        """Publish `LaneIn`: a node begins to process a payload. None if nobody wants events of lanes."""
         hub = self.hub
-        head = {**_of_pipe(origin), "node_id": node_id, "lane": lane}
+        if not (hub.wants(LaneIn) or hub.wants(LaneOut)):
+            return None
+        head = {**origin.head, "node_id": node_id, "lane": lane}
         if hub.wants(LaneIn):
             hub.tell(LaneIn(time=time(), **head, data=hub.shown(LaneIn, args[0] if args else None)))
         return Visit(hub, head)
@@ -114,7 +116,3 @@ class Visit:
             code, message = (None, None) if failure is None else (failure.code, hub.redactor.text(failure.message))
             event = LaneOut(time=time(), **self._head, seconds=hub.clock.now() - self._began, code=code, message=message)
             hub.tell(event)
-
-
-def _of_pipe(origin: EventOrigin) -> dict[str, Any]:
-    return {"token": origin.token, "connection_id": origin.connection_id, "pipe_id": origin.pipe_id}

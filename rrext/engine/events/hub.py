@@ -16,8 +16,10 @@ from rrext.tools.messages import checked_message
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
+    from rrext.engine.events.console import Console
     from rrext.engine.events.flow_publisher import FlowEvents
     from rrext.engine.events.records import EngineEvent, Filter
+    from rrext.engine.events.trace import PipeTrace
     from rrext.limits import Limits
     from rrext.redaction import Redactor
 
@@ -40,6 +42,11 @@ class Subscription:
         """Whether events still go to the sink."""
         return self._hub is not None
 
+    def change(self, filter: Filter) -> None:
+        """Select other events from now on, of kinds that exist; no event is missed or told twice."""
+        if self._hub is not None:
+            self._hub.change(self, filter)
+
     def cancel(self) -> None:
         """Stop the subscription, from any thread. Events that other threads are delivering right now still arrive."""
         hub, self._hub = self._hub, None
@@ -55,8 +62,8 @@ class EventHub:
     nodes. Publishers keep the order of the events within a call or a pipe.
     """
 
-    __slots__ = ("_always_watches", "_changed", "_listeners", "_lock", "_subscriptions", "clock", "flow", "limits", "messages",
-                 "numbers", "redactor", "watches_calls", "with_data")  # fmt: skip
+    __slots__ = ("_always_watches", "_changed", "_console", "_listeners", "_lock", "_subscriptions", "clock", "flow",
+                 "limits", "messages", "numbers", "redactor", "watches_calls", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class EventHub:
         self.watches_calls = self._always_watches = watches_calls
         self._changed: Callable[[], object] = _nothing
         self._lock = threading.Lock()
+        self._console: Console | None = None
         self._subscriptions: list[Subscription] = []
         self._listeners: dict[type[EngineEvent], list[Subscription]] = {}
 
@@ -101,6 +109,12 @@ class EventHub:
             self._refresh()
         return subscription
 
+    def change(self, subscription: Subscription, filter: Filter) -> None:
+        """Give a subscription another filter."""
+        with self._lock:
+            subscription.filter = filter
+            self._refresh()
+
     def remove(self, subscription: Subscription) -> None:
         """Remove a cancelled subscription."""
         with self._lock:
@@ -111,7 +125,7 @@ class EventHub:
     def _refresh(self) -> None:
         """Recompute the wanted events. Readers need no lock: collections are replaced, never mutated."""
         from rrext.engine.events.flow_publisher import FlowEvents
-        from rrext.engine.events.records import KINDS, CallEvent, Message
+        from rrext.engine.events.records import KINDS, CallEvent, FlowStep, Message, Output
 
         listeners: dict[type[EngineEvent], list[Subscription]] = {}
         for subscription in self._subscriptions:
@@ -125,10 +139,28 @@ class EventHub:
             for kind in subscription.filter.kinds
         )
         self.watches_calls = self._always_watches or any(issubclass(kind, CallEvent) for kind in listeners)
-        wants_flow = any(not issubclass(kind, CallEvent | Message) for kind in listeners)
+        wants_flow = any(not issubclass(kind, CallEvent | Message | FlowStep | Output) for kind in listeners)
         self.flow = (self.flow or FlowEvents(self)) if wants_flow else None
         self.messages = Message in listeners
+        if (Output in listeners) != (self._console is not None):
+            self._listen(wanted=Output in listeners)
         self._changed()
+
+    def _listen(self, *, wanted: bool) -> None:
+        """Begin to take what nodes print, or end it."""
+        console, self._console = self._console, None
+        if console is not None:
+            console.end()
+        if wanted:
+            from rrext.engine.events.console import Console
+
+            self._console = Console(self)
+            self._console.begin()
+
+    def close(self) -> None:
+        """Give the streams of the process back; the nodes have ended."""
+        with self._lock:
+            self._listen(wanted=False)
 
     def wants(self, kind: type[EngineEvent]) -> bool:
         """Whether a subscriber wants events of this type."""
@@ -156,6 +188,10 @@ class EventHub:
         except Exception:  # payloads of lanes may be no JSON
             return msgspec.UNSET
 
+    def shown_text(self, text: str) -> str:
+        """A text for events: without secrets, and such that JSON can hold it."""
+        return self.redactor.text(text).encode("utf-8", "replace").decode()
+
     def shown_json(self, kind: type[EngineEvent], encoded: bytes) -> Any:
         """Copy encoded JSON for events of this type, without secrets; `UNSET` if the data is left out."""
         if kind not in self.with_data or len(encoded) > self.limits.max_event_data:
@@ -168,15 +204,41 @@ class EventHub:
 
 
 class EventOrigin:
-    """The origin of node events: one pipe, or the nodes of a task that serve calls without a pipe."""
+    """The origin of node events: one pipe, or the nodes of a task that serve calls without a pipe.
 
-    __slots__ = ("connection_id", "events", "pipe_id", "token")
+    `task` is the `event_head` of the task. `trace` follows the object of a traced pipe; None for others.
+    """
 
-    def __init__(self, events: EventHub, token: str, connection_id: str | None = None, pipe_id: int | None = None) -> None:
+    __slots__ = ("_task", "connection_id", "events", "pipe_id", "trace", "user_id")
+
+    def __init__(
+        self,
+        events: EventHub,
+        task: dict[str, Any],
+        *,
+        connection_id: str | None = None,
+        user_id: str | None = None,
+        pipe_id: int | None = None,
+    ) -> None:
         self.events = events
-        self.token = token
         self.connection_id = connection_id
+        self.user_id = user_id
         self.pipe_id = pipe_id
+        self.trace: PipeTrace | None = None
+        self._task = task
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The fields common to events of this origin."""
+        task = self._task
+        return {
+            "token": task["token"],
+            "project_id": task["project_id"],
+            "source": task["source"],
+            "connection_id": self.connection_id,
+            "user_id": self.user_id,
+            "pipe_id": self.pipe_id,
+        }
 
     def publish(self, node_id: str, type: str, data: Any, request_id: int | str | None = None) -> None:
         """Publish a node's message. Raises `ToolError` if it is no JSON or too large, also without subscribers."""
@@ -190,9 +252,7 @@ class EventOrigin:
         events.tell(
             Message(
                 time=time(),
-                token=self.token,
-                connection_id=self.connection_id,
-                pipe_id=self.pipe_id,
+                **self.head,
                 node_id=node_id,
                 type=redactor.text(type),
                 data=redactor.value(msgspec.json.decode(encoded)),

@@ -59,21 +59,28 @@ class ToolsChanged(EngineEvent, frozen=True, kw_only=True):
     node_id: str
 
 
-class PipeOpened(EngineEvent, frozen=True, kw_only=True):
-    """A pipe has its place, and its nodes are about to be opened. Every other event of the pipe follows."""
+class PipeEvent(EngineEvent, frozen=True, kw_only=True):
+    """The fields of events of pipes, and of messages and output of nodes. `user_id` opened the pipe, or called."""
 
     user_id: str | None = None
+    project_id: str = ""
+    source: str = ""
+
+
+class PipeOpened(PipeEvent, frozen=True, kw_only=True):
+    """A pipe has its place, and its nodes are about to be opened. Every other event of the pipe follows."""
+
     space_id: str | None = None
 
 
-class PipeClosed(EngineEvent, frozen=True, kw_only=True):
+class PipeClosed(PipeEvent, frozen=True, kw_only=True):
     """A pipe ended: its nodes are closed and no thread works on them. It follows all events of its lanes and its object."""
 
     reason: Literal["closed", "failed", "cancelled", "idle", "disconnected", "terminated"]
     seconds: float
 
 
-class ObjectBegun(EngineEvent, frozen=True, kw_only=True):
+class ObjectBegun(PipeEvent, frozen=True, kw_only=True):
     """An object begins on a pipe; `size` is the size that the client announced."""
 
     object_id: str
@@ -84,7 +91,7 @@ class ObjectBegun(EngineEvent, frozen=True, kw_only=True):
     size: int | None = None
 
 
-class ObjectEnded(EngineEvent, frozen=True, kw_only=True):
+class ObjectEnded(PipeEvent, frozen=True, kw_only=True):
     """An object ended. `code` and `message` are those of its error, else None; `size` is the size of its result body.
 
     An object that is never closed has no result, and the code `cancelled`.
@@ -99,7 +106,7 @@ class ObjectEnded(EngineEvent, frozen=True, kw_only=True):
     result: Any = UNSET
 
 
-class LaneIn(EngineEvent, frozen=True, kw_only=True):
+class LaneIn(PipeEvent, frozen=True, kw_only=True):
     """A node begins to process a payload: its `write_<lane>` is called."""
 
     node_id: str
@@ -107,7 +114,7 @@ class LaneIn(EngineEvent, frozen=True, kw_only=True):
     data: Any = UNSET
 
 
-class LaneOut(EngineEvent, frozen=True, kw_only=True):
+class LaneOut(PipeEvent, frozen=True, kw_only=True):
     """A node has finished with a payload: `write_<lane>` and all receivers behind it have returned, or failed."""
 
     node_id: str
@@ -115,6 +122,26 @@ class LaneOut(EngineEvent, frozen=True, kw_only=True):
     seconds: float
     code: str | None = None
     message: str | None = None
+
+
+class FlowStep(PipeEvent, frozen=True, kw_only=True):
+    """A step of an object through a traced pipeline: it begins, enters or leaves a component, or ends.
+
+    `component` is the name of the object in `begin` and `end`. `stack` is the way to it: the name of the object, then the
+    components inside of which it is; `leave` and `end` are not in it any more. `trace` is what the level of the trace tells.
+    """
+
+    op: Literal["begin", "enter", "leave", "end"]
+    component: str
+    stack: tuple[str, ...]
+    trace: dict[str, Any]
+    result: Any = UNSET
+
+
+class Output(PipeEvent, frozen=True, kw_only=True):
+    """A line that the code of a node printed or logged."""
+
+    text: str
 
 
 class CallEvent(EngineEvent, frozen=True, kw_only=True):
@@ -184,7 +211,7 @@ class AgentStep(CallEvent, frozen=True, kw_only=True):
     data: Any = UNSET
 
 
-class Message(EngineEvent, frozen=True, kw_only=True):
+class Message(PipeEvent, frozen=True, kw_only=True):
     """A message that a node published. Messages of `ctx.publish` belong to a call, those of `self.publish` do not."""
 
     node_id: str
@@ -203,6 +230,8 @@ AnyEvent: TypeAlias = (
     | ObjectEnded
     | LaneIn
     | LaneOut
+    | FlowStep
+    | Output
     | CallStarted
     | CallProgress
     | CallChunk

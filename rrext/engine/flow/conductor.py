@@ -20,6 +20,7 @@ from rrext.errors import Cancelled, RrextError, ToolError
 if TYPE_CHECKING:
     from rrext.engine.events.flow_publisher import Visit
     from rrext.engine.events.hub import EventOrigin
+    from rrext.engine.events.trace import TracedVisit
     from rrext.limits import Limits
     from rrext.tools.context import ToolContext
 
@@ -72,6 +73,11 @@ class Conductor:
         self._guests: set[asyncio.Task[Any]] = set()
         self._leftovers: list[ThreadWork[Any]] = []
 
+    @property
+    def event_origin(self) -> EventOrigin | None:
+        """The origin of the events of the nodes that it calls."""
+        return self._origin
+
     def fail(self, error: RrextError) -> RrextError:
         """Mark the object failed, and return its first error."""
         first = self.failure
@@ -106,13 +112,14 @@ class Conductor:
         """The context of the running operation, for a method of this node."""
         return self._lent().context(node_id)
 
-    def _enter(self, target: Target, args: tuple[Any, ...]) -> Visit | None:
-        """Publish the event that a payload enters a node; None without subscribers."""
+    def _enter(self, target: Target, args: tuple[Any, ...]) -> Visit | TracedVisit | None:
+        """Publish the event that a payload enters a node; None without subscribers and without a trace."""
         origin = self._origin
-        if origin is None or target.lane is None:
+        if origin is None:
             return None
-        flow = origin.events.flow
-        return None if flow is None else flow.lane_in(origin, target.link.node_id, target.lane, args)
+        node_id, lane, flow, trace = target.link.node_id, target.lane, origin.events.flow, origin.trace
+        visit = None if flow is None or lane is None else flow.lane_in(origin, node_id, lane, args)
+        return visit if trace is None else trace.enter(node_id, lane or target.name, args, visit)
 
     def _lent(self) -> OperationServices:
         assert self.services is not None, "methods run in operations only"
@@ -140,7 +147,7 @@ class Conductor:
         """Call one method after the other from this thread. Raises the first error."""
         for target in targets:
             link = target.link
-            visit: Visit | None = None
+            visit: Visit | TracedVisit | None = None
             try:
                 if target.is_async:
                     self._lent().run_on_loop(self._visit(target, args))

@@ -193,6 +193,7 @@ class Host:
             _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
             for task in stuck:
                 log.warning("%s does not end", task.get_name())
+        self.events.close()
 
 
 def _wake(woken: asyncio.Future[None]) -> None:

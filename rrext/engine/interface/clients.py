@@ -13,11 +13,14 @@ _NUMBERS: Final = count(1)
 
 
 class ConnectedClient:
-    """One connection: its caller, its name, and the numbers of its messages. `tell` sends it an event, from any thread."""
+    """One connection: its caller, its name, and the numbers of its messages.
+
+    `tell` sends it an event, from any thread; False if the event is dropped, because the client reads too slowly.
+    """
 
     __slots__ = ("caller", "connected_at", "last_activity", "messages_in", "messages_out", "name", "number", "tell", "version")
 
-    def __init__(self, caller: Caller, tell: Callable[[str, dict[str, Any]], object] | None = None) -> None:
+    def __init__(self, caller: Caller, tell: Callable[[str, dict[str, Any]], bool] | None = None) -> None:
         self.caller = caller
         self.tell = tell
         self.number = next(_NUMBERS)

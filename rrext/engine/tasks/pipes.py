@@ -63,7 +63,8 @@ class OpenPipe:
         self.end_reason = "closed"
         self.is_settling = False
         """Whether it ends because it failed, and stays open to its owner until the result is kept for the `close`."""
-        self._has_object = True
+        self.has_object = True
+        """Whether its object has not ended: it has not been counted yet."""
         task.throughput.begin(now)
         self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
@@ -121,7 +122,7 @@ class OpenPipe:
 
     def end_object(self, body: bytes | None) -> None:
         """Count and publish the end of the object, with a result or without; only once. On the loop's thread."""
-        has_object, self._has_object = self._has_object, False
+        has_object, self.has_object = self.has_object, False
         if not has_object:
             return
         task, is_complete = self.task, body is not None and self.failed is None
@@ -131,6 +132,8 @@ class OpenPipe:
         if (events := self.origin.events.flow) is not None:
             failure = self.failed or self.objects.failure
             events.object_ended(self.origin, self.entry, self.task.now() - self.began, failure, body)
+        if (trace := self.origin.trace) is not None:
+            trace.end(body, self.failed or self.objects.failure)
 
     def free(self) -> None:
         """Release the place of a closed pipe, now or when the last left-behind thread returns."""

@@ -29,6 +29,7 @@ from rrext.tools.messages import NULL_PUBLISHER
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
+    from rrext.engine.events.trace import TaskTrace
     from rrext.engine.host.host import Host
     from rrext.tools.context import CancelReason
     from rrext.tools.messages import Publisher
@@ -51,7 +52,7 @@ class Task:
         "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic",
         "errors", "failed_count", "finished_count", "is_restarted", "last_used", "metrics", "name", "number",
         "options", "owner", "pipeline", "places", "plans", "public_token", "publisher", "references", "scope", "spec",
-        "started", "stopping", "sync_places", "throughput", "token", "ttl", "warnings",
+        "started", "stopping", "sync_places", "throughput", "token", "trace", "ttl", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,8 @@ class Task:
         self.started = time()
         self.began = self.last_used = clock.now()
         self.publisher: Publisher = NULL_PUBLISHER
+        self.trace = _trace_of(options.get("trace", 0))
+        """The trace of its objects; None if it is not traced."""
         self.stopping = False
         self.calls = 0
         self.finished_count = 0
@@ -301,3 +304,11 @@ class Task:
         """Keep the message for the task's status; the oldest is dropped when there are too many."""
         self.errors.append(message)
         del self.errors[:-MAX_KEPT_ERRORS]
+
+
+def _trace_of(level: int) -> TaskTrace | None:
+    if not level:
+        return None
+    from rrext.engine.events.trace import TaskTrace  # most pipelines are not traced
+
+    return TaskTrace(level)

@@ -1,0 +1,144 @@
+"""The output of nodes: lines that their code prints or logs, as events while somebody wants them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from time import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
+
+from rrext.engine.events.records import Output
+from rrext.limits import MAX_OUTPUT_LINE
+
+if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventHub, EventOrigin
+
+CALLERS: Final = frozenset(("deliver", "_run", "_called", "_awaited"))
+"""The functions of the engine that call the code of nodes. Their `self` has an `event_origin`."""
+
+NOTHING: Final[tuple[CallsNodes | None, str]] = (None, "")
+"""The begin of no line."""
+
+
+class CallsNodes(Protocol):
+    """An object of the engine that calls the code of a node."""
+
+    @property
+    def event_origin(self) -> EventOrigin | None:
+        """The origin of the events of that code."""
+        ...
+
+
+def speaker() -> CallsNodes | None:
+    """The caller of the node whose code runs in this thread now; None for the engine's own code, and for threads of nodes.
+
+    It looks for the engine's frames on the stack: so code that prints nothing pays nothing.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in CALLERS:
+            caller = frame.f_locals.get("self")
+            if getattr(caller, "event_origin", None) is not None:
+                return caller
+        frame = frame.f_back
+    return None
+
+
+class Console:
+    """Takes the lines that nodes print to `sys.stdout` and `sys.stderr`, and log, and passes them on, too."""
+
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
+        self._begun = threading.local()
+        self._streams: list[tuple[str, ConsoleStream]] = []
+        self._handler = ConsoleHandler(self)
+
+    def begin(self) -> None:
+        """Begin to listen."""
+        for name in ("stdout", "stderr"):
+            stream = ConsoleStream(getattr(sys, name), self)
+            self._streams.append((name, stream))
+            setattr(sys, name, stream)
+        logging.getLogger().addHandler(self._handler)
+
+    def end(self) -> None:
+        """Listen no more. A stream that somebody has put in the place of ours stays, and ours passes on what it gets."""
+        logging.getLogger().removeHandler(self._handler)
+        for name, stream in self._streams:
+            if getattr(sys, name) is stream:
+                setattr(sys, name, stream.inner)
+        self._streams.clear()
+
+    def printed(self, text: str) -> None:
+        """Publish the complete lines of a text; the rest waits for its end, or for output of others in this thread."""
+        by = speaker()
+        before, begun = getattr(self._begun, "line", NOTHING)
+        self._begun.line = NOTHING
+        if before is not None and before is not by:
+            self.tell(before, begun)
+            begun = ""
+        if by is None:
+            return
+        *lines, rest = (begun + text).split("\n")
+        for line in lines:
+            self.tell(by, f"{line}\n")
+        if len(rest) > MAX_OUTPUT_LINE:
+            self.tell(by, rest)
+        elif rest:
+            self._begun.line = (by, rest)
+
+    def tell(self, by: CallsNodes, text: str) -> None:
+        """Publish a line; a long one in part. What a subscriber prints meanwhile is not told."""
+        hub, origin = self._hub, by.event_origin
+        if origin is None or origin.events is not hub or not hub.wants(Output) or getattr(self._begun, "is_telling", False):
+            return
+        cut = len(text) - MAX_OUTPUT_LINE
+        shown = text if cut <= 0 else f"{text[:MAX_OUTPUT_LINE]}… ({cut} characters cut)\n"
+        self._begun.is_telling = True
+        try:
+            hub.tell(Output(time=time(), **origin.head, text=hub.shown_text(shown)))
+        finally:
+            self._begun.is_telling = False
+
+
+class ConsoleStream:
+    """A stream that passes texts to another one, and to the console."""
+
+    def __init__(self, inner: TextIO, console: Console) -> None:
+        self.inner = inner
+        self._console = console
+
+    def write(self, text: str, /) -> int:
+        """Write a text; returns its length, as streams do."""
+        written = self.inner.write(text)
+        self._console.printed(text)
+        return written
+
+    def writelines(self, lines: Any, /) -> None:
+        """Write texts, one by one."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class ConsoleHandler(logging.Handler):
+    """Passes log records of nodes' code to the console; the engine's own are for the operator."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and logging.getLogger().handlers == [self]:
+            if record.levelno >= logging.lastResort.level:  # without us it would be printed, and so it is
+                logging.lastResort.handle(record)
+        elif record.name.partition(".")[0] != "rrext" and (by := speaker()) is not None:
+            try:
+                text = record.getMessage()
+            except Exception as error:  # an argument's __str__ may raise anything
+                text = f"a message has no text: {type(error).__name__}"
+            self._console.tell(by, f"{record.levelname} {record.name}: {text}\n")

@@ -1,0 +1,55 @@
+"""The bodies of RocketRide's events that tell of pipes: `apaevt_flow`, `apaevt_sse`, `output` and `apaevt_status_…`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from rrext.engine.events.records import FlowStep, Message, ObjectBegun, ObjectEnded, Output, PipeEvent, TaskBegun, TaskEnded
+
+Told = tuple[str, dict[str, Any]]
+"""The name of an event and its body."""
+
+
+def bodies_of(event: PipeEvent) -> Iterator[Told]:
+    """What monitors are told of an event of a pipe."""
+    match event:
+        case FlowStep():
+            yield "apaevt_flow", _step(event)
+        case Message():
+            yield "apaevt_sse", {"pipe_id": event.pipe_id, "type": event.type, "data": event.data}
+        case Output():
+            named = {"project_id": event.project_id, "source": event.source, "pipe_id": event.pipe_id}
+            yield "output", {"category": "console", "output": event.text, **named}
+        case ObjectBegun():
+            yield "apaevt_status_object", {"object": event.name, "size": event.size or 0, **_of_pipe(event)}
+        case ObjectEnded():
+            if event.code is not None:
+                yield "apaevt_status_error", {"message": event.message or event.code, "code": event.code, **_of_pipe(event)}
+        case _:
+            return
+
+
+def state_of(event: TaskBegun | TaskEnded, number: str) -> Told:
+    """What monitors of details are told of the begin and the end of a task."""
+    named = {"project_id": event.project_id, "source": event.source, "eventTime": event.time, "__id": number}
+    return "apaevt_status_state", {"service": isinstance(event, TaskBegun), **named}
+
+
+def counts_of(status: dict[str, Any], event: ObjectEnded) -> dict[str, Any]:
+    """The body of `apaevt_status_counts` at the end of an object: RocketRide's ten numbers."""
+    units = [f"{what}{unit}" for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")]
+    return {**{name: status[name] for name in units}, **_of_pipe(event), "eventTime": event.time}
+
+
+def _step(event: FlowStep) -> dict[str, Any]:
+    body = {"id": event.pipe_id, "op": event.op, "pipes": event.stack, "component": event.component, "trace": event.trace}
+    if event.result is not UNSET:
+        body["result"] = event.result
+    return {**body, "project_id": event.project_id, "source": event.source}
+
+
+def _of_pipe(event: PipeEvent) -> dict[str, Any]:
+    return {"pipe_id": event.pipe_id, "project_id": event.project_id, "source": event.source}

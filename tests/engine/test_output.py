@@ -1,0 +1,125 @@
+"""What nodes print and log, as events of their task for those who want them; the streams of the process stay as they are."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+
+import pytest
+from engine_world import World, pipeline_of, world
+from test_call_events import Heard
+
+from rrext.engine.events.records import Filter, Output
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Execute, Open, Tool
+from rrext.limits import MAX_OUTPUT_LINE
+from rrext.nodes.base.node import Node
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+ADA = Caller("ada", "ada", trusted=False)
+
+
+class Chatty(Node):
+    """Prints and logs."""
+
+    provider = "chatty"
+    lanes = {"text": ()}
+
+    def write_text(self, text: str) -> None:
+        print("got", text)
+
+    async def closing(self) -> None:
+        print("closing", file=sys.stderr)
+
+    @tool_function
+    def say(self, text: str) -> None:
+        sys.stdout.write(text)
+
+    @tool_function
+    async def say_on_loop(self, text: str, ctx: ToolContext) -> None:
+        print(text)
+        await ctx.call("chatty", "say", {"text": "inner\n"})
+
+    @tool_function
+    def log_it(self, text: str) -> None:
+        logging.getLogger("my.node").warning("logged %s", text)
+        logging.getLogger("rrext.sql").warning("of the operator")
+
+    @tool_function
+    def in_a_thread_of_its_own(self) -> None:
+        other = threading.Thread(target=print, args=("nobody knows whose",))
+        other.start()
+        other.join()
+
+
+def lines(heard: Heard) -> list[str]:
+    return [event.text for event in heard.of(Output)]
+
+
+async def test_lines_of_objects_and_tools_are_told_with_their_pipe_and_user(capsys: pytest.CaptureFixture[str]) -> None:
+    async with world(Chatty) as w:
+        before = sys.stdout
+        heard = Heard(w, "output")
+        await w.ask(Execute(pipeline={**pipeline_of(Chatty), "project_id": "p"}, token="hers"), caller=ADA).answer()
+        await w.ask(Tool(tool="say_on_loop", input={"text": "from the loop"}, token="hers"), caller=ADA).result()
+        assert lines(heard) == ["from the loop\n", "inner\n"]
+        assert {(e.token, e.project_id, e.user_id, e.pipe_id) for e in heard.events} == {("hers", "p", "ada", None)}
+        pipe = (await w.ask(Open(token="hers", mime_type="text/plain"), caller=ADA).answer())["pipe_id"]
+        await w.write(pipe, "this", caller=ADA).answer()
+        await w.close(pipe, caller=ADA).answer()
+        assert [(e.text, e.pipe_id) for e in heard.events[2:]] == [("got this\n", pipe), ("closing\n", pipe)]
+        heard.subscription.cancel()
+        assert sys.stdout is before
+    assert capsys.readouterr().out == "from the loop\ninner\ngot this\n"
+
+
+async def test_a_line_in_pieces_is_one_event_and_a_long_one_is_cut() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output")
+        await w.tool("say_on_loop", text="a").result()
+        await say(w, "b\nc\n")
+        await say(w, "x" * (MAX_OUTPUT_LINE + 5) + "\n")
+        assert lines(heard)[:4] == ["a\n", "inner\n", "b\n", "c\n"]
+        assert lines(heard)[4:] == ["x" * MAX_OUTPUT_LINE + "… (6 characters cut)\n"]
+
+
+async def say(w: World, text: str) -> None:
+    await w.tool("say", text=text).result()
+
+
+async def test_log_records_of_nodes_are_told_and_those_of_rrext_are_not() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output")
+        await w.tool("log_it", text="it").result()
+        assert lines(heard) == ["WARNING my.node: logged it\n"]
+
+
+async def test_nobody_is_told_of_output_of_which_nobody_knows_whose_it_is() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output")
+        await w.tool("in_a_thread_of_its_own").result()
+        print("the engine's own")
+        assert lines(heard) == []
+
+
+async def test_a_subscriber_that_prints_is_not_told_of_itself() -> None:
+    async with world(Chatty) as w:
+        found: list[str] = []
+
+        def echo(event: Output) -> None:
+            found.append(event.text)
+            print("heard", event.text)
+
+        w.engine.subscribe(Filter(kinds=frozenset({"output"})), echo)  # type: ignore[arg-type]
+        await say(w, "once\n")
+        assert found == ["once\n"]
+
+
+async def test_values_of_variables_are_not_in_output() -> None:
+    async with world(Chatty) as w:
+        w.engine.environment.redactor.learn("SECRET", "correct horse battery", always=True)
+        heard = Heard(w, "output")
+        await say(w, "it is correct horse battery\n")
+        assert lines(heard) == ["it is ${SECRET}\n"]
