@@ -1,4 +1,5 @@
-"""`--at unix:PATH` in place of a file: what a command prints of a server's pipeline is what it prints of its own."""
+"""`--at unix:PATH` and `--at ws://HOST:PORT` in place of a file: what a command prints of a server's pipeline is what it prints
+of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,13 +35,25 @@ def kinds(folder: Path) -> str:
     return pipeline(folder, SOURCE, component("kinds_1", "kinds", control="webhook_1"), name="kinds.pipe")
 
 
-@pytest.fixture(scope="module")
-def address(folder: Path, kinds: str) -> Iterator[str]:
-    """A server of two pipelines."""
-    address = f"unix:{folder}/s"
-    with spawned("serve", "--listen", address, "--nodes", NODES, kinds, str(EXAMPLES / "echo.pipe")) as process:
+@pytest.fixture(scope="module", params=["unix", "ws"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """What servers listen at."""
+    return request.param
+
+
+@contextmanager
+def serving(kind: str, folder: Path, *files: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of a server, and its process. The name of its socket is that of its first file."""
+    where = ["--listen", f"unix:{folder}/{Path(files[0]).stem}"] if kind == "unix" else ["--ws", "127.0.0.1:0"]
+    with spawned("serve", *where, "--nodes", NODES, *files) as process:
         assert process.stderr is not None
-        until(process.stderr, "listening at")
+        yield until(process.stderr, "listening at").split()[-1], process
+
+
+@pytest.fixture(scope="module")
+def address(kind: str, folder: Path, kinds: str) -> Iterator[str]:
+    """A server of two pipelines."""
+    with serving(kind, folder, kinds, str(EXAMPLES / "echo.pipe")) as (address, _):
         yield address
 
 
@@ -93,7 +107,12 @@ def test_files_are_sent_the_same(address: str, tmp_path: Path, run: InProcess) -
     of_file = run("send", str(EXAMPLES / "echo.pipe"), str(tmp_path), "--jobs", "1")
     of_server = call("send", "--at", address, "--token", "echo", str(tmp_path), "--jobs", "1")
     assert of_server.code == of_file.code == 0
-    assert of_server.lines == of_file.lines
+    lines = [of_server.lines, of_file.lines]
+    if address.startswith("ws:"):  # there is a user there, and ids of objects are a user's
+        assert lines[0][0]["result"]["objectId"] != lines[1][0]["result"]["objectId"]
+        for line in (*lines[0], *lines[1]):
+            del line["result"]["objectId"]
+    assert lines[0] == lines[1]
     assert of_server.err == of_file.err
 
 
@@ -141,12 +160,10 @@ def test_options_may_stand_between_a_file_and_its_tool(kinds: str, run: InProces
     assert run("tool", kinds, "--nodes", NODES, "poem").code == 0
 
 
-def test_ctrl_c_cancels_the_tool_in_the_server(folder: Path) -> None:
+def test_ctrl_c_cancels_the_tool_in_the_server(kind: str, folder: Path) -> None:
     waiting = pipeline(folder, SOURCE, component("w_1", "waiting", control="webhook_1"), name="waiting.pipe")
-    address = f"unix:{folder}/w"
-    with spawned("serve", "--listen", address, "--nodes", NODES, waiting) as server:
+    with serving(kind, folder, waiting) as (address, server):
         assert server.stderr is not None
-        until(server.stderr, "listening at")
         with spawned("tool", "--at", address, "park") as client:
             until(server.stderr, "begun")
             os.kill(client.pid, signal.SIGINT)
@@ -156,12 +173,10 @@ def test_ctrl_c_cancels_the_tool_in_the_server(folder: Path) -> None:
         until(server.stderr, "unwound")
 
 
-def test_a_server_that_dies_in_a_call_is_a_failure_of_the_call(folder: Path) -> None:
+def test_a_server_that_dies_in_a_call_is_a_failure_of_the_call(kind: str, folder: Path) -> None:
     waiting = pipeline(folder, SOURCE, component("w_1", "waiting", control="webhook_1"), name="dying.pipe")
-    address = f"unix:{folder}/d"
-    with spawned("serve", "--listen", address, "--nodes", NODES, waiting) as server:
+    with serving(kind, folder, waiting) as (address, server):
         assert server.stderr is not None
-        until(server.stderr, "listening at")
         with spawned("tool", "--at", address, "park") as client:
             until(server.stderr, "begun")
             os.kill(server.pid, signal.SIGKILL)
@@ -170,12 +185,10 @@ def test_a_server_that_dies_in_a_call_is_a_failure_of_the_call(folder: Path) -> 
             assert b"server_exited" in client.stderr.read()
 
 
-def test_a_stream_that_nobody_reads_any_more_ends_in_the_server_too(folder: Path) -> None:
+def test_a_stream_that_nobody_reads_any_more_ends_in_the_server_too(kind: str, folder: Path) -> None:
     kinds = pipeline(folder, SOURCE, component("k_1", "kinds", control="webhook_1"), name="unread.pipe")
-    address = f"unix:{folder}/u"
-    with spawned("serve", "--listen", address, "--nodes", NODES, kinds) as server:
+    with serving(kind, folder, kinds) as (address, server):
         assert server.stderr is not None
-        until(server.stderr, "listening at")
         with spawned("tool", "--at", address, "endless", "--stream") as client:
             assert client.stdout is not None
             assert client.stderr is not None

@@ -1,10 +1,12 @@
-"""`rrext.Client` and the real server, each test on asyncio and trio, each of which speaks another dialect."""
+"""`rrext.Client` and the real server, spawned or at a WebSocket, each test on asyncio and trio, each of which speaks another
+dialect."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import anyio
 import pytest
 
 from rrext.client.client import Client
+from rrext.client.server_address import serve_command, server_env
 from rrext.errors import (
     InvalidArguments,
     InvalidPipeline,
@@ -24,6 +27,7 @@ from rrext.errors import (
     ToolTimeout,
     Unavailable,
 )
+from rrext.transports.process import ChildProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_servers")]
 
@@ -41,8 +45,41 @@ def dialect(anyio_backend: str) -> str:
     return "dap" if anyio_backend == "asyncio" else "jsonrpc"
 
 
+@asynccontextmanager
+async def joined(**more: Any) -> AsyncIterator[Client]:
+    """A client of a server that listens for WebSockets, and ends with it."""
+    command = serve_command([PIPELINE], nodes=[HERE / "real_nodes.py"], args=["--ws", "127.0.0.1:0", "--trust-clients"])
+    said, ready = bytearray(), anyio.Event()
+
+    def hear(piece: bytes) -> None:
+        said.extend(piece)
+        if b"listening at" in said and b"\n" in said:
+            ready.set()
+
+    process = ChildProcess(command, env=server_env({"PYTHONPATH": ROOT}), on_stderr=hear)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.drain_stderr)
+            await ready.wait()
+            async with Client.connect(said.decode().split()[3], **more) as connected:
+                yield connected
+            tasks.cancel_scope.cancel()
+    finally:
+        process.signal_group(signal.SIGTERM)
+        await process.stop()
+        process.close()
+
+
+@pytest.fixture(params=[spawn, joined])
+async def client(request: pytest.FixtureRequest, dialect: Any) -> AsyncIterator[Client]:
+    """A client of a server that it spawned, and of one that it joined at a WebSocket."""
+    async with request.param(dialect=dialect) as connected:
+        yield connected
+
+
 @pytest.fixture
-async def client(dialect: Any) -> AsyncIterator[Client]:
+async def parent(dialect: Any) -> AsyncIterator[Client]:
+    """A client of a server that it spawned."""
     async with spawn(dialect=dialect) as connected:
         yield connected
 
@@ -243,9 +280,9 @@ async def test_sixty_four_calls_at_a_time_are_all_answered(client: Client) -> No
     assert sorted(sums) == list(range(1, 65))
 
 
-async def test_a_server_that_dies_says_how(client: Client) -> None:
+async def test_a_server_that_dies_says_how(parent: Client) -> None:
     with pytest.raises(ServerExited, match="out of order") as caught:
-        await client.tool(tool="die")
+        await parent.tool(tool="die")
     assert caught.value.data["exit_code"] == 7
 
 
@@ -275,15 +312,15 @@ async def test_shutdown_answers_what_runs_and_ends_with_zero() -> None:
         assert caught.value.data["exit_code"] == 0
 
 
-async def test_a_killed_server_is_noticed(client: Client) -> None:
+async def test_a_killed_server_is_noticed(parent: Client) -> None:
     async with anyio.create_task_group() as tasks:
 
         async def call() -> None:
             with pytest.raises(ServerExited) as caught:
-                await client.tool(tool="wait", progress=lambda *_: os.kill(pid, signal.SIGKILL))
+                await parent.tool(tool="wait", progress=lambda *_: os.kill(pid, signal.SIGKILL))
             assert caught.value.data["exit_code"] == -9
 
-        pid = client._session._process.pid  # type: ignore[union-attr]
+        pid = parent._session._process.pid  # type: ignore[union-attr]
         tasks.start_soon(call)
 
 
