@@ -14,10 +14,13 @@ from rrext.errors import InvalidArguments, near_matches
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
+    from rrext.limits import Limits
 
 
-def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> dict[str, Any]:
-    """Load a pipeline as the caller asks; the body of the answer. Raises what `LocalEngine.load` raises."""
+def load_options(call: Call, operation: operations.Execute, limits: Limits) -> dict[str, Any]:
+    """The options of the `load` that an `execute` asks for. Raises `InvalidArguments`, and `Unavailable` for a caller who may
+    load nothing.
+    """
     if operation.threads is not None and operation.threads < 1:
         raise InvalidArguments.at("/threads", "expected a number of pipes above 0")
     if operation.ttl is not None and operation.ttl < 0:
@@ -27,21 +30,25 @@ def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> d
     require_loading(call.caller)
     if operation.folder is not None and not call.caller.trusted:
         raise InvalidArguments.at("/folder", "only who started the server may name a folder")
-    task = engine.load(
-        operation.pipeline,
-        token=operation.token,
-        name=operation.name,
-        source=operation.source,
-        threads=None if operation.threads is None else min(operation.threads, engine.limits.threads),
-        ttl=_ttl(call, operation),
-        owner=call.caller.user_id,
-        env=operation.env,
-        folder=None if operation.folder is None else os.path.abspath(operation.folder),
-        use_existing=bool(operation.use_existing),
-        partial=bool(operation.partial),
-        remote=not call.caller.trusted,
-        trace=_trace_level(operation.pipeline_trace_level),
-    )
+    return {
+        "token": operation.token,
+        "name": operation.name,
+        "source": operation.source,
+        "threads": None if operation.threads is None else min(operation.threads, limits.threads),
+        "ttl": _ttl(call, operation),
+        "owner": call.caller.user_id,
+        "env": operation.env,
+        "folder": None if operation.folder is None else os.path.abspath(operation.folder),
+        "use_existing": bool(operation.use_existing),
+        "partial": bool(operation.partial),
+        "remote": not call.caller.trusted,
+        "trace": _trace_level(operation.pipeline_trace_level),
+    }
+
+
+def execute(engine: LocalEngine, call: Call, operation: operations.Execute) -> dict[str, Any]:
+    """Load a pipeline as the caller asks; the body of the answer. Raises what `LocalEngine.load` raises."""
+    task = engine.load(operation.pipeline, **load_options(call, operation, engine.limits))
     body = loaded_of(task)
     return {**body, "unavailable": task.unavailable(engine.environment.redactor.text)} if operation.partial else body
 

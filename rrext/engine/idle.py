@@ -15,7 +15,9 @@ from rrext.engine.tasks.task import Task
 class IdleWatch:
     """Ends idle pipelines by `unload`, and reclaims idle pipes; asleep while nothing can become idle."""
 
-    def __init__(self, host: Host, tasks: Tasks, pipes: Pipes, objects: ObjectCalls, unload: Callable[[Task], object]) -> None:
+    def __init__(
+        self, host: Host, tasks: Tasks[Task], pipes: Pipes, objects: ObjectCalls, unload: Callable[[Task], object]
+    ) -> None:
         self._clock = host.clock
         self._tasks = tasks
         self._pipes = pipes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -24,13 +25,16 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
+from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.engine.interface.totals import Totals
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.task_loader import TaskLoader
+from rrext.engine.task_status import status_of
 from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.foreign import require_owner
 from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks, Totals, already_running
+from rrext.engine.tasks.registry import Tasks, already_running
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
@@ -55,7 +59,8 @@ class LocalEngine(Engine):
     Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
     that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
     seconds that nodes wait for files locked by other processes; the default is in their settings. `connections` has the
-    servers outside that pipelines may name, `store` is for the files that clients keep.
+    servers outside that pipelines may name, `store` is for the files that clients keep. The numbers of pipes and of calls
+    begin at `first`.
     """
 
     __slots__ = (
@@ -75,6 +80,7 @@ class LocalEngine(Engine):
         wait: float | None = None,
         connections: Connections | None = None,
         store: FileStoreSettings | None = None,
+        first: int = 1,
     ) -> None:
         self.catalog = catalog or Catalog()
         self.environment = environment or Environment()
@@ -86,10 +92,11 @@ class LocalEngine(Engine):
         )  # fmt: skip
         self._host.engine = self
         self._redact = self.environment.redactor.error
-        self._pipes = Pipes(limits.expired_pipes)
-        self._tasks = Tasks()
+        self._pipes = Pipes(limits.expired_pipes, first)
+        self._host.events.numbers = count(first)
+        self._tasks: Tasks[Task] = Tasks()
         self._loader = TaskLoader(self._host, self._tasks, self.catalog, self.environment, root)
-        self._views = TaskViews(self._host, self._tasks, self._pipes, self.clients)
+        self._views = TaskViews(self._host, self._tasks, self._status_of, self.clients)
         self._list = ToolList(self._host)
         self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
@@ -279,8 +286,7 @@ class LocalEngine(Engine):
         """The running pipeline of a token, as a caller sees it. Raises `TaskNotRegistered`."""
         return self._tasks.get(token, caller)
 
-    def task_with_key(self, public_token: str) -> Task | None:
-        """The running pipeline that a public token is the key of, for sending data to it; None for a wrong one."""
+    def task_with_key(self, public_token: str) -> TaskIdentity | None:
         return self._tasks.with_key(public_token)
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
@@ -297,9 +303,19 @@ class LocalEngine(Engine):
         task.last_used = task.now()
         return task
 
-    def totals(self) -> Totals:
-        """The numbers of all pipelines, also of those that have ended."""
+    def _status_of(self, task: Task) -> dict[str, Any]:
+        pipes = [pipe for pipe in self._pipes.of_task(task) if pipe.has_object]
+        return status_of(task, pipes, self._host.redactor.text)
+
+    async def totals(self) -> Totals:
         return self._tasks.totals(len(self._pipes))
+
+    def require_pipeline(self, token: str, caller: Caller) -> None:
+        """Raise `TaskNotRegistered` if the caller sees no running pipeline of this token."""
+        self._tasks.get(token, caller)
+
+    async def text_type(self, token: str, caller: Caller) -> str:
+        return self._tasks.get(token, caller).text_type
 
     # -- life
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.operations import Monitor
+    from rrext.engine.interface.task_identity import TaskIdentity
     from rrext.engine.task_views import TaskViews
     from rrext.engine.tasks.registry import Tasks
-    from rrext.engine.tasks.task import Task
 
 TYPES: Final = {
     name: 1 << bit
@@ -70,7 +70,7 @@ Key = tuple[str | None, str | None, str | None, int | None]
 class Monitors:
     """The monitors of all connections of an engine. Requests come on the loop's thread, events on any."""
 
-    def __init__(self, host: Host, tasks: Tasks, views: TaskViews, clients: Mapping[str, ConnectedClient]) -> None:
+    def __init__(self, host: Host, tasks: Tasks[Any], views: TaskViews, clients: Mapping[str, ConnectedClient]) -> None:
         self._host = host
         self._tasks = tasks
         self._views = views
@@ -110,12 +110,12 @@ class Monitors:
             self._told = {key: told for key, told in self._told.items() if key[0] != connection_id}
             self._refresh()
 
-    def of(self, connection_id: str, tasks: Sequence[Task]) -> dict[str, Any]:
+    def of(self, connection_id: str, tasks: Sequence[TaskIdentity]) -> dict[str, Any]:
         """The monitors of a connection, and which of these tasks they are about, as RocketRide's dashboard has them."""
         monitors, attached = self._monitors.get(connection_id, {}), dict[str, None]()
         shown: list[dict[str, Any]] = []
         for key, mask in monitors.items():
-            names = [display_name(t) for t in tasks if _fits(key, t.token, t.spec.project_id, t.spec.source)]
+            names = [display_name(t) for t in tasks if _fits(key, t.token, t.project_id, t.source)]
             attached |= dict.fromkeys(names)
             label = "*" if key[0] == "*" else f"{key[1]}.{key[2]}" if key[0] is None else names[0] if names else "an ended task"
             flags = [name.lower() for name, bit in TYPES.items() if mask & bit]
@@ -142,13 +142,10 @@ class Monitors:
     def _show(self, caller: Caller, key: Key, mask: int) -> None:
         """Tell the present state to a new monitor."""
         connection, (token, project, source, _) = caller.connection_id, key
-        running = [
-            task for task in self._tasks.visible(caller) if _fits(key, task.token, task.spec.project_id, task.spec.source)
-        ]
+        running = [task for task in self._tasks.visible(caller) if _fits(key, task.token, task.project_id, task.source)]
         if mask & TASK:
             rows = [
-                {"id": id_of(t.token, t.spec.source), "name": t.name, "projectId": t.spec.project_id, "source": t.spec.source}
-                for t in running
+                {"id": id_of(t.token, t.source), "name": t.name, "projectId": t.project_id, "source": t.source} for t in running
             ]
             self._send(connection, "apaevt_task", {"action": "running", "tasks": rows})
         if mask & SUMMARY:
@@ -171,14 +168,16 @@ class Monitors:
             if client is None or not keys:
                 continue
             for task in self._tasks.visible(client.caller):
-                if any(_fits(key, task.token, task.spec.project_id, task.spec.source) for key in keys):
+                if any(_fits(key, task.token, task.project_id, task.source) for key in keys):
                     status = statuses.get(task.number) or self._views.status(task)
                     statuses[task.number] = status
                     self._tell_status(client.caller, task, status)
         if any(mask & SUMMARY for monitors in self._monitors.values() for mask in monitors.values()):
             self._timer = self._host.clock.call_later(STATUS_INTERVAL, self._tick)
 
-    def _tell_status(self, caller: Caller, task: Task | FinishedTask, status: dict[str, Any], *, always: bool = False) -> None:
+    def _tell_status(
+        self, caller: Caller, task: TaskIdentity | FinishedTask, status: dict[str, Any], *, always: bool = False
+    ) -> None:
         shown = status if is_whole(task.owner, caller) else without_objects(status)
         compared = {name: value for name, value in shown.items() if name != "metrics"}  # it changes all the time
         key = (caller.connection_id, task.number)
@@ -248,7 +247,7 @@ class Monitors:
             self._send(caller.connection_id, name, {**body, "eventTime": event.time, "__id": number})
         if isinstance(event, ObjectEnded):
             for task in self._tasks.visible(caller):
-                if (task.token, task.spec.project_id, task.spec.source) == (token, event.project_id, event.source):
+                if (task.token, task.project_id, task.source) == (token, event.project_id, event.source):
                     counts = counts_of(self._views.status(task), event)
                     self._send(caller.connection_id, "apaevt_status_counts", {**counts, "__id": number})
 

@@ -24,7 +24,7 @@ class TaskLoader:
 
     __slots__ = ("_catalog", "_environment", "_host", "_root", "_tasks")
 
-    def __init__(self, host: Host, tasks: Tasks, catalog: Catalog, environment: Environment, root: str | None) -> None:
+    def __init__(self, host: Host, tasks: Tasks[Task], catalog: Catalog, environment: Environment, root: str | None) -> None:
         self._host = host
         self._tasks = tasks
         self._catalog = catalog

@@ -7,6 +7,7 @@ from time import time
 from typing import Any, Final
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
@@ -36,9 +37,9 @@ def id_of(token: str, source: str) -> str:
     return f"{token.removeprefix('tk_')[:8]}.{source}"
 
 
-def display_name(task: Task) -> str:
+def display_name(task: TaskIdentity) -> str:
     """The name of a task with that of its source."""
-    return f"{task.name}.{task.spec.source}" if task.spec.source else task.name
+    return f"{task.name}.{task.source}" if task.source else task.name
 
 
 def no_task(project_id: str, source: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def no_task(project_id: str, source: str) -> dict[str, Any]:
     return {**named, **falses, **texts, **sizes, **zeros, **spans, **lists, **flow}
 
 
-def row_of(task: Task | FinishedTask, status: dict[str, Any], idle: float = 0.0) -> dict[str, Any]:
+def row_of(task: TaskIdentity | FinishedTask, status: dict[str, Any], idle: float = 0.0) -> dict[str, Any]:
     """The row of a task in the lists of RocketRide's dashboard."""
     done = status["completed"]
     return {
@@ -90,28 +91,28 @@ def ended(status: dict[str, Any], reason: str) -> dict[str, Any]:
     return {**status, **over}
 
 
-def loaded_of(task: Task) -> dict[str, Any]:
+def loaded_of(task: TaskIdentity) -> dict[str, Any]:
     """Make the answer of `execute`."""
-    source = task.spec.source
+    source = task.source
     return {
         "id": id_of(task.token, source),
         "token": task.token,
         "publicToken": task.public_token,
-        "projectId": task.spec.project_id,
+        "projectId": task.project_id,
         "source": source,
         "provider": task.provider,
     }
 
 
-def summary_of(task: Task, caller: Caller) -> dict[str, Any]:
+def summary_of(task: TaskIdentity, caller: Caller) -> dict[str, Any]:
     """Make one row of `rrext_get_tasks`; its pipeline is the unresolved one, without secrets.
 
     A caller who is not trusted sees the pipelines that it sent, and not those of the server.
     """
     return {
         "name": task.name,
-        "description": task.spec.description or "",
-        "source": task.spec.source,
+        "description": task.description,
+        "source": task.source,
         "token": task.token,
         "publicToken": task.public_token,
         "status": "Running",
@@ -134,8 +135,8 @@ def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -
     """Make the whole status object; every field is there from the start, with its type. `redact` hides values of variables."""
     return {
         "name": display_name(task),
-        "project_id": task.spec.project_id,
-        "source": task.spec.source,
+        "project_id": task.project_id,
+        "source": task.source,
         "state": RUNNING,
         "completed": False,
         "startTime": task.started,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
 from rrext.engine.pages import page_of
-from rrext.engine.task_status import ended, is_whole, row_of, status_of, stopping, summary_of, without_objects
+from rrext.engine.task_status import ended, is_whole, row_of, stopping, summary_of, without_objects
 from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
 from rrext.errors import InternalError, TaskNotRegistered, Unavailable
 
@@ -17,22 +17,29 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.clients import ConnectedClient
+    from rrext.engine.interface.task_identity import TaskIdentity
     from rrext.engine.monitors import Monitors
-    from rrext.engine.tasks.pipes import Pipes
     from rrext.engine.tasks.registry import Tasks
-    from rrext.engine.tasks.task import Task
 
 
 class TaskViews:
-    """Answers operations that look at tasks, and keeps the last status of those that ended."""
+    """Answers operations that look at tasks, and keeps the last status of those that ended. `status` is the whole status of a
+    running task.
+    """
 
-    def __init__(self, host: Host, tasks: Tasks, pipes: Pipes, clients: Mapping[str, ConnectedClient]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        tasks: Tasks[Any],
+        status: Callable[[Any], dict[str, Any]],
+        clients: Mapping[str, ConnectedClient],
+    ) -> None:
         self._began = time()
         self._clients = clients
         self._monitors: Monitors | None = None
         self._host = host
         self._tasks = tasks
-        self._pipes = pipes
+        self.status = status
         self._finished = FinishedTasks(host.clock)
 
     def body(self, caller: Caller, operation: operations.Operation) -> dict[str, Any]:
@@ -69,7 +76,7 @@ class TaskViews:
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
-    def find(self, token: str | None, caller: Caller) -> Task | FinishedTask:
+    def find(self, token: str | None, caller: Caller) -> TaskIdentity | FinishedTask:
         """The task of a token: a running one, else one that ended. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         try:
             return self._tasks.get(token, caller)
@@ -78,11 +85,9 @@ class TaskViews:
                 raise
             return finished
 
-    def of_project(self, project_id: str, source: str, caller: Caller) -> Task:
+    def of_project(self, project_id: str, source: str, caller: Caller) -> TaskIdentity:
         """The newest running task of a project and source that a caller may see. Raises `TaskNotRegistered`."""
-        found = [
-            task for task in self._tasks.visible(caller) if (task.spec.project_id, task.spec.source) == (project_id, source)
-        ]
+        found = [task for task in self._tasks.visible(caller) if (task.project_id, task.source) == (project_id, source)]
         if not found:
             raise TaskNotRegistered(
                 "Your pipeline is not running: none has this project and source", hint="execute it first", data={"near": []}
@@ -106,11 +111,6 @@ class TaskViews:
                 rows.append(client.row() | (self._monitors.of(number, tasks) if self._monitors is not None else {}))
         return rows
 
-    def status(self, task: Task) -> dict[str, Any]:
-        """The whole status of a running task."""
-        pipes = [pipe for pipe in self._pipes.of_task(task) if pipe.has_object]
-        return status_of(task, pipes, self._host.redactor.text)
-
     def disconnect(self, connection_id: str) -> None:
         """End the monitors of a connection that ended."""
         if self._monitors is not None:
@@ -118,15 +118,15 @@ class TaskViews:
 
     # -- life of tasks
 
-    def begins(self, task: Task) -> None:
+    def begins(self, task: TaskIdentity) -> None:
         """Note a task that begins: tasks that ran in its place are forgotten."""
         self._finished.replace(task)
 
-    def stops(self, task: Task) -> None:
+    def stops(self, task: TaskIdentity) -> None:
         """Keep the status of a task that begins to end."""
         self._finished.add(task, stopping(self.status(task)))
 
-    def ends(self, task: Task, reason: str) -> None:
+    def ends(self, task: TaskIdentity, reason: str) -> None:
         """Keep the last status of a task that has ended."""
         self._finished.update(task, ended(self.status(task), reason))
 

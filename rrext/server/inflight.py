@@ -61,13 +61,13 @@ class InFlight:
     def add(self, call: Call, nbytes: int, *, counts: bool) -> None:
         """Add a call that begins; `counts` says whether it counts against `max_inflight`."""
         table = self.calls if counts else self.others
-        table[call if call.request_id is None else call.request_id] = call
+        table[call if call.key is None else call.key] = call
         if nbytes > REQUEST_COST:
             self._large[call] = nbytes
 
     def remove(self, call: Call) -> None:
         """Remove an answered call."""
-        key = call if call.request_id is None else call.request_id
+        key = call if call.key is None else call.key
         if self.calls.pop(key, None) is None:
             self.others.pop(key, None)
         if self._large:

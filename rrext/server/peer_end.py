@@ -126,7 +126,7 @@ class Peer:
     """One served peer: its session, and the end of it.
 
     `on_shutdown(why)` runs the command `shutdown`, if that ends more than this peer. `on_ending(seconds)` is called when the
-    end begins or is shortened. `reading` must be set before the first read.
+    end begins or is shortened. `reading` must be set before the first read. `kind` is the class of its session.
     """
 
     reading: PeerReader
@@ -143,6 +143,7 @@ class Peer:
         on_shutdown: Callable[[str], None] | None = None,
         on_ending: Callable[[float], object] = lambda seconds: None,
         closed: Cause = CLOSED,
+        kind: type[Session] = Session,
     ) -> None:
         self._loop = host.loop
         self._limits = limits
@@ -155,7 +156,7 @@ class Peer:
         self.cause: Cause = closed
         self.is_delivered = False
         """Whether the peer got all of its answers or was gone; valid after the end."""
-        self.session = Session(
+        self.session = kind(
             engine,
             connection,
             sink,

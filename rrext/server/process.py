@@ -65,7 +65,8 @@ def framed_connection(limits: Limits) -> ServedConnection:
 
 class ServingProcess:
     """A process that serves stdin and stdout, the clients of `listener`, or both. `run` returns the exit code. If the loop is
-    stuck, the process ends without returning from `run`, after `last_words`, which flushes the log.
+    stuck, the process ends without returning from `run`, after `last_words`, which flushes the log. `kind` is the class of the
+    session on stdin and stdout.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class ServingProcess:
         connect_stdio: Callable[[Limits], ServedConnection] = framed_connection,
         on_stdio: Callable[[Engine, Session], object] = lambda engine, session: None,
         caller: Caller = STDIO,
+        kind: type[Session] = Session,
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
         watchdog: Watchdog | None = None,
@@ -95,7 +97,7 @@ class ServingProcess:
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
         self._peers: dict[Peer, int | None] = {}
-        self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller) if serves_stdio else None
+        self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller, kind) if serves_stdio else None
         if self._stdio is not None:
             on_stdio(engine, self._stdio.session)
         self._end_watch = EndWatch(
@@ -116,7 +118,7 @@ class ServingProcess:
             watchdog=watchdog,
         )
 
-    def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection, caller: Caller) -> Peer:
+    def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection, caller: Caller, kind: type[Session]) -> Peer:
         assert connection.framer is not None
         peer = Peer(
             self.engine,
@@ -127,6 +129,7 @@ class ServingProcess:
             caller=caller,
             on_ending=lambda seconds: self._end_within(seconds, "its client on stdio ends"),
             closed=DRAINED,
+            kind=kind,
         )
         self._reader = Reader(
             peer.session,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.clients import ConnectedClient
@@ -78,6 +78,11 @@ class Session(SessionAnswers):
         self.inline_call: Call | None = None
         self.last_was_quick = False
         self._is_alone = False
+
+    commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]] = OWN_COMMANDS
+    """Command → its handler, of those that the session answers without the engine."""
+    never_held: ClassVar[frozenset[str]] = NEVER_HELD
+    """Commands that run at once although answers wait for a slow reader."""
 
     # -- in
 
@@ -170,7 +175,7 @@ class Session(SessionAnswers):
         inflight.check_id(request.id)
         if request.nbytes > self.limits.max_name:
             refuse_long_names(request, self.limits)
-        shape = None if request.command in OWN_COMMANDS else operation_for(request.command, request.arguments)
+        shape = None if request.command in self.commands else operation_for(request.command, request.arguments)
         if shape is not None and self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
         if shape is Open and request.id is None:
@@ -182,7 +187,7 @@ class Session(SessionAnswers):
                 return False
         elif shape in _COUNTED:
             inflight.check_room(self.limits.max_inflight)
-        if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:
+        if (self.outbox.is_full or inflight.held) and request.command not in self.never_held:
             inflight.hold(HeldRequest(request, shape, self.now()))
             self.outbox.want_room()
             return False
@@ -196,7 +201,7 @@ class Session(SessionAnswers):
             self.client.arrived()
             if request.tail is not None:
                 refuse_tail()
-            OWN_COMMANDS[request.command](self, request)
+            self.commands[request.command](self, request)
             return False
         return self._engine.start(self._admit(request, shape, received), alone=self._is_alone)
 
@@ -211,7 +216,7 @@ class Session(SessionAnswers):
         context = arguments.get("context")
         if context is not None and shape.names_caller:
             caller = caller_of(caller, context, self.limits)
-        call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
+        call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox, key=request.id)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
         fed = isinstance(operation, _FED) and (operation.progress or operation.stream or operation.events or operation.permits)

@@ -72,7 +72,7 @@ class SessionAnswers:
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
         """Answer a call with a body; raw bytes are sent as a tail, or in base64 to a peer without tails."""
-        connection, request_id = self.connection, call.request_id
+        connection, request_id = self.connection, call.key
         if request_id is None:
             pieces = []
         elif tail is None:
@@ -86,7 +86,7 @@ class SessionAnswers:
 
     def fail(self, call: Call, error: RrextError) -> None:
         """Answer a call with a failure."""
-        request_id, connection = call.request_id, self.connection
+        request_id, connection = call.key, self.connection
         if request_id is None:
             self._finish(call, [])
             return

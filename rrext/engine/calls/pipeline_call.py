@@ -13,9 +13,7 @@ from rrext.errors import ToolError, error_from_wire
 
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
-    from rrext.engine.tasks.task import Task
 
-QUESTION_TYPE: Final = "application/rocketride-question"
 CALLERS: Final = "rrext/pipelines"
 """The key of `_meta` with the tokens of the pipelines that called this one, the outermost first."""
 
@@ -32,7 +30,7 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
         raise ToolError(f"Pipelines would call each other in a circle: {way}", data={"chain": [*callers, token]})
     meta = {**meta, CALLERS: callers}
     described = {} if name is None else {"name": name}
-    opening = Open(token=token, object=described, mime_type=mime_type or _default_type(engine.task(token, caller)), meta=meta)
+    opening = Open(token=token, object=described, mime_type=mime_type or await engine.text_type(token, caller), meta=meta)
     opened, _ = await engine.ask(opening, caller)
     pipe_id: int = msgspec.json.decode(opened)["pipe_id"]
     try:
@@ -46,9 +44,3 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
     if failure is not None:
         raise error_from_wire(failure["code"], failure["message"], None, {"result": result})
     return result
-
-
-def _default_type(task: Task) -> str:
-    """The type of a text for a pipeline: that of a question if it only chats."""
-    source = task.spec.component(task.spec.source) if task.spec.source else None
-    return QUESTION_TYPE if source is not None and source.node_class.accepts == ("chat",) else "text/plain"

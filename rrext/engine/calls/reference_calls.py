@@ -43,7 +43,7 @@ class ReferenceCalls:
     which no list of tasks has.
     """
 
-    def __init__(self, host: Host, tasks: Tasks, tool_list: ToolList) -> None:
+    def __init__(self, host: Host, tasks: Tasks[Task], tool_list: ToolList) -> None:
         self._host = host
         self._tasks = tasks
         self._list = tool_list
@@ -101,7 +101,10 @@ class ReferenceCalls:
             if reference.kind in ("node", "builtin"):
                 assert task is not None
                 return task, await self._own(call, task, reference)
-            task = self.outside(call, reference)
+            _require_allowed(call, reference)
+            if reference.kind == "pipeline":
+                await self._host.engine.text_type(reference.integration, call.caller)
+            task = self._outside_with(call, reference)
             component = task.components[node_of(reference)]
             await component.ensure(self._host, trusted=call.caller.trusted)
         except NotFound as error:
@@ -233,18 +236,19 @@ class ReferenceCalls:
         kind: Any = ref.provider
         connection = ref.connection if kind == "composio" else ""
         reference = Reference(path="", kind=kind, integration=ref.integration, action=ref.action, connection=connection)
-        return self.outside(call, reference), node_of(reference)
+        _require_allowed(call, reference)
+        if kind == "pipeline":
+            self._host.engine.require_pipeline(ref.integration, call.caller)
+        return self._outside_with(call, reference), node_of(reference)
 
     # tasks of the engine
 
-    def outside(self, call: Call, reference: Reference) -> Task:
-        """The engine's task with the component of a pipeline or a connection. Raises the errors of an unknown one."""
+    def _outside_with(self, call: Call, reference: Reference) -> Task:
+        """The engine's task with the component of a running pipeline or of a connection. Raises the errors of an unknown
+        connection.
+        """
         name, remote = reference.connection or reference.integration, not call.caller.trusted
-        if call.caller.tools is not None and reference.call_ref.text not in call.caller.tools:
-            raise ToolNotFound(f'No handler found for tool "{reference.call_ref.text}"')
-        if reference.kind == "pipeline":
-            self._tasks.get(name, call.caller)
-        else:
+        if reference.kind != "pipeline":
             known = self._host.shared_connections if remote else self._host.connections
             known.find(name, reference.kind, reference.integration)
         task = self._outside.get(remote)
@@ -295,6 +299,12 @@ class _Problem(Exception):
     def __init__(self, problems: list[tuple[str, str, str]]) -> None:
         super().__init__()
         self.problems = problems
+
+
+def _require_allowed(call: Call, reference: Reference) -> None:
+    """Raise `ToolNotFound` for a tool of a pipeline or a connection that the caller may not use."""
+    if call.caller.tools is not None and reference.call_ref.text not in call.caller.tools:
+        raise ToolNotFound(f'No handler found for tool "{reference.call_ref.text}"')
 
 
 def node_of(reference: Reference) -> str:

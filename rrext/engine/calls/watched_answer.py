@@ -41,7 +41,7 @@ class WatchedAnswer:
             self._answer.fail(call, error)
 
 
-def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
+def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> None:
     """Begin the events of a call that is about to start, and route its answer through a `WatchedAnswer`. Idempotent."""
     if type(call.answer) is WatchedAnswer:
         return
@@ -87,7 +87,7 @@ def watch_of(call: Call) -> CallWatch | None:
     return answer.watch if type(answer) is WatchedAnswer else None
 
 
-def _task_of(tasks: Tasks, token: str | None, caller: Caller) -> Task | None:
+def _task_of(tasks: Tasks[Task], token: str | None, caller: Caller) -> Task | None:
     try:
         return tasks.get(token, caller)
     except TaskError:

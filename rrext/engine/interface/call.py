@@ -112,7 +112,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     `command` is the face's name of the operation, `data` the raw bytes of a write, `received` a time of the engine's clock.
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
-    with a timeout. `unsettled` holds one item, which the answering thread takes out.
+    with a timeout. `request_id` is the name of the request for people and programs, `key` the one by which its connection
+    answers it, which differs in the process of a task. `unsettled` holds one item, which the answering thread takes out.
     """
 
     operation: Operation
@@ -130,6 +131,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     outlet: Outlet | None = None
     task: Any = None
     route: Any = None
+    key: int | str | None = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
     @property

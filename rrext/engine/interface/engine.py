@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.clients import ConnectedClient
+    from rrext.engine.interface.task_identity import TaskIdentity
+    from rrext.engine.interface.totals import Totals
 
 
 class Engine:
@@ -69,6 +71,18 @@ class Engine:
         cancelled before the engine has them have no events. The engine queues nothing: a slow sink needs its own bounded
         queue. Raises `InvalidArguments` for a kind that does not exist.
         """
+        raise NotImplementedError
+
+    def task_with_key(self, public_token: str) -> TaskIdentity | None:
+        """The running pipeline that a public token is the key of, for sending data to it; None for a wrong one."""
+        raise NotImplementedError
+
+    async def text_type(self, token: str, caller: Caller) -> str:
+        """The MIME type of a text for a pipeline. Raises `TaskNotRegistered` if the caller sees none of this token."""
+        raise NotImplementedError
+
+    async def totals(self) -> Totals:
+        """The numbers of all pipelines, also of those that have ended."""
         raise NotImplementedError
 
     def begin_batch(self) -> None:

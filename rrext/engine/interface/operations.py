@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of all operations. `timeout` is in seconds from receipt."""
 
     takes_tail: ClassVar[bool] = False

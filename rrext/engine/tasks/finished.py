@@ -13,7 +13,7 @@ from rrext.engine.tasks.limits import FINISHED_TASK_TIME, MAX_FINISHED_TASKS
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.interface.call import Caller
-    from rrext.engine.tasks.task import Task
+    from rrext.engine.interface.task_identity import TaskIdentity
 
 
 class FinishedTask(msgspec.Struct, eq=False):
@@ -45,17 +45,17 @@ class FinishedTasks:
         self._clock = clock
         self._tasks: OrderedDict[int, FinishedTask] = OrderedDict()
 
-    def add(self, task: Task, status: dict[str, Any]) -> None:
+    def add(self, task: TaskIdentity, status: dict[str, Any]) -> None:
         """Keep the status of a task that ends now."""
-        spec, until = task.spec, self._clock.now() + FINISHED_TASK_TIME
+        until = self._clock.now() + FINISHED_TASK_TIME
         self._tasks[task.number] = FinishedTask(
             task.number,
             task.token,
             task.owner,
             task.scope,
-            spec.project_id,
+            task.project_id,
             task.provider,
-            spec.source,
+            task.source,
             task.pipeline,
             task.options,
             status,
@@ -64,7 +64,7 @@ class FinishedTasks:
         while len(self._tasks) > MAX_FINISHED_TASKS:
             self._tasks.popitem(last=False)
 
-    def update(self, task: Task, status: dict[str, Any]) -> None:
+    def update(self, task: TaskIdentity, status: dict[str, Any]) -> None:
         """Replace the status that is kept of a task."""
         if (kept := self._tasks.get(task.number)) is not None:
             kept.status = status
@@ -74,7 +74,7 @@ class FinishedTasks:
         found = [each for each in self if each.token == token and each.is_visible_to(caller)]
         return max(found, key=lambda each: (each.owner == caller.user_id, each.number), default=None)
 
-    def replace(self, task: Task) -> None:
+    def replace(self, task: TaskIdentity) -> None:
         """Forget the ended tasks in whose place a new one runs."""
         for each in self:
             if each.token == task.token and each.owner == task.owner:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.task import Task
 from rrext.errors import Unavailable
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.text.pointer import below
@@ -43,7 +43,7 @@ def _permissions(settings: Any) -> Iterator[str]:
                 yield name
 
 
-def require_owner(task: Task | FinishedTask, caller: Caller) -> None:
+def require_owner(task: TaskIdentity | FinishedTask, caller: Caller) -> None:
     """Raise `Unavailable` for a caller who is not trusted and may use a task, but not end it, because it is not its own."""
     if not caller.trusted and task.scope != caller.user_id:
         raise Unavailable("This pipeline is the server's: its clients may use it, and not end it")

@@ -161,16 +161,16 @@ class FailedPipe(msgspec.Struct, eq=False):
 class Pipes:
     """The map of open pipes, and of pipes that failed and wait for their `close`.
 
-    Ids count up for the life of the process and are never reused.
+    Ids count up from `first` for the life of the process and are never reused.
     """
 
     __slots__ = ("_expired", "_failed", "_keep_expired", "_kept_bytes", "_numbers", "_open")
 
-    def __init__(self, keep_expired: int) -> None:
+    def __init__(self, keep_expired: int, first: int = 1) -> None:
         self._failed: OrderedDict[int, FailedPipe] = OrderedDict()
         self._kept_bytes = 0
         self._open: dict[int, OpenPipe] = {}
-        self._numbers = count(1)
+        self._numbers = count(first)
         self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._keep_expired = keep_expired
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Generic, TypeVar
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
+from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.engine.interface.totals import Totals
 from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
-from rrext.engine.tasks.task import Task
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, TooManyRequests, near_matches
+
+T = TypeVar("T", bound=TaskIdentity)
 
 
 def already_running() -> TaskAlreadyRunning:
@@ -16,18 +19,7 @@ def already_running() -> TaskAlreadyRunning:
     return TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
 
 
-class Totals(NamedTuple):
-    """The numbers of an engine: of what is loaded, and of all that ever was."""
-
-    tasks: int
-    pipes: int
-    running: int
-    calls: int
-    completed: int
-    failed: int
-
-
-class Tasks:
+class Tasks(Generic[T]):
     """The registry of running pipelines. A token names a task; without a token the only task is meant.
 
     A caller who is not trusted finds tasks without an owner and those of its own user. The tokens that it chooses are names
@@ -37,12 +29,12 @@ class Tasks:
     __slots__ = ("_by_token", "_ended", "_only")
 
     def __init__(self) -> None:
-        self._by_token: dict[tuple[str | None, str], Task] = {}
-        self._only: Task | None = None
+        self._by_token: dict[tuple[str | None, str], T] = {}
+        self._only: T | None = None
         self._ended = (0, 0, 0)
         """The calls, the completed and the failed objects of tasks that have ended."""
 
-    def add(self, task: Task) -> None:
+    def add(self, task: T) -> None:
         """Register a task, whose token must be unused."""
         self._by_token[task.scope, task.token] = task
         self._find_only()
@@ -54,7 +46,7 @@ class Tasks:
                 f"{MAX_REMOTE_TASKS} pipelines of this user run already", hint="terminate some, or let them end by a ttl"
             )
 
-    def find_same(self, token: str | None, task: Task) -> Task | None:
+    def find_same(self, token: str | None, task: T) -> T | None:
         """Find the task that runs in place of a new one: of the same token or, if the caller chose none, with that user,
         project and source.
         """
@@ -62,11 +54,11 @@ class Tasks:
             return self.running(token, task.scope)
         return next((other for other in self._by_token.values() if other.scope == task.scope and other.key == task.key), None)
 
-    def running(self, token: str, scope: str | None) -> Task | None:
+    def running(self, token: str, scope: str | None) -> T | None:
         """The running task of a token among those of a user who is not trusted, or of all who are."""
         return self._by_token.get((scope, token))
 
-    def get(self, token: str | None, caller: Caller = ANONYMOUS) -> Task:
+    def get(self, token: str | None, caller: Caller = ANONYMOUS) -> T:
         """The task of a token, or the only task, as a caller sees it. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         if token is None:
             only = self._only
@@ -78,7 +70,7 @@ class Tasks:
             raise TaskNotRegistered(f"Your pipeline is not running. {hint}", hint=hint, data={"near": near})
         return task
 
-    def _only_visible(self, caller: Caller) -> Task:
+    def _only_visible(self, caller: Caller) -> T:
         tasks = self.visible(caller)
         if len(tasks) == 1:
             return tasks[0]
@@ -90,7 +82,7 @@ class Tasks:
             data={"tokens": names},
         )  # fmt: skip
 
-    def _named(self, token: str, caller: Caller) -> Task | None:
+    def _named(self, token: str, caller: Caller) -> T | None:
         if not caller.trusted and (own := self._by_token.get((caller.user_id, token))) is not None:
             return own
         task = self._by_token.get((None, token))
@@ -98,11 +90,11 @@ class Tasks:
             task = next((task for task in self._by_token.values() if task.token == token), None)
         return task if task is not None and task.is_visible_to(caller) else None
 
-    def visible(self, caller: Caller) -> list[Task]:
+    def visible(self, caller: Caller) -> list[T]:
         """The tasks that a caller may see and use."""
         return [task for task in self._by_token.values() if task.is_visible_to(caller)]
 
-    def with_key(self, public_token: str) -> Task | None:
+    def with_key(self, public_token: str) -> T | None:
         """The task of a public token, which is a key for sending data to it. It takes the same time for every wrong one."""
         from hmac import compare_digest  # few servers need it, and its libraries cost two milliseconds of the start
 
@@ -112,7 +104,7 @@ class Tasks:
                 found = task
         return found
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: T) -> None:
         """Forget the task."""
         if self._by_token.pop((task.scope, task.token), None) is not None:
             calls, completed, failed = self._ended
@@ -139,7 +131,7 @@ class Tasks:
         """The tokens that error messages may show: file stems and tokens chosen by callers. Generated tokens are secrets."""
         return [task.token for task in self.visible(caller) if not task.token.startswith("tk_")]
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[T]:
         return iter(list(self._by_token.values()))
 
     def __len__(self) -> int:

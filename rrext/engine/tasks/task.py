@@ -7,13 +7,12 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
-from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
-from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
 from rrext.engine.tasks.process_metrics import ProcessMetrics
@@ -40,20 +39,20 @@ def new_token(prefix: str) -> str:
     return f"{prefix}_{os.urandom(16).hex()}"
 
 
-_NUMBERS: Final = count(1)
+QUESTION_TYPE: Final = "application/rocketride-question"
 
 log: Final = logging.getLogger("rrext.engine")
 
 
-class Task:
-    """One loaded pipeline under its token."""
+class Task(TaskIdentity):
+    """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_clock", "_plan", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "dynamic",
-        "errors", "failed_count", "finished_count", "is_restarted", "last_used", "metrics", "name", "number",
-        "options", "owner", "pipeline", "places", "plans", "public_token", "publisher", "references", "scope", "spec",
-        "started", "stopping", "sync_places", "throughput", "token", "trace", "ttl", "warnings",
+        "_clock", "_plan", "_routes", "_spare", "began", "blocks", "components", "dynamic", "errors", "metrics", "places",
+        "plans", "publisher", "references", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
+
+    active: set[Call]
 
     def __init__(
         self,
@@ -66,41 +65,37 @@ class Task:
         clock: Clock,
         options: dict[str, Any],
     ) -> None:
-        self.options = options
-        """The arguments of its `load`, for a restart."""
-        self.ttl: float | None = options.get("ttl")
-        self.owner: str | None = options.get("owner")
         self.spec = spec = loaded.require()
+        token = token or new_token("tk")
+        super().__init__(
+            token=token,
+            public_token=new_token("pk"),
+            name=options.get("name") or spec.name or token,
+            project_id=spec.project_id,
+            source=spec.source,
+            provider=spec.component(spec.source).provider if spec.source else "",
+            description=spec.description or "",
+            pipeline=loaded.unresolved,
+            options=options,
+            active=set(),
+            now=clock.now(),
+        )
+        self.ttl: float | None = options.get("ttl")
         self.plans = loaded.plans
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
-        self.pipeline = loaded.unresolved
         self.warnings = [problem.message for problem in loaded.warnings]
-        self.number = next(_NUMBERS)
-        """The number of the task in this process, which is never used again; a token may be."""
-        self.token = token or new_token("tk")
-        self.public_token = new_token("pk")
         self.components = components
-        self.scope = self.owner if options.get("remote") else None
-        """The user among whose tasks the token is a name; None for the tasks of callers who are trusted."""
-        self.name: str = options.get("name") or spec.name or self.token
         threads = options.get("threads") or limits.threads
         self.places = Places(threads, f'pipe of "{self.name}"')
         self.sync_places = Places(threads, f'thread of "{self.name}"')
-        self.is_restarted = False
-        self.started = time()
-        self.began = self.last_used = clock.now()
+        self.began = self.last_used
         self.publisher: Publisher = NULL_PUBLISHER
         self.trace = _trace_of(options.get("trace", 0))
         """The trace of its objects; None if it is not traced."""
-        self.stopping = False
-        self.calls = 0
-        self.finished_count = 0
-        self.failed_count = 0
         self.throughput = Throughput()
         self.metrics = ProcessMetrics()
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
-        self.active: set[Call] = set()
         self._clock = clock
         self._spare: list[NodeObjects] = []
         self.references = references
@@ -108,30 +103,10 @@ class Task:
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
 
     @property
-    def key(self) -> tuple[str | None, str, str]:
-        """The identity of a task for a second `execute`: user, project and source."""
-        return (self.owner, self.spec.project_id, self.spec.source)
-
-    def is_visible_to(self, caller: Caller) -> bool:
-        """Whether a caller may see and use the task: a trusted one any, others those without an owner and their own."""
-        return caller.trusted or self.owner is None or self.owner == caller.user_id
-
-    @property
-    def provider(self) -> str:
-        """The provider of its source; empty if it has several sources or none."""
-        return self.spec.component(self.spec.source).provider if self.spec.source else ""
-
-    @property
-    def event_head(self) -> dict[str, Any]:
-        """The fields of all events of the task."""
-        spec = self.spec
-        return {
-            "token": self.token,
-            "name": self.name,
-            "project_id": spec.project_id,
-            "source": spec.source,
-            "user_id": self.owner,
-        }
+    def text_type(self) -> str:
+        """The type of a text for the pipeline: that of a question if it only chats."""
+        source = self.spec.component(self.source) if self.source else None
+        return QUESTION_TYPE if source is not None and source.node_class.accepts == ("chat",) else "text/plain"
 
     def plan_from(self, source: str | None) -> LanePlan:
         """The plan of the source at which an object enters: the named one, or the only one.

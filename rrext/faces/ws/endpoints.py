@@ -14,7 +14,6 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.local_engine import LocalEngine
 from rrext.errors import NotAuthenticated, ShuttingDown, Unavailable
 from rrext.faces.http.access import USER
 from rrext.faces.http.tokens import UserTokens
@@ -36,7 +35,6 @@ class Endpoints:
         self, process: ServingProcess, caller: Caller, keys: UserTokens | None, on_answer: Callable[[], object]
     ) -> None:
         engine = process.engine
-        assert isinstance(engine, LocalEngine)
         self._engine = engine
         self._process = process
         self._caller = caller
@@ -89,7 +87,7 @@ class Endpoints:
     async def _metrics(self, request: Request) -> Response:
         if user_of(request, self._keys) is None:
             return failure(NotAuthenticated("a key of this server is required as a bearer token"))
-        return PlainTextResponse(metrics_text(self._engine, self._process.peers), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(await metrics_text(self._engine, self._process.peers), media_type="text/plain; version=0.0.4")
 
     async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the app of the request's user."""

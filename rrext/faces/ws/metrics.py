@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rrext.engine.local_engine import LocalEngine
+from rrext.engine.interface.engine import Engine
 from rrext.version import __version__
 
 
-def metrics_text(engine: LocalEngine, connections: int) -> str:
+async def metrics_text(engine: Engine, connections: int) -> str:
     """The exposition of all metrics, version 0.0.4 of the text format."""
-    totals = engine.totals()
+    totals = await engine.totals()
     rows = (
         ("rrext_connections", "gauge", "Clients of WebSockets and of stdin.", connections),
         ("rrext_tasks", "gauge", "Pipelines that are loaded.", totals.tasks),

@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.engine.local_engine import LocalEngine
 from rrext.errors import (
     FrameTooLarge,
     InvalidArguments,
@@ -54,7 +54,7 @@ class Part(msgspec.Struct):
 class Webhook:
     """Answers the requests to the webhook. `caller` is the caller of their calls, without the user."""
 
-    def __init__(self, engine: LocalEngine, limits: Limits, caller: Caller, on_answer: Callable[[], object]) -> None:
+    def __init__(self, engine: Engine, limits: Limits, caller: Caller, on_answer: Callable[[], object]) -> None:
         self._engine = engine
         self._limits = limits
         self._caller = caller

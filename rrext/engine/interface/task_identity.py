@@ -1,0 +1,86 @@
+"""What everybody knows of a task who sees it: its names, its user, its pipeline, its numbers."""
+
+from __future__ import annotations
+
+from itertools import count
+from time import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from rrext.engine.interface.call import Caller
+
+_NUMBERS: Final = count(1)
+
+
+class TaskIdentity:
+    """A running pipeline under its token, wherever it runs. `options` are the arguments of its `load`, for a restart.
+
+    `scope` is the user among whose tasks the token is a name; None for the tasks of callers who are trusted. `number` is that
+    of the task in this process, which is never used again; a token may be.
+    """
+
+    __slots__ = (
+        "active", "calls", "description", "failed_count", "finished_count", "is_restarted", "last_used", "name", "number",
+        "options", "owner", "pipeline", "project_id", "provider", "public_token", "scope", "source", "started", "stopping",
+        "token",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        token: str,
+        public_token: str,
+        name: str,
+        project_id: str,
+        source: str,
+        provider: str,
+        description: str,
+        pipeline: dict[str, Any],
+        options: dict[str, Any],
+        active: Sized,
+        now: float,
+    ) -> None:
+        self.number = next(_NUMBERS)
+        self.token = token
+        self.public_token = public_token
+        self.name = name
+        self.project_id = project_id
+        self.source = source
+        self.provider = provider
+        """The provider of its source; empty if it has several sources or none."""
+        self.description = description
+        self.pipeline = pipeline
+        self.options = options
+        self.owner: str | None = options.get("owner")
+        self.scope = self.owner if options.get("remote") else None
+        self.active = active
+        """The calls that run or wait."""
+        self.started = time()
+        self.last_used = now
+        self.is_restarted = False
+        self.stopping = False
+        self.calls = 0
+        self.finished_count = 0
+        self.failed_count = 0
+
+    @property
+    def key(self) -> tuple[str | None, str, str]:
+        """The identity of a task for a second `execute`: user, project and source."""
+        return (self.owner, self.project_id, self.source)
+
+    def is_visible_to(self, caller: Caller) -> bool:
+        """Whether a caller may see and use the task: a trusted one any, others those without an owner and their own."""
+        return caller.trusted or self.owner is None or self.owner == caller.user_id
+
+    @property
+    def event_head(self) -> dict[str, Any]:
+        """The fields of all events of the task."""
+        return {
+            "token": self.token,
+            "name": self.name,
+            "project_id": self.project_id,
+            "source": self.source,
+            "user_id": self.owner,
+        }
