@@ -233,7 +233,7 @@ def _serve_claimed(
             root=root_from(args),
             wait=args.wait,
             connections=connections,
-            store=None if args.store is None else _store_at(args.store, args.store_quota),
+            store=_store_at(args.store, args.store_quota),
         )
         if _is_audited(args.audit):
             from rrext.server.audit import begin_audit
@@ -281,10 +281,16 @@ def _serve_claimed(
     return EXIT_INVALID
 
 
-def _store_at(directory: str, quota: int | None) -> FileStoreSettings:
-    """The settings of the file store. Its directory is made if only it is missing."""
+def _store_at(directory: str | None, quota: int | None) -> FileStoreSettings | None:
+    """The settings of the file store, if there is to be one. Its directory is made if only it is missing."""
+    if directory is None:
+        if quota is not None:
+            raise UsageError("--store-quota is for the files of clients, which a server keeps with --store DIR")
+        return None
     from rrext.files.limits import FileStoreSettings
 
+    if not directory:  # as an unset variable of a shell makes it
+        raise UsageError("--store: expected a directory, not an empty text")
     directory = os.path.abspath(directory)
     try:
         with suppress(FileExistsError):

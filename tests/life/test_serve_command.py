@@ -189,6 +189,9 @@ def test_nodes_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
         ("--drain", "-1"),
         ("--drain", ""),
         ("--log-level", "loud"),
+        ("--store-quota", "0"),
+        ("--store-quota", "-1"),
+        ("--store-quota", "4G"),
     ],
 )
 def test_a_bad_value_of_an_option_is_a_usage_error_that_names_it(option: str, value: str) -> None:
@@ -327,6 +330,29 @@ def test_a_log_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> N
     assert "--log-file" in said
     assert "No such file or directory" in said
     assert "Is a directory" in refused("--log-file", str(tmp_path))
+
+
+def test_a_store_that_cannot_be_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "not a directory" in refused("--store", str(tmp_path / "file"))
+    assert "Not a directory" in refused("--store", str(tmp_path / "file" / "below"))
+    assert "No such file or directory" in refused("--store", str(tmp_path / "no" / "where"))
+    (tmp_path / "loop").symlink_to("loop")
+    assert "--store" in refused("--store", str(tmp_path / "loop"))
+    assert "not an empty text" in refused("--store", "")
+    assert "with --store DIR" in refused("--store-quota", "5")
+    assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
+
+
+def test_a_missing_store_is_made_for_its_owner_alone_and_its_quota_holds(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    server = spawn("--store", str(folder), "--store-quota", "10")
+    for path, data, failure in (("a", "12345678", None), ("b", "123", "quota_exceeded"), ("c", "12", None)):
+        handle = server.ask("rrext_store", {"subcommand": "fs_open", "path": path, "mode": "w"})["handle"]
+        written = server.answer(server.send("rrext_store", {"subcommand": "fs_write", "handle": handle, "data": data}))
+        closed = server.answer(server.send("rrext_store", {"subcommand": "fs_close", "handle": handle}))
+        assert (written.get("code"), closed["success"]) == (failure, failure is None)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_the_log_goes_on_where_it_was(spawn: Callable[..., Server], tmp_path: Path) -> None:
