@@ -241,6 +241,15 @@ PROMISES: dict[str, str] = {
         "memory for it, and holds up no other call"
     ),
     "mcp-server:no-orphan": "No external MCP server outlives rrext, and none gets variables that are not in its connection",
+    "monitor:events": (
+        "Monitors tell tasks, statuses, messages, output, details and the flow of traced objects in RocketRide's form, in "
+        "order; a slow reader is told how many events it missed, and holds up nobody"
+    ),
+    "monitor:users:apart": "No user learns of the objects, payloads, messages and output of another by a monitor or a status",
+    "monitor:traces": (
+        "A pipeline is traced in the detail that its level names, at no cost for others; a trace has no values of variables, "
+        "and no payload over its limit"
+    ),
     "ws:access": (
         "A client on a network without a known key, host or origin gets no answer that needs one; its messages, its attempts "
         "and its time are few, and no key is repeated"

@@ -13,7 +13,7 @@ from rrext.client import database as database_module
 from rrext.client import pipe as pipe_module
 from rrext.client import vectors as vectors_module
 from rrext.client.blocking_wrapper import Blocking, in_caller_thread, on_loop
-from rrext.client.events import EventStream, ServerEvent
+from rrext.client.events import EventStream, MonitorTarget, ServerEvent
 from rrext.client.node_tools import WhichNode
 from rrext.client.pending_call import Body
 from rrext.client.portal import Portal
@@ -121,6 +121,17 @@ class Client:
 
         async def listen() -> EventStream:
             return self.wrapped.events(size=size)
+
+        return _read_events(portal, portal.run(listen))
+
+    def monitor(
+        self, *types: str, size: int = CLIENT_DEFAULTS.events, **target: Unpack[MonitorTarget]
+    ) -> Iterator[ServerEvent]:
+        """Ask for these types of events of tasks: `for event in client.monitor("TASK")`; see `rrext.Client.monitor`."""
+        portal = self.portal
+
+        async def listen() -> EventStream:
+            return await self.wrapped.monitor(*types, size=size, **target)
 
         return _read_events(portal, portal.run(listen))
 

@@ -15,7 +15,7 @@ from rrext.client.channel import Channel
 from rrext.client.client_session import ClientSession, Dialect
 from rrext.client.connection_errors import client_closed
 from rrext.client.database import Database
-from rrext.client.events import EventStream
+from rrext.client.events import EventStream, MonitorTarget, TraceLevel, monitor_arguments
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
@@ -162,11 +162,13 @@ class Client:
         partial: bool = False,
         env: Mapping[str, str] | None = None,
         name: str | None = None,
+        trace: TraceLevel | None = None,
     ) -> Body:
         """Load a pipeline, given as an object or a file, and return `{token, …}`.
 
         `ttl` is the idle time in seconds after which the server unloads it. `use_existing` joins a pipeline that runs.
         `partial` loads a pipeline whose nodes are not all available: what needs one of them raises `Unavailable`.
+        `trace` is what a `monitor` of `FLOW` is told of its objects.
         """
         if name is None and filepath is not None:
             name = os.path.basename(filepath)
@@ -180,6 +182,7 @@ class Client:
             "partial": partial or None,
             "env": env,
             "name": name,
+            "pipelineTraceLevel": trace,
         }
         return await self.request("execute", arguments)
 
@@ -364,6 +367,12 @@ class Client:
     def events(self, *, size: int = CLIENT_DEFAULTS.events) -> EventStream:
         """The server's events from now on: `async for event in client.events()`. At most `size` wait for the reader."""
         return self._connected().events(size)
+
+    async def monitor(self, *types: str, size: int = CLIENT_DEFAULTS.events, **target: Unpack[MonitorTarget]) -> EventStream:
+        """Ask for these types of events of tasks, as `TASK` or `FLOW`; no types end it. Return the server's events."""
+        stream = self.events(size=size)
+        await self.request("rrext_monitor", monitor_arguments(types, target))
+        return stream
 
     async def request(
         self,

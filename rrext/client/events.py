@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
 
 import anyio
 import msgspec
 
 from rrext.errors import NotConnected, RrextError
 from rrext.limits import CLIENT_DEFAULTS
+
+TraceLevel = Literal["none", "metadata", "summary", "full"]
+"""How much monitors are told of the objects of a pipeline (`pipelineTraceLevel` of `execute`)."""
+
+
+class MonitorTarget(TypedDict, total=False):
+    """The tasks of a monitor: those of a token, or of a project and its source; without any, all."""
+
+    token: str
+    project_id: str
+    source: str
+    pipe_id: int
+
+
+def monitor_arguments(types: Sequence[str], target: MonitorTarget) -> dict[str, Any]:
+    """The arguments of `rrext_monitor`."""
+    names = {"project_id": "projectId", "pipe_id": "pipeId"}
+    return {"types": list(types), **{names.get(name, name): value for name, value in (target or {"token": "*"}).items()}}
 
 
 class ServerEvent(msgspec.Struct, frozen=True):

@@ -149,6 +149,12 @@ def test_events_are_iterated(client: blocking.Client) -> None:
     assert list(events) == []
 
 
+def test_events_of_a_monitor_are_iterated(client: blocking.Client) -> None:
+    events = client.monitor("TASK", token="T")
+    client.tool(tool="tell")
+    assert next(events).name == "told"
+
+
 @pytest.mark.promise("cancel:reaches:both-kinds")
 def test_ctrl_c_cancels_the_tool_itself_and_the_client_goes_on(client: blocking.Client) -> None:
     main = threading.main_thread().ident

@@ -362,3 +362,27 @@ async def test_one_reference_alone_is_no_list_of_them(client: Client, alone: Any
     with pytest.raises(InvalidArguments, match="/tools: Expected a list"):
         await client.tools_resolve(alone)
     assert (await client.tools_resolve(()))["custom"] == []
+
+
+@pytest.mark.promise("monitor:events")
+async def test_a_monitor_reads_the_flow_of_a_traced_pipeline(client: Client) -> None:
+    token = (await client.use(filepath=PIPELINE, token="traced", trace="summary"))["token"]
+    with pytest.raises(InvalidArguments, match="level"):
+        await client.use(filepath=PIPELINE, token="other", trace="loud")  # type: ignore[arg-type]
+    events = await client.monitor("flow", "task", token=token)
+    await client.send("hello", token=token)
+    steps = []
+    with anyio.fail_after(30):
+        async for event in events:
+            if event.name == "apaevt_flow":
+                steps.append(event.body["op"])
+                if steps[-1] == "end":
+                    break
+    assert (steps[0], steps.count("enter")) == ("begin", steps.count("leave"))
+    await client.monitor(token=token)
+    await client.send("again", token=token)
+    await client.ping()
+    await client.terminate(token)
+    later = await client.monitor()
+    assert (await client.status("real"))["completed"] is False
+    assert not later._queue

@@ -13,6 +13,8 @@ from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.operations import Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
 from rrext.nodes.base.node import Node
 
+pytestmark = pytest.mark.promise("monitor:events")
+
 ADA, BOB = (Caller(connection_id=name, user_id=name, trusted=False) for name in ("ada", "bob"))
 
 
@@ -128,6 +130,7 @@ async def test_messages_of_nodes_are_told_with_their_pipe() -> None:
         assert not w.engine._host.events.messages
 
 
+@pytest.mark.promise("monitor:users:apart")
 async def test_nobody_is_told_of_another_user() -> None:
     async with world(Teller) as w:
         ada, bob = Listener(w, ADA), Listener(w, BOB)
@@ -251,6 +254,7 @@ async def test_details_are_told_of_objects_and_of_tasks() -> None:
 NAMES = {"project_id", "source", "pipe_id", "eventTime", "__id"}
 
 
+@pytest.mark.promise("monitor:users:apart")
 async def test_output_of_nodes_is_told_to_the_user_of_the_pipe() -> None:
     async with world(Teller) as w:
         ada, bob = Listener(w, ADA), Listener(w, BOB)
@@ -288,6 +292,7 @@ async def test_an_end_that_nobody_remembers_stops_no_monitor(monkeypatch: pytest
         assert [action for (action,) in ada.take("action") if action] == ["begin", "end"] * 2
 
 
+@pytest.mark.promise("monitor:users:apart")
 async def test_names_of_objects_of_others_are_in_no_status() -> None:
     async with world(Teller) as w:
         ada, bob = Listener(w, ADA), Listener(w, BOB)

@@ -16,6 +16,8 @@ from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
+pytestmark = pytest.mark.promise("monitor:traces")
+
 ME = Caller("me", "ann", "home")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from session_world import SessionWorld, session_world, until
 
 from rrext.limits import MAX_LATE_EVENT_BYTES
@@ -27,6 +28,7 @@ def told(w: SessionWorld) -> list[tuple[int, int]]:
     return [(int(n), int(dropped or 0)) for n, dropped in found]
 
 
+@pytest.mark.promise("monitor:events")
 async def test_a_slow_reader_gets_some_events_later_in_order_and_is_told_how_many_it_missed() -> None:
     async with session_world(Large, outbox_bytes=1000) as w:
         feed = MonitorFeed(w.session)
