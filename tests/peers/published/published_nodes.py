@@ -8,13 +8,14 @@ from rrext import Node, ToolContext, tool_function
 
 
 class Teller(Node):
-    """Tells the client of each text, and passes it on."""
+    """Tells the client of each text, prints it, and passes it on."""
 
     provider = "teller"
     lanes = {"text": ["text"]}
 
     def write_text(self, text: str) -> None:
         """Tell of the text."""
+        print("heard", text)
         self.publish("thinking", {"text": text})
         self.emit("text", text)
 

@@ -17,14 +17,16 @@ pytestmark = pytest.mark.promise("ws:rocketride")
 
 
 class Ear:
-    """Keeps the events of a client. `wanted` waits for one."""
+    """Keeps the events of a client, `all` of them. `wanted` waits for one."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
+        self.all: list[dict[str, Any]] = []
         self._came = anyio.Event()
 
     async def __call__(self, message: dict[str, Any]) -> None:
         self.events.append(message)
+        self.all.append(message)
         self._came.set()
         self._came = anyio.Event()
 
