@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -225,3 +226,29 @@ async def test_two_users_have_nothing_of_each_other(house: PublishedServer) -> N
     assert texts_of(await pipe_of_ada.close()) == "a secret"
     for each in (ada, bob):
         await each.disconnect()
+
+
+async def test_a_client_does_not_connect_again_by_itself_and_a_connect_of_its_own_works() -> None:
+    from rocketride import RocketRideClient
+
+    lost = anyio.Event()
+
+    async def disconnected(reason: str | None, has_error: bool) -> None:
+        lost.set()
+
+    with served() as first, served() as second:
+        client = RocketRideClient(uri=first.url, auth=KEY, persist=True, on_disconnected=disconnected)
+        await client.connect()
+        waiting = asyncio.ensure_future(client.call("rrext_ping"))
+        first.process.terminate()
+        with anyio.fail_after(PATIENCE):
+            await lost.wait()
+        with contextlib.suppress(ConnectionError):
+            await waiting
+        assert not client.is_connected()
+        # `persist` schedules the next attempt with a method that the client does not have.
+        assert (hasattr(client, "_debug_message"), client._reconnect_timer) == (False, None)
+        await client.attach(second.url)
+        await client.login(KEY)
+        await client.ping()
+        await client.disconnect()

@@ -76,5 +76,8 @@ async def test_the_bridge_exports_tasks_and_their_numbers(
             said = "".join([piece.decode() async for piece in bridge.stdout])
             await bridge.wait()
     assert bridge.returncode == 0, said
-    assert b"judged" in collector.received["/v1/traces"]
+    traces = collector.received["/v1/traces"]
+    assert [name for name in (b"judged", b"teller", b"a.txt", b"hello") if name not in traces] == []
+    assert b"span.unclosed" not in traces  # each event has its counterpart
+    assert b"span.implicit" not in traces
     assert "error handling" not in said
