@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+from websockets.frames import Frame
 
 from rrext.faces.ws.limits import MAX_MESSAGE, MAX_STRANGERS_MESSAGE
 
@@ -58,11 +59,30 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if messages and self.on_messages is not None:
             self.on_messages(messages)
 
+    def handle_text(self, event: Frame) -> None:
+        super().handle_text(event)
+        event.data = b""  # the parser keeps the last frame, also of a client that is idle then
+
+    def handle_bytes(self, event: Frame) -> None:
+        super().handle_bytes(event)
+        event.data = b""
+
+    def handle_cont(self, event: Frame) -> None:
+        """Join the pieces of a message as they come: a list of many small or empty ones would be far larger."""
+        joined: Any = self.frames[0]
+        if type(joined) is bytes:
+            joined = self.frames[0] = bytearray(joined)
+        joined += event.data
+        event.data = b""
+        if event.fin:
+            self.frames = [bytes(joined)]
+            self.send_receive_event_to_app()
+
     def send_receive_event_to_app(self) -> None:
         if self.on_messages is None:  # what comes in the same breath as the handshake
             super().send_receive_event_to_app()
             return
-        data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        (data,) = self.frames
         self.frames = []
         if not self.close_sent:
             self._messages.append((data, self.curr_msg_data_type == "bytes"))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from ws_server import PATIENCE, WsClient, WsServer
 
 pytestmark = pytest.mark.promise("ws:messages")
+
+PAGE: Final = resource.getpagesize()
 
 
 def test_any_path_is_one_and_the_dialect_is_that_of_the_first_message(open_server: WsServer) -> None:
@@ -67,6 +73,36 @@ def test_a_large_message_is_taken_whole(open_server: WsServer) -> None:
         client.socket.ping().wait(PATIENCE)
         assert client.answer(100)["success"]
         assert client.body("rrext_process", subcommand="close", pipe_id=pipe)["name"]
+
+
+def test_a_message_in_many_pieces_takes_no_more_memory_than_its_bytes(open_server: WsServer) -> None:
+    with open_server.client() as client:
+        for pieces in (1000, 200_000):  # the first for what any such message makes larger
+            before = resident(open_server)
+            send = client.socket.socket.sendall
+            send(b"\x01\x81\0\0\0\0{")
+            send(b"\x00\x81\0\0\0\0 \x00\x80\0\0\0\0" * pieces)
+            client.socket.ping().wait(PATIENCE)
+            assert resident(open_server) - before < 4 << 20
+            rest = b'"type":"request","seq":7,"command":"rrext_ping"}'
+            send(b"\x80" + bytes((0x80 | len(rest),)) + bytes(4) + rest)
+            assert client.answer(7)["body"] == {"pong": True}
+
+
+def test_an_idle_client_holds_nothing_of_its_last_message(open_server: WsServer) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(open_server.client()) for _ in range(30)]
+        for client in clients:
+            client.body("rrext_ping")
+        before = resident(open_server)
+        for client in clients:
+            client.body("rrext_ping", _meta="x" * (1 << 20))
+        assert resident(open_server) - before < 15 << 20
+
+
+def resident(server: WsServer) -> int:
+    """Bytes of the server in memory."""
+    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * PAGE
 
 
 def test_pings_are_answered_while_calls_run(open_server: WsServer) -> None:
