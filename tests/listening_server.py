@@ -46,9 +46,11 @@ class ListeningServer:
             connection.close()
 
     def end(self) -> int:
-        """End the server; its exit code."""
+        """End the server, whose log is complete then; its exit code."""
         self.process.terminate()
-        return self.process.wait(PATIENCE)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
 
     def stop(self) -> None:
         """End the server, whatever its state."""

@@ -81,10 +81,11 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         raise UsageError(f"--ws: {missing}")
     from rrext.faces.http.listener import HttpClients
     from rrext.faces.ws.app import WebApp
-    from rrext.faces.ws.limits import MAX_CONNECTIONS
+    from rrext.faces.ws.limits import MAX_CONNECTIONS, OTHER_DESCRIPTORS
     from rrext.faces.ws.protocol import SocketProtocol
 
     tls = _tls(args)
+    _allow_descriptors(MAX_CONNECTIONS + OTHER_DESCRIPTORS)
 
     def app(process: ServingProcess) -> WebApp:
         return WebApp(process, caller, keys)
@@ -130,6 +131,17 @@ def _keys(args: argparse.Namespace, address: Address) -> UserTokens | None:
             hint=f"set {KEY} or give --keys FILE, or listen at 127.0.0.1",
         )
     return None
+
+
+def _allow_descriptors(count: int) -> None:
+    """Let the process have so many descriptors, or as many as the system lets it: a shell often allows no more than 1,024."""
+    import resource
+
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        count = min(count, most)
+    if now != resource.RLIM_INFINITY and now < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, most))
 
 
 def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:

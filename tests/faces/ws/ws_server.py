@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,12 +29,19 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 class WsServer(ListeningServer):
-    """A spawned `rrext serve --ws`."""
+    """A spawned `rrext serve --ws`. `limits` are options of the shell's `ulimit`."""
 
     def __init__(
-        self, *options: str, files: Sequence[Path] = (PIPELINE,), env: Mapping[str, str] = {}, address: str = "127.0.0.1:0"
+        self,
+        *options: str,
+        files: Sequence[Path] = (PIPELINE,),
+        env: Mapping[str, str] = {},
+        address: str = "127.0.0.1:0",
+        limits: str | None = None,
     ) -> None:
         command = [sys.executable, "-m", "rrext", "serve", *map(str, files), *NODES, "--ws", address, *options]
+        if limits is not None:
+            command = ["sh", "-c", f'ulimit {limits}; exec "$@"', "sh", *command]
         super().__init__(command, plain_environment(**env))
         found = re.search(r"listening at ((?:ws|wss)://.*:(\d+))", self.log)
         self.url, self.port = (found[1], int(found[2])) if found is not None else ("", 0)
@@ -41,11 +49,15 @@ class WsServer(ListeningServer):
     @contextmanager
     def client(self, key: str | None = None, **options: Any) -> Iterator[WsClient]:
         """A connected client. With a key it is authenticated."""
-        with connect(self.url, compression=None, proxy=None, max_size=None, **options) as socket:
-            client = WsClient(socket)
+        with connect(self.url, compression=None, proxy=None, max_size=None, **options) as end:
+            client = WsClient(end)
             if key is not None:
                 assert client.ask("auth", auth=key)["success"]
             yield client
+
+    def connected(self) -> socket.socket:
+        """A socket without a WebSocket yet."""
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
