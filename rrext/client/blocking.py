@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Unpack
 from rrext.client import client as client_module
 from rrext.client import database as database_module
 from rrext.client import pipe as pipe_module
+from rrext.client import stored_files as stored_files_module
 from rrext.client import vectors as vectors_module
 from rrext.client.blocking_wrapper import Blocking, in_caller_thread, on_loop
 from rrext.client.events import EventStream, MonitorTarget, ServerEvent
@@ -146,6 +147,11 @@ class Client:
         return Vectors(self.wrapped.vectors, self.portal)
 
     @property
+    def files(self) -> StoredFiles:
+        """The files that this user keeps on the server; see `rrext.Client.files`."""
+        return StoredFiles(self.wrapped.files, self.portal)
+
+    @property
     def server(self) -> Body:
         """The body of the answer to `initialize`."""
         return self.wrapped.server
@@ -190,6 +196,7 @@ def _read_events(portal: Portal, stream: EventStream) -> Iterator[ServerEvent]:
 AsyncDatabase = database_module.Database
 AsyncTransaction = database_module.Transaction
 AsyncVectors = vectors_module.Vectors
+AsyncStoredFiles = stored_files_module.StoredFiles
 
 
 class Transaction(Blocking[AsyncTransaction]):
@@ -232,3 +239,16 @@ class Vectors(Blocking[AsyncVectors]):
     list = in_caller_thread(AsyncVectors.list)
     get = in_caller_thread(AsyncVectors.get)
     stats = in_caller_thread(AsyncVectors.stats)
+
+
+class StoredFiles(Blocking[AsyncStoredFiles]):
+    """`rrext.client.stored_files.StoredFiles` with the same names, blocking."""
+
+    read = in_caller_thread(AsyncStoredFiles.read)
+    write = in_caller_thread(AsyncStoredFiles.write)
+    stat = in_caller_thread(AsyncStoredFiles.stat)
+    list = in_caller_thread(AsyncStoredFiles.list)
+    delete = in_caller_thread(AsyncStoredFiles.delete)
+    rename = in_caller_thread(AsyncStoredFiles.rename)
+    make_folder = in_caller_thread(AsyncStoredFiles.make_folder)
+    remove_folder = in_caller_thread(AsyncStoredFiles.remove_folder)

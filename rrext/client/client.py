@@ -20,6 +20,7 @@ from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
 from rrext.client.server_address import Launch, ServeOptions, ServerAddress, WebServer, address_of, open_channel
+from rrext.client.stored_files import files
 from rrext.client.tool_call import FeedOptions, result_of, tool_arguments, tool_call
 from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
 from rrext.client.tool_references import tools_call, tools_resolve
@@ -338,7 +339,7 @@ class Client:
         arguments = {"token": token, "nodeId": node_id, "context": context, "format": format}
         return (await self.request("tools", arguments))["tools"]
 
-    tools_resolve, tools_call = tools_resolve, tools_call
+    tools_resolve, tools_call, files = tools_resolve, tools_call, files
 
     @property
     def database(self) -> Database:

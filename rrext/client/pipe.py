@@ -56,12 +56,12 @@ class Pipe:
         Concurrent writes happen one after the other, in the order in which they were made. More than one frame holds
         (`max_frame`, 16 MiB) goes in several writes; `timeout` is for each of them.
         """
-        content = memoryview(data.encode() if isinstance(data, str) else data).cast("B")
         session, pipe_id = self._opened()
+        pieces = pieces_of_data(data, session.max_write)
         await self._take_slot(session)
         try:
             self._opened()
-            for piece in _pieces(content, session.max_write):
+            for piece in pieces:
                 await self._process(session, {"subcommand": "write", "pipe_id": pipe_id}, timeout, piece)
         finally:
             self._slot.give()
@@ -185,8 +185,9 @@ def _pipe_id(body: Body) -> int:
     return number
 
 
-def _pieces(content: memoryview, most: int) -> list[memoryview]:
-    """The content whole if one frame holds it, else in pieces of 1 MiB; no content is one empty piece."""
+def pieces_of_data(data: Data, most: int) -> list[memoryview]:
+    """The data whole if one frame holds it, else in pieces of 1 MiB; no data are one empty piece."""
+    content = memoryview(data.encode() if isinstance(data, str) else data).cast("B")
     if len(content) <= most:
         return [content]
     step = min(most, CLIENT_DEFAULTS.write_chunk)

@@ -181,11 +181,11 @@ class StoreSession:
             raise
         return {"bytesWritten": len(data)}
 
-    async def close(self, handle: str) -> Body:
-        """Close a file; what was written appears at its path. The handle is gone, also after a failure."""
+    async def close(self, handle: str, *, discard: bool) -> Body:
+        """Close a file; what was written appears at its path, or goes. The handle is gone, also after a failure."""
         opened = self._opened(handle)
         del self._connection.opened[handle]
-        await opened.run(opened.file.close)
+        await opened.run(opened.file.give_up if discard else opened.file.close)
         return {}
 
     async def stat(self, path: str) -> Body:

@@ -6,15 +6,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from real_servers import PIPELINE, joined, spawned
 
 from rrext.client.client import Client
-from rrext.client.server_address import serve_command, server_env
 from rrext.errors import (
     InvalidArguments,
     InvalidPipeline,
@@ -27,17 +26,8 @@ from rrext.errors import (
     ToolTimeout,
     Unavailable,
 )
-from rrext.transports.process import ChildProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_servers")]
-
-HERE = Path(__file__).resolve().parent
-ROOT = str(HERE.parents[1])
-PIPELINE = HERE / "real.pipe"
-
-
-def spawn(*files: Path, **more: Any) -> Client:
-    return Client.spawn(*(files or (PIPELINE,)), nodes=[HERE / "real_nodes.py"], env={"PYTHONPATH": ROOT}, **more)
 
 
 @pytest.fixture
@@ -45,32 +35,7 @@ def dialect(anyio_backend: str) -> str:
     return "dap" if anyio_backend == "asyncio" else "jsonrpc"
 
 
-@asynccontextmanager
-async def joined(**more: Any) -> AsyncIterator[Client]:
-    """A client of a server that listens for WebSockets, and ends with it."""
-    command = serve_command([PIPELINE], nodes=[HERE / "real_nodes.py"], args=["--ws", "127.0.0.1:0", "--trust-clients"])
-    said, ready = bytearray(), anyio.Event()
-
-    def hear(piece: bytes) -> None:
-        said.extend(piece)
-        if b"listening at" in said and b"\n" in said:
-            ready.set()
-
-    process = ChildProcess(command, env=server_env({"PYTHONPATH": ROOT}), on_stderr=hear)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(process.drain_stderr)
-            await ready.wait()
-            async with Client.connect(said.decode().split()[3], **more) as connected:
-                yield connected
-            tasks.cancel_scope.cancel()
-    finally:
-        process.signal_group(signal.SIGTERM)
-        await process.stop()
-        process.close()
-
-
-@pytest.fixture(params=[spawn, joined])
+@pytest.fixture(params=[spawned, joined])
 async def client(request: pytest.FixtureRequest, dialect: Any) -> AsyncIterator[Client]:
     """A client of a server that it spawned, and of one that it joined at a WebSocket."""
     async with request.param(dialect=dialect) as connected:
@@ -80,7 +45,7 @@ async def client(request: pytest.FixtureRequest, dialect: Any) -> AsyncIterator[
 @pytest.fixture
 async def parent(dialect: Any) -> AsyncIterator[Client]:
     """A client of a server that it spawned."""
-    async with spawn(dialect=dialect) as connected:
+    async with spawned(dialect=dialect) as connected:
         yield connected
 
 
@@ -132,7 +97,7 @@ async def test_context_and_meta_reach_the_tool(client: Client) -> None:
 
 
 async def test_the_clients_context_is_that_of_its_calls() -> None:
-    async with spawn(context={"userId": "u", "spaceId": "s"}) as client:
+    async with spawned(context={"userId": "u", "spaceId": "s"}) as client:
         told = await client.tool(tool="who")
         assert (told["user"], told["space"]) == ("u", "s")
         told = await client.tool(tool="who", context={"userId": "v"})
@@ -233,7 +198,7 @@ async def test_a_failed_object_raises_and_keeps_what_there_is(client: Client) ->
 
 
 async def test_an_opening_that_is_cancelled_gives_its_place_back() -> None:
-    async with spawn(threads=1) as client:
+    async with spawned(threads=1) as client:
         async with client.pipe() as first:
             with anyio.move_on_after(0.02) as scope:
                 await client.pipe().open()
@@ -290,13 +255,13 @@ async def test_a_pipeline_with_problems_stops_the_start(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pipe"
     bad.write_text('{"components": [{"id": "x", "provider": "webhok", "config": {}}], "source": "x"}')
     with pytest.raises(InvalidPipeline, match="webhok"):
-        async with spawn(bad):
+        async with spawned(bad):
             raise AssertionError("it did not start")
 
 
 @pytest.mark.promise("life:sigterm:bounded")
 async def test_shutdown_answers_what_runs_and_ends_with_zero() -> None:
-    async with spawn(drain=1) as client, anyio.create_task_group() as tasks:
+    async with spawned(drain=1) as client, anyio.create_task_group() as tasks:
 
         async def call() -> None:
             with pytest.raises(Exception, match="ended|exited"):

@@ -33,7 +33,7 @@ async def stored_answer(
 
 _SIMPLE: Final[Mapping[type[StoreOperation], Callable[[StoreSession, Any], Awaitable[dict[str, Any]]]]] = {
     ops.OpenFile: lambda session, given: session.open(given.path, given.mode),
-    ops.CloseFile: lambda session, given: session.close(given.handle),
+    ops.CloseFile: lambda session, given: session.close(given.handle, discard=given.discard),
     ops.StatFile: lambda session, given: session.stat(given.path),
     ops.ListDirectory: lambda session, given: session.list_directory(given.path),
     ops.DeleteFile: lambda session, given: session.delete(given.path),

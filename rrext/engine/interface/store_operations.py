@@ -32,10 +32,11 @@ class WriteFile(StoreOperation, frozen=True, kw_only=True):
 
 
 class CloseFile(StoreOperation, frozen=True, kw_only=True):
-    """Close a file; what was written appears at its path. `mode` is accepted and not needed. → `{}`"""
+    """Close a file; what was written appears at its path, or goes with `discard`. `mode` is accepted and not needed. → `{}`"""
 
     handle: str
     mode: str | None = None
+    discard: bool = False
 
 
 class StatFile(StoreOperation, frozen=True, kw_only=True):
