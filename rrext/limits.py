@@ -179,6 +179,10 @@ EXIT_HANDLERS_TIMEOUT: Final = 0.1
 THREAD_SWITCH_INTERVAL: Final = 0.0005
 """Seconds until a thread that runs Python lets another one run. With Python's own 5 ms a ping takes seconds while 32 tools
 compute. Half a millisecond costs those 15 % of their speed, 12 of them 10 %, and plain calls nothing that can be measured."""
+LOG_TAIL: Final = 200
+"""Events of the log that are kept for the status page; more do not fit on a screen."""
+LOG_TAIL_BYTES: Final = 4096
+"""Bytes of such an event; the log itself has the rest."""
 STDERR_FLUSH_TIMEOUT: Final = 0.1
 """Seconds that a reader of stderr gets to make room for the last lines."""
 SHARED_CLOSE_TIMEOUT: Final = 0.1

@@ -265,6 +265,10 @@ PROMISES: dict[str, str] = {
         "had is free again, and answers that were written before the server is killed arrive whole"
     ),
     "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
+    "ws:page": (
+        "The status page shows a user live what is theirs and nothing of others, loads nothing from elsewhere, runs no text of "
+        "a pipeline, and takes a key in a header alone; only the page itself terminates"
+    ),
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",

@@ -8,6 +8,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
+from rrext.engine.outline import outline_of
 from rrext.engine.pages import page_of
 from rrext.engine.task_status import ended, is_whole, row_of, stopping, summary_of, without_objects
 from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
@@ -55,6 +56,9 @@ class TaskViews:
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
             case operations.GetToken():
                 return {"token": self.of_project(operation.project_id, operation.source, caller).token}
+            case operations.GetPipeline(outline=True):
+                task = self._tasks.get(operation.token, caller)
+                return {"outline": outline_of(task.pipeline, task.source)}
             case operations.GetPipeline():
                 found = self.find(operation.token, caller)
                 if not is_whole(found.owner, caller):

@@ -25,7 +25,7 @@ class BoxLine(msgspec.Struct, frozen=True):
     """One line of a box. `style` is its role, for the formatting."""
 
     text: str
-    style: Literal["id", "provider", "title", "reference"]
+    style: Literal["id", "provider", "title", "reference", "count"]
 
 
 def box_lines(node: PictureNode, room: int, references: Iterable[str] = ()) -> list[BoxLine]:
@@ -37,6 +37,8 @@ def box_lines(node: PictureNode, room: int, references: Iterable[str] = ()) -> l
     if title and title not in (name, provider) and columns(title) <= TITLE_WIDTH:
         lines.append(BoxLine(title, "title"))
     lines += [BoxLine(text, "reference") for text in references]
+    if node.count:
+        lines.append(BoxLine(node.count, "count"))
     return [BoxLine(cut(line.text, room), line.style) for line in lines]
 
 
@@ -63,6 +65,8 @@ def label_lines(edge: PictureEdge, room: int) -> list[str]:
         else:
             lines.append(cut(f"and {len(names) - place} more", room))
             break
+    if edge.count:
+        lines[-1] += edge.count
     return lines
 
 

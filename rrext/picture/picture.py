@@ -38,7 +38,7 @@ class Remark(msgspec.Struct, frozen=True):
 class PictureNode(msgspec.Struct, frozen=True):
     """A component, or an id in edges without a component, whose role is `missing`.
 
-    `id`, `provider` and `title` may be empty.
+    `id`, `provider` and `title` may be empty. `count` is a last line, for numbers of a pipeline that runs.
     """
 
     id: str
@@ -46,6 +46,7 @@ class PictureNode(msgspec.Struct, frozen=True):
     title: str = ""
     role: Role = "step"
     remarks: tuple[Remark, ...] = ()
+    count: str = ""
 
     @property
     def severity(self) -> Severity | None:
@@ -56,7 +57,7 @@ class PictureNode(msgspec.Struct, frozen=True):
 class PictureEdge(msgspec.Struct, frozen=True):
     """All edges of one kind between two nodes, with indexes `source` and `target`.
 
-    `names` are its lanes, or its class types, in file order.
+    `names` are its lanes, or its class types, in file order. `count` follows them, for numbers of a pipeline that runs.
     """
 
     source: int
@@ -64,6 +65,7 @@ class PictureEdge(msgspec.Struct, frozen=True):
     kind: Kind
     names: tuple[str, ...]
     severity: Severity | None = None
+    count: str = ""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -84,17 +86,22 @@ def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS)
     index = {draft.id: draft.index for draft in reversed(drafts) if draft.id}
     lost = dict.fromkeys(edge.source_id for *_, edge in _all_edges(drafts) if edge.source_id not in index)
     index.update({name: len(drafts) + place for place, name in enumerate(lost)})
-    count = len(drafts) + len(lost)
-    if count > limits.max_nodes:
-        raise ResultTooLarge(f"{count} nodes are more than a picture can show: {limits.max_nodes} (max_nodes)")
+    require_room(len(drafts) + len(lost), 0, limits)
     remarks = _Remarks(loaded)
     nodes = [_node(draft, index, loaded.outline.sources, remarks) for draft in drafts]
     nodes += [PictureNode(name, role="missing") for name in lost]
     edges = _edges(drafts, index, remarks)
-    if len(edges) > limits.max_edges:
-        raise ResultTooLarge(f"{len(edges)} edges are more than a picture can show: {limits.max_edges} (max_edges)")
+    require_room(0, len(edges), limits)
     name = loaded.unresolved.get("name")
     return Picture(tuple(nodes), edges, remarks.all, name if isinstance(name, str) else "")
+
+
+def require_room(nodes: int, edges: int, limits: PictureLimits = PICTURE_DEFAULTS) -> None:
+    """Raise `ResultTooLarge` for too many nodes or edges."""
+    if nodes > limits.max_nodes:
+        raise ResultTooLarge(f"{nodes} nodes are more than a picture can show: {limits.max_nodes} (max_nodes)")
+    if edges > limits.max_edges:
+        raise ResultTooLarge(f"{edges} edges are more than a picture can show: {limits.max_edges} (max_edges)")
 
 
 def worst(remarks: Sequence[Remark]) -> Severity | None:

@@ -35,10 +35,10 @@ LEGEND_TEXTS: Final = {
 }
 
 
-def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
+def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width, *, styled: bool = True) -> str:
     """The picture as an SVG document, laid out like text of at most `width` columns. Tooltips show the problems.
 
-    A picture without nodes shows its problems instead.
+    A picture without nodes shows its problems instead. One that is not `styled` is for a page that has the style sheet.
     """
     layout = laid_out(picture, width)
     reasons = [] if picture.nodes else list(_reasons(picture, width))
@@ -53,7 +53,7 @@ def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{ROOT}" role="img" {size} viewBox="0 0 {wide} {high}">',
         f"<title>{escape(heading or 'pipeline')}</title>",
-        f"<style>\n{style_sheet(ROOT)}</style>",
+        *([f"<style>\n{style_sheet(ROOT)}</style>"] if styled else []),
         f'<rect class="paper" {size}/>',
         *([_text(MARGIN, MARGIN + 16, heading, "heading")] if heading else []),
         f'<g transform="translate({MARGIN} {top})">',
@@ -146,11 +146,20 @@ def _label(label: Label, picture: Picture) -> Iterator[str]:
     edge = picture.edges[label.edge]
     source, target = picture.nodes[edge.source], picture.nodes[edge.target]
     about = f"{', '.join(map(one_line, edge.names))}: {edge.kind} from {_name(source)} to {_name(target)}"
+    is_last = bool(edge.count) and label.text.endswith(edge.count)
     x = label.x * CELL_WIDTH
     if label.in_line:  # a rectangle in the colour of the paper interrupts the line
         place = f'x="{x - CELL_WIDTH // 2}" y="{label.y * CELL_HEIGHT}"'
         yield f'<rect class="paper" {place} width="{(columns(label.text) + 1) * CELL_WIDTH}" height="{CELL_HEIGHT}"/>'
-    yield _text(x, _baseline(label.y), label.text, " ".join(filter(None, ("label", edge.severity))), about)
+    style = " ".join(filter(None, ("label", edge.severity)))
+    if not is_last:
+        yield _text(x, _baseline(label.y), label.text, style, about)
+        return
+    ends = f"data-from={quoteattr(one_line(source.id))} data-to={quoteattr(one_line(target.id))}"
+    yield f'<g data-edge="{edge.kind}" data-names={quoteattr(" ".join(map(one_line, edge.names)))} {ends}>'
+    yield _text(x, _baseline(label.y), label.text.removesuffix(edge.count), style, about)
+    yield _text(x + columns(label.text.removesuffix(edge.count)) * CELL_WIDTH, _baseline(label.y), edge.count, "count")
+    yield "</g>"
 
 
 def _tooltip(node: PictureNode) -> str:

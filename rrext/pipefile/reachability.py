@@ -221,4 +221,9 @@ def _sent(draft: ComponentSpec) -> Iterator[str]:
 
 def is_response(draft: ComponentSpec) -> bool:
     """Whether a component writes into the result of `close`."""
-    return draft.provider == "response" or draft.provider.startswith("response_")
+    return is_response_provider(draft.provider)
+
+
+def is_response_provider(provider: str) -> bool:
+    """Whether the nodes of a provider write into the result of `close`."""
+    return provider == "response" or provider.startswith("response_")

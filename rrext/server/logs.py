@@ -12,7 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.limits import DEFAULTS
+from rrext.limits import DEFAULTS, LOG_TAIL, LOG_TAIL_BYTES
+from rrext.server.tail import Tail
 from rrext.transports.lossy import LossyWriter
 
 LogForm: TypeAlias = Literal["text", "json"]
@@ -56,8 +57,14 @@ def set_up_logging(
     return writer
 
 
+def log_tail() -> Tail[bytes]:
+    """The last events of the log of this process; none before `set_up_logging`."""
+    found = (handler.tail for handler in logging.getLogger().handlers if isinstance(handler, LineHandler))
+    return next(found, Tail(0))
+
+
 class LineHandler(logging.Handler):
-    """Writes each event as one line: text or JSON.
+    """Writes each event as one line: text or JSON. `tail` keeps the last ones.
 
     In text, a traceback follows on lines that begin with a space, which no event does. In JSON it is a member.
     """
@@ -67,6 +74,7 @@ class LineHandler(logging.Handler):
         self._redact = redact
         self._writer = writer
         self._line = _json if form == "json" else _text
+        self.tail: Tail[bytes] = Tail(LOG_TAIL)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -74,6 +82,7 @@ class LineHandler(logging.Handler):
         except Exception as error:  # an argument's __str__ may raise anything
             line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}", "")
         self._writer.write(line)
+        self.tail.add(line[:LOG_TAIL_BYTES])
 
 
 def _message(record: logging.LogRecord) -> str:

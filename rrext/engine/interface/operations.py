@@ -158,7 +158,9 @@ class GetToken(Operation, frozen=True, kw_only=True, rename="camel"):
 
 
 class GetPipeline(Operation, frozen=True, kw_only=True):
-    """The pipeline of a task, without values of variables. → `{pipeline}`"""
+    """The pipeline of a task, without values of variables. → `{pipeline}`; its outline alone → `{outline}`"""
+
+    outline: bool | None = None
 
 
 class Monitor(Operation, frozen=True, kw_only=True, rename="camel"):

@@ -45,7 +45,7 @@ class Access:
         if self._hosts is not None and _host_of(_header(scope, b"host")) not in self._hosts:
             return PlainTextResponse("this host name is not served here; see --allow-origin", 421)
         origin = _header(scope, b"origin")
-        if origin and not self.knows_origin(origin):
+        if origin and not self.knows_origin(origin) and not self._is_own(origin, scope):
             return PlainTextResponse("this origin is not allowed; see --allow-origin", 403)
         scope[USER] = None
         if self._tokens is not None:
@@ -55,6 +55,10 @@ class Access:
                 return PlainTextResponse("a known bearer token is required", 401, {"WWW-Authenticate": "Bearer"})
             scope[USER] = user
         return None
+
+    def _is_own(self, origin: str, scope: Scope) -> bool:
+        """Whether a page comes from this port, under a name that only its readers know: all requests have a key there."""
+        return self._hosts is None and urlsplit(origin).netloc == _header(scope, b"host")
 
     def knows_origin(self, origin: str) -> bool:
         """Whether pages of an origin may send requests."""

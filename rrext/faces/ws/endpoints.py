@@ -16,16 +16,18 @@ from starlette.types import Receive, Scope, Send
 from rrext.engine.interface.call import Caller
 from rrext.errors import NotAuthenticated, ShuttingDown, Unavailable
 from rrext.faces.http.access import USER
+from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import user_of
 from rrext.faces.ws.metrics import metrics_text
-from rrext.faces.ws.webhook import Webhook, failure
+from rrext.faces.ws.webhook import Webhook
 from rrext.nodes.base.extras import missing_packages
 from rrext.server.process import ServingProcess
 from rrext.version import __version__
 
 if TYPE_CHECKING:
     from rrext.faces.mcp.http_app import McpApp
+    from rrext.faces.page.status_page import StatusPage
 
 
 class Endpoints:
@@ -44,6 +46,7 @@ class Endpoints:
         self._webhook = Webhook(engine, process.limits, caller, on_answer)
         self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
         """The apps of users; none knows the tools of another user."""
+        self._page: StatusPage | None = None
         self._router = Router(
             [
                 Route("/ping", _pong),
@@ -59,17 +62,22 @@ class Endpoints:
         """Answer a request."""
         if scope["path"] == "/mcp":
             await self._model_context(scope, receive, send)
+        elif scope["path"] == "/" or scope["path"].startswith("/status/"):
+            await (self._page or await self._opened_page())(scope, receive, send)
         else:
             await self._router(scope, receive, send)
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is unanswered."""
-        return self._webhook.is_busy or any(app.is_busy for app, _ in self._mcp_apps.values())
+        is_page_busy = self._page is not None and self._page.is_busy
+        return is_page_busy or self._webhook.is_busy or any(app.is_busy for app, _ in self._mcp_apps.values())
 
     def drain(self) -> None:
         """Refuse new calls."""
         self._is_draining = self._webhook.is_draining = True
+        if self._page is not None:
+            self._page.drain()
         for app, _ in self._mcp_apps.values():
             app.drain()
 
@@ -88,6 +96,18 @@ class Endpoints:
         if user_of(request, self._keys) is None:
             return failure(NotAuthenticated("a key of this server is required as a bearer token"))
         return PlainTextResponse(await metrics_text(self._engine, self._process.peers), media_type="text/plain; version=0.0.4")
+
+    async def _opened_page(self) -> StatusPage:
+        """The status page, which most servers never show."""
+        module = await asyncio.to_thread(import_module, "rrext.faces.page.status_page")
+        page = self._page
+        if page is None:
+            page = self._page = module.StatusPage(
+                self._engine, self._caller, lambda request: user_of(request, self._keys), self._on_answer
+            )
+            if self._is_draining:
+                page.drain()
+        return page
 
     async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the app of the request's user."""

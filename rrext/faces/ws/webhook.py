@@ -16,30 +16,12 @@ from starlette.responses import Response
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import (
-    FrameTooLarge,
-    InvalidArguments,
-    NotAuthenticated,
-    RrextError,
-    ShuttingDown,
-    TaskError,
-    ToolTimeout,
-    TooManyRequests,
-)
+from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
+from rrext.faces.http.failures import failure
 from rrext.faces.ws.bearer import key_of
 from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
 from rrext.limits import Limits
 
-STATUS: Final[tuple[tuple[type[RrextError], int], ...]] = (
-    (InvalidArguments, 400),
-    (NotAuthenticated, 401),
-    (TaskError, 404),
-    (FrameTooLarge, 413),
-    (TooManyRequests, 429),
-    (ShuttingDown, 503),
-    (ToolTimeout, 504),
-)
-"""Errors and the status of their answers; that of all others is 500."""
 DEFAULT_TYPE: Final = "application/octet-stream"
 
 
@@ -204,11 +186,3 @@ async def _form_parts(request: Request, body: bytes) -> list[Part]:
     if not parts:
         raise InvalidArguments("the form has no file and no field")
     return parts
-
-
-def failure(error: RrextError) -> Response:
-    """The answer for an error: its code, message and hint as JSON."""
-    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    body = {"code": error.code, "message": error.message} | ({"hint": error.hint} if error.hint else {})
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

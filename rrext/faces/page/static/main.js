@@ -1,0 +1,165 @@
+// The status page: the login, the sums, recent errors, the log, and the question before a pipeline is terminated.
+
+import { clock, duration, element, latency, named, perSecond, say, whole } from "./elements.js";
+import { Feed } from "./feed.js";
+import { TaskTable } from "./tasks.js";
+
+const KEPT_FAILURES = 100;
+const KEPT_LINES = 200;
+const HIDDEN_FOR = 30000; // milliseconds until a page that nobody sees lets go of the server
+
+const at = (id) => document.getElementById(id);
+const feed = new Feed({ state, begin, lost, refused });
+const tasks = new TaskTable(at("tasks"), { row: at("filter-row"), input: at("filter"), count: at("filter-count") }, feed, terminate);
+const names = new Map();
+const sums = sumPlaces();
+let hasShownKey = false;
+let hiding = 0;
+
+// The connection
+
+function begin() {
+  tasks.clear();
+  names.clear();
+  at("failures").replaceChildren(element("p", { class: "faint" }, "None since this page was opened."));
+  at("lines").replaceChildren();
+  at("login").hidden = true;
+  at("key-error").textContent = "";
+}
+
+function lost(why) {
+  tell(why + " Trying again…", "lost");
+}
+
+function refused() {
+  feed.stop();
+  at("board").hidden = true;
+  at("login").hidden = false;
+  say(at("key-error"), hasShownKey ? "The server does not know this key." : "");
+  tell("A key is needed.", "");
+  at("forget").hidden = true;
+  forgetKey();
+  at("key").focus();
+}
+
+function forgetKey() {
+  feed.key = "";
+  hasShownKey = false;
+  at("key").value = "";
+}
+
+function tell(text, style) {
+  say(at("connection"), text);
+  document.body.dataset.connection = style;
+}
+
+at("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  feed.key = at("key").value.trim();
+  hasShownKey = true;
+  at("key").value = "";
+  tell("Connecting…", "");
+  feed.start();
+});
+
+at("forget").addEventListener("click", () => {
+  feed.stop();
+  begin();
+  hasShownKey = false;
+  refused();
+});
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) {
+    hiding = setTimeout(() => feed.stop(), HIDDEN_FOR);
+  } else if (feed.stopped === null && at("login").hidden) {
+    feed.start();
+  }
+});
+
+// The state
+
+function state({ head, rows, gone, failures, lines }) {
+  at("board").hidden = false;
+  at("forget").hidden = !hasShownKey;
+  tell("Live", "live");
+  say(at("server"), "version " + head.version + ", up for " + duration(Date.now() / 1000 - head.serverBegan) + (head.user && hasShownKey ? ", you are " + head.user : ""));
+  for (const [name, text] of Object.entries(sums)) say(text.place, text.of(head));
+  const since = "Latencies are of the last 1,000 calls, counts are since " + clock(head.began) + ".";
+  say(at("scope"), head.isTrusted ? since : since + " You see your own pipelines, and your traffic on the server's.");
+  say(at("log-scope"), head.isTrusted ? "The server's log." : "Your calls. The server's own log is shown to trusted clients alone (--trust-clients).");
+  for (const key of gone) names.delete(key);
+  for (const { key, row } of rows) names.set(key, row.name);
+  tasks.update(rows, gone);
+  if (failures.length) showFailures(failures);
+  if (lines.length) showLines(lines);
+}
+
+function sumPlaces() {
+  const found = {
+    tasks: ["Pipelines", (head) => whole(head.tasks)],
+    rate: ["Calls per second", (head) => perSecond(head.rate)],
+    p50: ["Latency p50", (head) => latency(head.p50)],
+    p99: ["Latency p99", (head) => latency(head.p99)],
+    pipes: ["Open pipes", (head) => whole(head.pipes)],
+    completed: ["Objects done", (head) => whole(head.completed)],
+    failed: ["Objects failed", (head) => whole(head.failed)],
+    clients: ["Connections", (head) => whole(head.clients)],
+  };
+  for (const [id, [name, of]] of Object.entries(found)) {
+    const place = element("dd", {}, "–");
+    at("sums").append(element("div", { class: "sum " + id }, element("dt", {}, name), place));
+    found[id] = { place, of };
+  }
+  return found;
+}
+
+function showFailures(failures) {
+  let body = at("failures").querySelector("tbody");
+  if (body === null) {
+    const heads = ["Time", "Pipeline", "Where", "Code", "Message"].map((name) => element("th", { scope: "col" }, name));
+    body = element("tbody");
+    const table = element("table", { class: "failures" }, element("caption", { class: "hidden" }, "Recent errors, the newest first"), element("thead", {}, element("tr", {}, ...heads)), body);
+    at("failures").replaceChildren(element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Recent errors" }, table));
+  }
+  for (const { time, token, where, code, message } of failures) {
+    const name = names.get(token) ?? token ?? "–";
+    const cells = [clock(time), name, where, code, message].map((text) => element("td", {}, named(text)));
+    body.prepend(element("tr", {}, ...cells));
+  }
+  while (body.childElementCount > KEPT_FAILURES) body.lastElementChild.remove();
+}
+
+function showLines(lines) {
+  const log = at("lines");
+  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+  log.append(...lines.map((line) => element("span", { class: / (WARNING|ERROR|CRITICAL) /.test(line.slice(0, 60)) ? "error" : null }, line + "\n")));
+  while (log.childElementCount > KEPT_LINES) log.firstElementChild.remove();
+  if (isAtEnd) log.scrollTop = log.scrollHeight;
+}
+
+// Terminate
+
+let asked = null;
+
+function terminate(key, name) {
+  asked = key;
+  at("confirm-text").replaceChildren("Calls and objects of ", element("strong", {}, named(name)), " are cancelled. This cannot be undone.");
+  at("confirm").showModal();
+}
+
+at("confirm-no").addEventListener("click", () => at("confirm").close());
+at("confirm-yes").addEventListener("click", async () => {
+  at("confirm").close();
+  const failure = at("failure");
+  try {
+    await feed.post("/status/terminate", asked);
+    failure.hidden = true;
+  } catch (error) {
+    failure.hidden = false;
+    say(failure, "The pipeline was not terminated: " + error.message);
+  }
+});
+
+feed.start();

@@ -1,0 +1,191 @@
+// The table of pipelines: a row for each, and its details below it when it is opened.
+
+import { date, duration, element, latency, named, perSecond, say, whole } from "./elements.js";
+import { PipelinePicture } from "./picture.js";
+
+const OPEN_AT_FIRST = 3; // with more pipelines than these, nothing is open until somebody opens it
+const FILTERED = 8; // a filter is of use only among more
+const COLUMNS = [
+  ["Pipeline", ""],
+  ["State", ""],
+  ["Calls/s", "number"],
+  ["p50", "number wide"],
+  ["p99", "number wide"],
+  ["Pipes", "number wide"],
+  ["Objects", "number wide"],
+  ["Failed", "number"],
+];
+let numbers = 0;
+
+export class TaskTable {
+  // `terminate(key, name)` asks whether to, and does it.
+  constructor(place, filter, feed, terminate) {
+    this.feed = feed;
+    this.terminate = terminate;
+    this.place = place;
+    this.filter = filter;
+    this.views = new Map();
+    this.isFirst = true;
+    const heads = COLUMNS.map(([name, style]) => element("th", { scope: "col", class: style || null }, name));
+    this.table = element("table", { class: "tasks" }, element("caption", { class: "hidden" }, "Pipelines"), element("thead", {}, element("tr", {}, ...heads)));
+    this.empty = element("p", { class: "faint" });
+    filter.input.addEventListener("input", () => this.sift());
+    this.clear();
+  }
+
+  clear() {
+    for (const view of this.views.values()) view.body.remove();
+    this.views.clear();
+    this.isFirst = true;
+    this.place.replaceChildren(this.empty);
+  }
+
+  update(rows, gone) {
+    for (const key of gone) {
+      this.views.get(key)?.body.remove();
+      this.views.delete(key);
+    }
+    for (const { key, row } of rows) {
+      const known = this.views.get(key);
+      if (known === undefined) this.add(key, row);
+      else known.update(row);
+    }
+    if (this.isFirst && this.views.size <= OPEN_AT_FIRST) {
+      for (const view of this.views.values()) view.open();
+    }
+    this.isFirst = false;
+    if (gone.length || rows.length) this.sift();
+  }
+
+  add(key, row) {
+    const view = new TaskView(key, row, this.feed, this.terminate);
+    const after = row.ended === undefined ? [...this.views.values()].find((each) => each.row.ended !== undefined) : undefined;
+    this.table.insertBefore(view.body, after === undefined ? null : after.body); // those that have ended are the last
+    this.views.set(key, view);
+  }
+
+  sift() {
+    const many = this.views.size > FILTERED;
+    this.filter.row.hidden = !many;
+    const wanted = many ? this.filter.input.value.trim().toLowerCase() : "";
+    let shown = 0;
+    for (const view of this.views.values()) {
+      const { name, source, project, state } = view.row;
+      view.body.hidden = ![name, source, project, state].join("\n").toLowerCase().includes(wanted);
+      shown += !view.body.hidden;
+    }
+    say(this.filter.count, wanted ? shown + " of " + this.views.size : "");
+    const content = this.views.size ? this.table : this.empty;
+    say(this.empty, "No pipeline runs. A client starts one with execute, or the command line names it.");
+    if (this.place.firstChild !== content) this.place.replaceChildren(content);
+  }
+}
+
+class TaskView {
+  constructor(key, row, feed, terminate) {
+    this.key = key;
+    this.feed = feed;
+    this.terminate = terminate;
+    this.picture = null;
+    this.isOpen = false;
+    const id = "task-" + ++numbers;
+    this.toggle = element("button", { type: "button", class: "toggle", "aria-expanded": "false", "aria-controls": id, onclick: () => this.turn() }, named(row.name));
+    this.cells = COLUMNS.slice(1).map(([name, style]) => element("td", { class: style || null }));
+    this.details = element("tr", { class: "details", id, hidden: true }, element("td", { colspan: COLUMNS.length }));
+    const head = element("th", { scope: "row" }, this.toggle);
+    this.body = element("tbody", {}, element("tr", { class: "task" }, head, ...this.cells), this.details);
+    this.update(row);
+  }
+
+  turn() {
+    if (this.isOpen) this.close();
+    else this.open();
+  }
+
+  close() {
+    this.isOpen = false;
+    this.details.hidden = true;
+    this.toggle.setAttribute("aria-expanded", "false");
+  }
+
+  open() {
+    this.isOpen = true;
+    this.details.hidden = false;
+    this.toggle.setAttribute("aria-expanded", "true");
+    if (this.facts === undefined) this.build();
+    this.update(this.row);
+  }
+
+  build() {
+    this.facts = element("dl", { class: "facts" });
+    this.lists = element("div");
+    const parts = [this.facts];
+    if (this.row.ended === undefined) {
+      this.picture = new PipelinePicture(this.feed, this.key, this.row.name);
+      parts.push(this.picture.root);
+    }
+    parts.push(this.lists);
+    if (this.row.own) {
+      parts.push(element("p", {}, element("button", { type: "button", class: "danger", onclick: () => this.terminate(this.key, this.row.name) }, "Terminate…")));
+    } else if (this.row.ended === undefined) {
+      parts.push(element("p", { class: "faint" }, "This pipeline is the server's: its clients use it, and do not end it. You see your own traffic."));
+    }
+    this.details.firstChild.append(...parts);
+  }
+
+  update(row) {
+    this.row = row;
+    const isRunning = row.ended === undefined;
+    const texts = isRunning
+      ? [row.state, perSecond(row.rate), latency(row.p50), latency(row.p99), whole(row.pipes), whole(row.completed), whole(row.failed)]
+      : [row.state, "–", "–", "–", "–", whole(row.completed), whole(row.failed)];
+    texts.forEach((text, index) => say(this.cells[index], text));
+    this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : "ended");
+    this.cells[6].classList.toggle("error", row.failed > 0);
+    if (!this.isOpen) return;
+    this.tell(facts(row));
+    if (isRunning) {
+      this.list([
+        ["Unavailable nodes", row.unavailable.map((each) => each.nodeId + " (" + each.provider + "): " + each.reason)],
+        ["Errors of objects", row.errors],
+        ["Warnings", row.warnings],
+      ]);
+      this.picture?.update(row);
+    }
+  }
+
+  tell(found) {
+    if (this.facts.childElementCount !== found.length) {
+      this.facts.replaceChildren(...found.map(([name]) => element("div", {}, element("dt", {}, name), element("dd", {}, named("")))));
+    }
+    found.forEach(([, text], index) => say(this.facts.children[index].querySelector("bdi"), text));
+  }
+
+  list(lists) {
+    const told = JSON.stringify(lists);
+    if (told === this.told) return;
+    this.told = told;
+    this.lists.replaceChildren(
+      ...lists.filter(([, items]) => items.length).map(([name, items]) => element("div", { class: "notes" }, element("h3", {}, name), element("ul", {}, ...items.map((item) => element("li", {}, named(item)))))),
+    );
+  }
+}
+
+function facts(row) {
+  const found = [
+    ["Started", date(row.began)],
+    ["Source", row.source || "–"],
+    ["Project", row.project || "–"],
+  ];
+  if (row.ended !== undefined) {
+    return [...found, ["Ended", date(row.ended)], ["Ran for", duration(row.ended - row.began)], ["Exit code", String(row.exitCode)]];
+  }
+  const { used, limit, waiting } = row.threads;
+  found.push(["Tool calls", whole(row.toolCalls)], ["Latency", latency(row.p50) + " (p50), " + latency(row.p99) + " (p99)"]);
+  found.push(["Objects", whole(row.completed) + " done, " + whole(row.failed) + " failed, " + whole(row.pipes) + " open"]);
+  found.push(["Threads", whole(used) + " of " + whole(limit) + (waiting ? ", " + whole(waiting) + " wait" : "")]);
+  if (row.leftBehind) found.push(["Left behind", whole(row.leftBehind) + " calls still run after their answer"]);
+  if (row.loopBlocks) found.push(["Loop blocked", whole(row.loopBlocks) + " times"]);
+  if (row.description) found.push(["Description", row.description]);
+  return found;
+}

@@ -1,0 +1,153 @@
+"""The traffic that a page shows: it is the user's own, exact, and bounded, and costs nothing while no page is open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext.engine.events.records import (
+    CallEnded,
+    CallStarted,
+    EngineEvent,
+    LaneIn,
+    LaneOut,
+    ObjectEnded,
+    PipeOpened,
+    TaskBegun,
+)
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
+from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_FAILURE_TEXT
+from rrext.faces.page.traffic import Traffic, percentiles
+from rrext.faces.page.watch import Watch
+
+pytestmark = pytest.mark.promise("ws:page")
+
+ADA = Caller("page", "ada", trusted=False, is_keyed=True)
+OPERATOR = Caller("page", trusted=True)
+USERS = ("ada", "bob", None)
+
+
+def started(number: int, node: str | None, user: str | None, token: str = "t", **more: Any) -> CallStarted:
+    return CallStarted(time=0.0, token=token, call=number, command="tool", tool="x", node_id=node, user_id=user, **more)
+
+
+def ended(number: int, node: str | None, user: str | None, token: str = "t", **more: Any) -> CallEnded:
+    head = {"time": 0.0, "token": token, "call": number, "tool": "x", "node_id": node, "user_id": user, "seconds": 1.0}
+    return CallEnded(**{"command": "tool", **head, **more})
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[EngineEvent]:
+    """Events of three users, in the order in which an engine tells those of a call and of a pipe."""
+    lives: list[list[EngineEvent]] = []
+    for number in range(draw(st.integers(0, 12))):
+        user, token = draw(st.sampled_from(USERS)), draw(st.sampled_from("tu"))
+        node = f"{user} node {draw(st.integers(0, 2))}"
+        code = draw(st.sampled_from((None, "tool_failed")))
+        if draw(st.booleans()):
+            more = {"callers": ("a.x",)} if draw(st.booleans()) else {}
+            lives.append([started(number, node, user, token, **more), ended(number, node, user, token, code=code, **more)])
+            continue
+        head: dict[str, Any] = {"time": 0.0, "token": token, "pipe_id": number, "user_id": user}
+        life: list[EngineEvent] = [PipeOpened(**head)]
+        for _ in range(draw(st.integers(0, 3))):
+            life.append(LaneIn(**head, node_id=node, lane="text"))
+            life.append(LaneOut(**head, node_id=node, lane="text", seconds=1.0, code=code))
+        life.append(ObjectEnded(**head, object_id="o", name=f"{user} file", seconds=1.0, code=code, message=f"{user} error"))
+        lives.append(life)
+    told: list[EngineEvent] = []
+    while lives := [life for life in lives if life]:
+        told.append(draw(st.sampled_from(lives)).pop(0))
+    return told[draw(st.integers(0, 5)) :]  # a page may be opened in the middle
+
+
+def shown(traffic: Traffic) -> dict[str, Any]:
+    return {token: traffic.measures(token) for token in "tu"}
+
+
+@given(histories())
+def test_traffic_is_the_users_own_and_at_the_end_nothing_is_at_work(told: list[EngineEvent]) -> None:
+    adas, own = Traffic(ADA), Traffic(OPERATOR)
+    for event in told:
+        adas.take(event)
+        if getattr(event, "user_id", None) == "ada":
+            own.take(event)
+    assert shown(adas) == shown(own)
+    assert adas.failures.after(0) == own.failures.after(0)
+    assert "bob" not in json.dumps(shown(adas))
+    for measures in shown(adas).values():
+        assert all(count[0] >= count[2] >= 0 == count[1] for count in measures["nodes"].values())
+
+
+def test_a_user_without_a_name_is_no_user() -> None:
+    traffic = Traffic(Caller("page", trusted=False))
+    traffic.take(ended(1, "n", None))
+    assert shown(traffic)["t"]["nodes"] == {}
+
+
+def test_memory_is_bounded_whatever_callers_send() -> None:
+    traffic = Traffic(ADA)
+    for number in range(MAX_COUNTED + 5000):
+        traffic.take(started(number, f"n{number}", "ada", callers=(f"c{number}.x",)))
+        traffic.take(ended(number, f"n{number}", "ada", code="x", message="m" * 5000))
+    assert len(traffic.seconds) == KEPT_LATENCIES
+    assert len(traffic.failures.after(0)) == KEPT_FAILURES
+    assert len(traffic.lines.after(0)) == KEPT_LINES
+    measures = traffic.measures("t")
+    assert (len(measures["nodes"]), len(measures["edges"])) == (MAX_COUNTED, MAX_COUNTED)
+    assert max(len(failure.message) for _, failure in traffic.failures.after(0)) == MAX_FAILURE_TEXT
+    assert traffic._running == {}
+    traffic.forget_all_but(frozenset())
+    assert traffic.measures("t")["nodes"] == {}
+
+
+def test_a_missing_node_is_not_counted_and_other_commands_have_no_latency() -> None:
+    traffic = Traffic(ADA)
+    traffic.take(ended(1, "typo", "ada", code="node_not_found"))
+    traffic.take(ended(2, None, "ada", command="task_status"))
+    assert (traffic.measures("t")["nodes"], len(traffic.seconds), len(traffic.lines.after(0))) == ({}, 1, 1)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
+def test_percentiles_are_values_at_their_ranks(seconds: list[float]) -> None:
+    found = percentiles(seconds)
+    for name, share in (("p50", 50), ("p99", 99)):
+        value = found[name]
+        assert value in seconds
+        assert sum(each <= value for each in seconds) * 100 >= share * len(seconds)
+        assert sum(each < value for each in seconds) * 100 < share * len(seconds)
+
+
+async def test_an_engine_publishes_nothing_before_the_first_page_and_after_the_last() -> None:
+    engine = LocalEngine()
+    ends: list[None] = []
+    watch = Watch(engine, ADA, asyncio.get_running_loop(), lambda: ends.append(None))
+    events = engine.host.events
+    assert (events.watches_calls, events.flow) == (False, None)
+    watch.enter()
+    watch.enter()
+    await watch.after(0)
+    assert events.watches_calls
+    assert events.wants(LaneIn)
+    assert not events.with_data
+    watch.leave()
+    assert events.watches_calls
+    watch.leave()
+    assert (events.watches_calls, events.flow, ends) == (False, None, [None])
+    await watch.after(watch.number)  # waits for nothing any more
+    await engine.aclose()
+
+
+def test_a_task_of_another_user_makes_no_list() -> None:
+    traffic = Traffic(ADA)
+    traffic.is_list_old = False
+    traffic.take(TaskBegun(time=0.0, name="n", project_id="p", source="s", user_id="bob"))
+    assert not traffic.is_list_old
+    traffic.take(TaskBegun(time=0.0, name="n", project_id="p", source="s", user_id="ada"))
+    assert traffic.is_list_old
