@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from rrext.engine.events.records import FlowStep, Message, ObjectBegun, ObjectEnded, Output, PipeEvent, TaskBegun, TaskEnded
+from rrext.limits import MAX_TRACE_NAME, MAX_TRACE_TEXT
 
 Told = tuple[str, dict[str, Any]]
 """The name of an event and its body."""
@@ -24,10 +25,11 @@ def bodies_of(event: PipeEvent) -> Iterator[Told]:
             named = {"project_id": event.project_id, "source": event.source, "pipe_id": event.pipe_id}
             yield "output", {"category": "console", "output": event.text, **named}
         case ObjectBegun():
-            yield "apaevt_status_object", {"object": event.name, "size": event.size or 0, **_of_pipe(event)}
+            yield "apaevt_status_object", {"object": event.name[:MAX_TRACE_NAME], "size": event.size or 0, **_of_pipe(event)}
         case ObjectEnded():
             if event.code is not None:
-                yield "apaevt_status_error", {"message": event.message or event.code, "code": event.code, **_of_pipe(event)}
+                message = (event.message or event.code)[:MAX_TRACE_TEXT]
+                yield "apaevt_status_error", {"message": message, "code": event.code, **_of_pipe(event)}
         case _:
             return
 

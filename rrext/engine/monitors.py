@@ -239,6 +239,8 @@ class Monitors:
             return  # RocketRide's clients tell such events apart by the pipe alone
         if not (caller.trusted or (caller.user_id is not None and event.user_id == caller.user_id)):
             return
+        if isinstance(event, FlowStep | Output) and not is_whole(event.owner, caller):
+            return  # a pipeline of the server: its clients may use it, and not look into it
         token = event.token or ""
         if not _mask_for(monitors, token, event.project_id, event.source, event.pipe_id) & TYPE_OF[type(event)]:
             return

@@ -127,7 +127,7 @@ def is_whole(owner: str | None, caller: Caller) -> bool:
 
 def without_objects(status: dict[str, Any]) -> dict[str, Any]:
     """The status for a caller who may not see the objects of others: without their names and their errors."""
-    hidden = {"errors": [], "currentObject": "", "currentSize": 0, "slowestDocs": []}
+    hidden = {"errors": [], "currentObject": "", "currentSize": 0, "slowestDocs": [], "componentStats": {}}
     return {**status, **hidden, "pipeflow": {**status["pipeflow"], "byPipe": {}}}
 
 

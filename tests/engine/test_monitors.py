@@ -260,10 +260,25 @@ async def test_output_of_nodes_is_told_to_the_user_of_the_pipe() -> None:
         ada, bob = Listener(w, ADA), Listener(w, BOB)
         for listener in (ada, bob):
             await listener.monitor(token="*", types=["OUTPUT"])
-        await ada.send("t", "one")
-        await bob.send("t", "two")
-        assert ada.take("category", "output", "__id") == [("console", "got one\n", "t.source")]
+            await listener.ask(Execute(pipeline=pipeline(), token="own"))
+        await ada.send("own", "one")
+        await bob.send("own", "two")
+        await ada.send("t", "of the server's pipeline")
+        assert ada.take("category", "output", "__id") == [("console", "got one\n", "own.source")]
         assert bob.take("category", "output") == [("console", "got two\n")]
+
+
+@pytest.mark.promise("monitor:users:apart")
+async def test_nobody_looks_into_the_server_s_own_pipelines() -> None:
+    async with world(Teller) as w:
+        ada, operator = Listener(w, ADA), Listener(w, Caller("op"))
+        await operator.ask(Execute(pipeline=pipeline(), token="served", pipeline_trace_level="full"))
+        for listener in (ada, operator):
+            await listener.monitor(token="served", types=["FLOW", "OUTPUT"])
+        await ada.send("served", "hers")
+        assert ada.take() == []
+        assert (await ada.ask(TaskStatus(token="served")))["componentStats"] == {}
+        assert operator.take("op")[0] == ("begin",)
 
 
 async def test_a_reader_who_missed_the_last_status_is_told_it_again() -> None:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from engine_world import AsyncPark, World, pipeline_of, until, world
+from hypothesis import given
+from hypothesis import strategies as st
 from test_call_events import Heard
 
-from rrext.engine.events.records import FlowStep
+from rrext.engine.events.hub import EventHub, EventOrigin
+from rrext.engine.events.records import Filter, FlowStep
+from rrext.engine.events.trace import PipeTrace, TaskTrace, TracedVisit
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Execute, Open, Restart, TaskStatus, Tool, Write
-from rrext.limits import MAX_TRACE_DATA, MAX_TRACE_TEXT
-from rrext.nodes.base.node import Node
+from rrext.errors import ToolError
+from rrext.limits import DEFAULTS, MAX_TRACE_DATA, MAX_TRACE_TEXT
+from rrext.nodes.base.lanes import Media, Tag
+from rrext.nodes.base.node import Entry, Node
+from rrext.redaction import Redactor
+from rrext.testing.clock import ManualClock
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -212,10 +221,11 @@ async def test_large_payloads_are_told_by_their_size_and_their_begin() -> None:
     async with traced_world() as w:
         text = "µ" * MAX_TRACE_DATA
         steps = await run(w, "full", text)
-        assert steps[1].trace["data"] == {"length": len(text), "text": text[:MAX_TRACE_TEXT]}
+        assert steps[1].trace["data"] == {"length": len(text), "text": text[:MAX_TRACE_TEXT] + "…"}
         given = steps[2].trace["data"]["param"]["input"]
         assert (given["truncated"], given["originalBytes"]) == (True, 2 * len(text) + len('{"text":""}'))
         assert len(given["preview"]) <= MAX_TRACE_TEXT
+        assert max(len(encoded) for encoded in map(msgspec.json.encode, steps)) < 4 * MAX_TRACE_TEXT
 
 
 async def test_texts_that_json_cannot_hold_end_no_subscription() -> None:
@@ -241,3 +251,71 @@ async def test_an_unknown_level_is_refused(level: str) -> None:
     async with traced_world() as w:
         error = await w.ask(Execute(pipeline=pipeline(), pipeline_trace_level=level), caller=ME).error()
         assert (error.code, error.data["errors"][0]["path"]) == ("invalid_arguments", "/pipelineTraceLevel")
+
+
+def hub() -> EventHub:
+    redactor = Redactor()
+    redactor.learn("SECRET", SECRET, always=True)
+    return EventHub(ManualClock(), redactor, DEFAULTS)
+
+
+def traced(events: EventHub, level: int) -> PipeTrace:
+    head = {"token": "t", "project_id": "p", "source": "s", "user_id": None}
+    return TaskTrace(level).pipe(EventOrigin(events, head, pipe_id=1))
+
+
+SECRET = "correct horse battery"
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    [SECRET, SECRET * 3, "\ud800", "x" * 3 * MAX_TRACE_TEXT, f"{'y' * 1990}{SECRET}"]
+)
+JSON = st.recursive(
+    TEXTS | st.integers() | st.floats() | st.none() | st.binary(max_size=9) | st.just("z" * 2 * MAX_TRACE_DATA),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+PAYLOADS = (
+    JSON
+    | st.builds(Tag, st.sampled_from(["begin", "data", "end"]), st.binary(max_size=99))
+    | st.builds(Media, st.sampled_from(["begin", "write", "end"]), st.just("image/png"), st.binary(max_size=99))
+    | st.just(object())
+)
+
+
+@given(PAYLOADS, TEXTS, st.sampled_from([1, 2, 3]))
+def test_no_payload_makes_a_step_large_tells_a_secret_or_fails(payload: Any, name: str, level: int) -> None:
+    events, steps = hub(), []
+    events.subscribe(Filter(kinds=frozenset({"flow_step"})), steps.append)
+    trace = traced(events, level)
+    trace.begin(Entry(name=name.replace("\ud800", ""), mime_type="text/plain"), "text")
+    trace.enter("n", "text", (payload,), None).leave(ToolError(name))
+    with trace.invoke("n", "tool", payload) as call:
+        call.returned((b'{"a":1}', None))
+    trace.end(b'{"name":"x"}', None)
+    assert [step.op for step in steps] == ["begin", "enter", "leave", *["enter", "leave"] * (level == 3), "end"]
+    for step in steps:
+        encoded = msgspec.json.encode(step)
+        assert len(encoded) < 2 * MAX_TRACE_DATA
+        assert SECRET not in encoded.decode()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), max_size=30))
+def test_the_stack_of_each_step_has_the_components_that_have_not_left(moves: list[tuple[bool, str]]) -> None:
+    events, steps, inside, calls = hub(), [], [], dict[str, list[TracedVisit]]()
+    events.subscribe(Filter(kinds=frozenset({"flow_step"})), steps.append)
+    trace = traced(events, 1)
+    trace.begin(Entry(name="o"), "text")
+    for enters, component in moves:
+        if enters:
+            inside.append(component)
+            calls.setdefault(component, []).append(trace.enter(component, "text", (), None))
+        elif calls.get(component):
+            calls[component].pop().leave(None)
+            del inside[len(inside) - 1 - inside[::-1].index(component)]
+        assert steps[-1].stack == ("o", *inside)
+        assert trace.components == inside
+    trace.end(None, None)
+    told = len(steps)
+    for visits in calls.values():
+        for visit in visits:
+            visit.leave(None)
+    assert len(steps) == told  # nothing follows the end

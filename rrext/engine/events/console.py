@@ -94,11 +94,10 @@ class Console:
         hub, origin = self._hub, by.event_origin
         if origin is None or origin.events is not hub or not hub.wants(Output) or getattr(self._begun, "is_telling", False):
             return
-        cut = len(text) - MAX_OUTPUT_LINE
-        shown = text if cut <= 0 else f"{text[:MAX_OUTPUT_LINE]}… ({cut} characters cut)\n"
         self._begun.is_telling = True
         try:
-            hub.tell(Output(time=time(), **origin.head, text=hub.shown_text(shown)))
+            shown = hub.shown_text(text, MAX_OUTPUT_LINE)
+            hub.tell(Output(time=time(), **origin.head, text=shown if shown[-1:] == "\n" else f"{shown}\n"))
         finally:
             self._begun.is_telling = False
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
+from rrext.limits import MAX_TRACE_TEXT
 from rrext.tools.messages import checked_message
 
 if TYPE_CHECKING:
@@ -188,9 +189,10 @@ class EventHub:
         except Exception:  # payloads of lanes may be no JSON
             return msgspec.UNSET
 
-    def shown_text(self, text: str) -> str:
-        """A text for events: without secrets, and such that JSON can hold it."""
-        return self.redactor.text(text).encode("utf-8", "replace").decode()
+    def shown_text(self, text: str, most: int = MAX_TRACE_TEXT) -> str:
+        """A text for events: of bounded length, without secrets, and such that JSON can hold it."""
+        cut = text if len(text) <= most else f"{text[:most]}…"
+        return self.redactor.text(cut).encode("utf-8", "replace").decode()
 
     def shown_json(self, kind: type[EngineEvent], encoded: bytes) -> Any:
         """Copy encoded JSON for events of this type, without secrets; `UNSET` if the data is left out."""
@@ -235,6 +237,7 @@ class EventOrigin:
             "token": task["token"],
             "project_id": task["project_id"],
             "source": task["source"],
+            "owner": task["user_id"],
             "connection_id": self.connection_id,
             "user_id": self.user_id,
             "pipe_id": self.pipe_id,

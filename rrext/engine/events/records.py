@@ -60,9 +60,12 @@ class ToolsChanged(EngineEvent, frozen=True, kw_only=True):
 
 
 class PipeEvent(EngineEvent, frozen=True, kw_only=True):
-    """The fields of events of pipes, and of messages and output of nodes. `user_id` opened the pipe, or called."""
+    """The fields of events of pipes, and of messages and output of nodes. `user_id` opened the pipe, or called; `owner` loaded
+    the task.
+    """
 
     user_id: str | None = None
+    owner: str | None = None
     project_id: str = ""
     source: str = ""
 

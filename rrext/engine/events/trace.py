@@ -11,7 +11,7 @@ import msgspec
 
 from rrext.engine.events.records import FlowStep
 from rrext.errors import RrextError
-from rrext.limits import MAX_TRACE_DATA, MAX_TRACE_TEXT
+from rrext.limits import MAX_TRACE_DATA, MAX_TRACE_NAME, MAX_TRACE_TEXT
 
 if TYPE_CHECKING:
     from rrext.engine.events.flow_publisher import Visit
@@ -77,7 +77,7 @@ class PipeTrace:
         """Publish the begin of the object."""
         with self._lock:
             self._began = True
-            self._name = self._origin.events.shown_text(entry.name)
+            self._name = self._origin.events.shown_text(entry.name, MAX_TRACE_NAME)
             if self._is_wanted:
                 self._tell("begin", self._name, {"lane": lane, "data": {"mimeType": entry.mime_type, "size": entry.size}})
 
@@ -215,7 +215,7 @@ def payload_of(events: EventHub, lane: str, value: Any, level: int) -> dict[str,
     """The data of a payload: its size, and at the level `full` its content, under the name of its lane. Never bytes."""
     if isinstance(value, str):
         shown: dict[str, Any] = {"length": len(value)}
-        return {**shown, lane: events.shown_text(value[:MAX_TRACE_TEXT])} if level >= FULL else shown
+        return {**shown, lane: events.shown_text(value)} if level >= FULL else shown
     if (data := getattr(value, "data", None)) is not None and isinstance(data, bytes):  # a `Tag` or a `Media`
         named = {"mimeType": value.mime_type} if hasattr(value, "mime_type") else {}
         return {"action": getattr(value, "action", None) or value.kind, **named, "bufferSize": len(data)}
@@ -240,5 +240,5 @@ def shown_json(events: EventHub, encoded: bytes) -> Any:
             return events.redactor.value(msgspec.json.decode(encoded))
         except RecursionError:
             pass
-    preview = events.shown_text(encoded[:MAX_TRACE_TEXT].decode("utf-8", "replace"))
+    preview = events.shown_text(encoded[: MAX_TRACE_TEXT + 1].decode("utf-8", "replace"))
     return {"truncated": True, "originalBytes": len(encoded), "preview": preview}

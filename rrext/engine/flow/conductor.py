@@ -117,7 +117,10 @@ class Conductor:
         origin = self._origin
         if origin is None:
             return None
-        node_id, lane, flow, trace = target.link.node_id, target.lane, origin.events.flow, origin.trace
+        flow, trace = origin.events.flow, origin.trace
+        if flow is None and trace is None:
+            return None
+        node_id, lane = target.link.node_id, target.lane
         visit = None if flow is None or lane is None else flow.lane_in(origin, node_id, lane, args)
         return visit if trace is None else trace.enter(node_id, lane or target.name, args, visit)
 
