@@ -98,6 +98,8 @@ async def test_it_uses_a_pipeline_sends_and_ends_it(client: RocketRideClient) ->
     assert result["text"] == ["hello\n\n"]
     status = await client.get_task_status("USE")
     assert (status["state"], status["completed"], status["completedCount"]) == (3, False, 1)
+    assert status["threads"]["limit"] == 4
+    assert [task["ttl"] for task in (await client.get_dashboard())["tasks"] if task["id"] == used["id"]] == [60]
     await client.terminate("USE")
     status = await client.get_task_status("USE")
     assert (status["state"], status["completed"]) == (6, True)
@@ -127,6 +129,23 @@ async def test_it_uses_files_with_names_of_variables(server: PublishedServer, tm
     again = await client.use(pipeline=wrapped, source="w", pipelineTraceLevel="full")
     await client.terminate(again["token"])
     await client.disconnect()
+
+
+async def test_more_threads_than_may_be_are_as_many_as_may_be(client: RocketRideClient) -> None:
+    token = (await client.use(pipeline=pipeline("threads"), threads=1_000_000))["token"]
+    assert 1 <= (await client.get_task_status(token))["threads"]["limit"] < 1_000_000
+    await client.terminate(token)
+
+
+async def test_what_a_user_sets_later_is_in_the_variables_of_the_next_pipeline(client: RocketRideClient) -> None:
+    client.set_env({"ROCKETRIDE_LANE": "later"})
+    named = pipeline("variables")
+    named["components"][1]["config"]["laneName"] = "${ROCKETRIDE_LANE}"
+    token = (await client.use(pipeline=named))["token"]
+    result = await client.send(token, "hello", {}, "text/plain")
+    assert result is not None
+    assert result["later"] == ["hello\n\n"]
+    await client.terminate(token)
 
 
 async def test_a_wrong_pipeline_is_not_used(client: RocketRideClient) -> None:
@@ -292,6 +311,8 @@ async def test_it_calls_tools(client: RocketRideClient) -> None:
     ):
         with pytest.raises(RuntimeError, match=text):
             await client.tool(token=token, **wanted)
+    listed = await client.call("rrext_process", token=token, subcommand="tools")  # any keyword of `call` reaches the server
+    assert {"read_file", "execute", "wait"} <= {tool["name"] for tool in listed["tools"]}
     with pytest.raises(TimeoutError):
         await client.tool(token=token, tool="wait", timeout=50)  # milliseconds
     await client.ping()

@@ -189,6 +189,7 @@ def test_upload_to_a_pipeline_of_its_own_and_to_a_running_one(shell: Shell) -> N
         shell.file(name, text)
     done = shell.json("upload", "--pipeline", file, "--threads", "2", "--max-concurrent", "2", "o*.txt", "d", "empty.txt")
     assert (done["uploaded"], done["failed"], done["totalBytes"]) == (3, 0, 6)
+    assert "Uploaded 1 of 1" in shell.good("upload", "--pipeline", file, "one.txt", "--args", "--deep", "7")
     shell.good("start", "--pipeline", file, "--token", "UP")
     said = shell.bad("upload", "--token", "UP", "one.txt", "wrong.txt")
     assert "uploaded one.txt (3 B)" in said
