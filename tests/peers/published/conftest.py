@@ -13,7 +13,8 @@ from published_server import KEY, PATIENCE, PROXIES, VERSION, PublishedServer, s
 if TYPE_CHECKING:
     from rocketride import RocketRideClient  # half a second, which each process that collects tests would spend
 
-collect_ignore = ["test_published_since_1_5.py"] if VERSION < (1, 5) else ["test_published_commands_1_3.py"]
+SINCE_1_5 = ["test_published_since_1_5.py", "test_published_readers.py"]
+collect_ignore = SINCE_1_5 if VERSION < (1, 5) else ["test_published_commands_1_3.py"]
 """Versions have methods and commands of their own."""
 if VERSION < (1, 5) or find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
     collect_ignore.append("test_published_telemetry.py")  # it has its packages in an environment of `.ci/run`
