@@ -108,7 +108,7 @@ class Endpoint:
                 if updates is not None and updates.pending:
                     await updates.deliver()
                 else:
-                    await waiter.wait()
+                    await waiter
                     if call.expired:
                         call.check()
             answer = call.answer
@@ -176,24 +176,23 @@ class Endpoint:
     # Receiving
 
     def buffer_updated(self, n: int) -> anyio.Event | None:
-        """Handle the messages that are complete. An event in return asks the channel to wait for it."""
+        """Handle the messages that are complete, then run the tasks whose answers came, if no task runs. An event in return
+        asks the channel to wait for it.
+        """
         self._bytes += n
         messages = self._framer.buffer_updated(n)
         if not messages:
             return None
         cost, self._bytes = self._bytes // len(messages), 0
-        rest = iter(messages)
         self._loop.begin_reading()
         try:
-            for message in rest:
+            for message in messages:
                 if type(message) is Response:
                     self._answered(message)
                 else:
                     self._take(message, cost)
         finally:
             self._loop.end_reading()
-            for message in rest:  # a task that ran raised KeyboardInterrupt or SystemExit
-                self._take(message, cost)
         return self._paused
 
     def _answered(self, answer: Response) -> None:

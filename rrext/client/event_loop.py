@@ -4,42 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
+from contextvars import Context
 from threading import Lock, get_ident
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import anyio
-import msgspec
 
 
 class Waiter(Protocol):
-    """Where one caller waits. A wake before the wait ends that wait at once; several count as one."""
+    """Where one caller waits: `await waiter`. A wake before the wait ends that wait at once; several count as one.
+
+    Beside the loop the wait blocks the thread, and never suspends.
+    """
 
     def wake(self) -> None:
         """End the wait; from any thread."""
         ...
 
-    def wait(self) -> Awaitable[None]:
-        """Await the result at once: that ends when this is woken. Beside the loop it blocks the thread, and never suspends."""
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Wait until this is woken."""
         ...
 
 
 class EventLoop:
     """The running loop of asyncio or trio, as the parts of a connection need it. Made in one of its tasks."""
 
-    __slots__ = ("_asyncio", "_may_step", "_soon", "now", "thread")
+    __slots__ = ("_soon", "asyncio", "now", "thread", "woken")
 
     now: Callable[[], float]
     """The loop's clock; from any thread."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
-        self._asyncio: asyncio.AbstractEventLoop | None = None
-        self._may_step = False
-        """Whether a task that is woken may run at once."""
+        self.asyncio: asyncio.AbstractEventLoop | None = None
+        self.woken: list[_Step] | None = None
+        """The tasks that were woken since `begin_reading`; None after `end_reading`."""
         self._soon: Callable[[Callable[[], object]], object]
         if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
-            loop = self._asyncio = asyncio.get_running_loop()
+            loop = self.asyncio = asyncio.get_running_loop()
             self._soon, self.now = loop.call_soon_threadsafe, loop.time
         else:
             from trio.lowlevel import current_clock, current_trio_token
@@ -65,74 +68,95 @@ class EventLoop:
         """A place to wait for the caller that asks."""
         if get_ident() != self.thread:
             return _ThreadWaiter()
-        return _EventWaiter(self) if self._asyncio is None else _TaskWaiter(self, self._asyncio)
+        return _EventWaiter(self) if self.asyncio is None else _TaskWaiter(self, self.asyncio)
 
     def begin_reading(self) -> None:
-        """From now on, until `end_reading`, a wake runs its task at once; on the loop's thread.
+        """From now on the tasks that are woken wait for `end_reading`; on the loop's thread.
 
         asyncio runs a task one iteration of its loop after it was woken, which is a tenth of the time of a call (one core,
-        November 2026). In a callback of the loop, as a channel over descriptors reads, no task runs, so one may do so.
+        November 2026). In a callback of the loop, as a channel over descriptors reads, no task runs, so those that wait may
+        run at once.
         """
-        self._may_step = self._asyncio is not None and current_task(self._asyncio) is None
+        if self.asyncio is not None and current_task(self.asyncio) is None:
+            self.woken = []
 
     def end_reading(self) -> None:
-        """Tasks that are woken run in the loop's next iteration again."""
-        self._may_step = False
-
-    def end(self, future: asyncio.Future[None]) -> None:
-        """The task that waits for the future goes on: now if no task runs, else in the loop's next iteration."""
-        if future.done():  # cancelled
+        """Run the tasks that were woken; if one ends the loop, the others run when it runs again."""
+        woken, self.woken = self.woken, None
+        if not woken:
             return
-        waiting: Any = getattr(future, "_callbacks", None) if self._may_step else None
-        if not waiting or len(waiting) > 1:
-            future.set_result(None)
-            return
-        ((callback, context),) = waiting
-        future.remove_done_callback(callback)  # else the result has the loop call it, in its next iteration
-        future.set_result(None)
-        self._may_step = False
-        context.run(callback, future)
-        self._may_step = True
+        steps = iter(woken)
+        try:
+            for context, wakeup, waiter in steps:
+                context.run(wakeup, waiter)
+        finally:
+            for context, wakeup, waiter in steps:  # a task raised KeyboardInterrupt or SystemExit
+                waiter.get_loop().call_soon(wakeup, waiter, context=context)
 
 
-class _TaskWaiter(msgspec.Struct, eq=False):
-    """A task of asyncio."""
+class _TaskWaiter:
+    """A task of asyncio, which awaits this as a future of a kind that is not asyncio's.
 
-    _loop: EventLoop
-    _asyncio: asyncio.AbstractEventLoop
-    _future: asyncio.Future[None] | None = None
-    """Where the task waits; None while it does not."""
-    _is_woken: bool = False
+    asyncio's own future would have the loop run the task in its next iteration.
+    """
 
-    def wait(self) -> Awaitable[None]:
-        if self._is_woken:
-            self._is_woken = False
-            return _NO_WAIT
-        future = self._future = self._asyncio.create_future()
-        return future
+    _asyncio_future_blocking = False
+    _is_woken = False
+    _wakeup: Callable[[_TaskWaiter], object] | None = None
+    """Makes the task go on; None unless it waits, and was neither woken nor cancelled."""
+    _context: Context
+    _cancelled: asyncio.CancelledError | None = None
+
+    def __init__(self, loop: EventLoop, running: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._asyncio = running
 
     def wake(self) -> None:
-        loop = self._loop
+        loop, wakeup = self._loop, self._wakeup
         if get_ident() != loop.thread:
             loop.run(self.wake)
-            return
-        future = self._future
-        if future is None:
+        elif wakeup is None:
             self._is_woken = True
         else:
-            self._future = None
-            loop.end(future)
-
-
-class _NoWait:
-    """Ends at once."""
+            self._wakeup = None
+            if loop.woken is None:
+                self._asyncio.call_soon(wakeup, self, context=self._context)
+            else:
+                loop.woken.append((self._context, wakeup, self))
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return
-        yield
+        if self._is_woken:
+            self._is_woken = False
+        else:
+            self._asyncio_future_blocking = True
+            yield self
+
+    # what a task asks of a future
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._asyncio
+
+    def add_done_callback(self, callback: Callable[[_TaskWaiter], object], *, context: Context) -> None:
+        self._wakeup = callback
+        self._context = context
+
+    def cancel(self, msg: object = None) -> bool:
+        wakeup, self._wakeup = self._wakeup, None
+        if wakeup is None:
+            return False
+        self._cancelled = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
+        self._asyncio.call_soon(wakeup, self, context=self._context)
+        return True
+
+    def result(self) -> None:
+        error = self._cancelled
+        if error is not None:
+            self._cancelled = None
+            raise error
 
 
-_NO_WAIT = _NoWait()
+_Step: TypeAlias = tuple[Context, Callable[[_TaskWaiter], object], _TaskWaiter]
+"""What runs a woken task: its context, its callback, and that's argument."""
 
 
 class _EventWaiter:
@@ -150,8 +174,8 @@ class _EventWaiter:
     def _set(self) -> None:
         self._event.set()
 
-    async def wait(self) -> None:
-        await self._event.wait()
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from self._event.wait().__await__()
         self._event = anyio.Event()
 
 
@@ -170,5 +194,7 @@ class _ThreadWaiter:
         except RuntimeError:  # woken already
             pass
 
-    async def wait(self) -> None:
+    def __await__(self) -> Generator[Any, Any, None]:
         self._lock.acquire()
+        return
+        yield

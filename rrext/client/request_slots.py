@@ -46,7 +46,7 @@ class Slots:
         caller = self._join(waiter)
         try:
             while not caller.has_slot:
-                await waiter.wait()
+                await waiter
                 check()
         except BaseException:
             self._quit(caller)

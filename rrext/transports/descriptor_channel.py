@@ -78,8 +78,6 @@ class FdChannel:
                 break
             except OSError as error:
                 raise self._write_error(error) from error
-            if len(rest) == 1 and n == len(rest[0]):
-                return []
             if n == len(rest[0]) and len(rest) == 1:
                 return []
             rest = _without(rest, n)

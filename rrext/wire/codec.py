@@ -48,7 +48,7 @@ def encode(value: Any, message: Any = None) -> bytes:
     string, a lone surrogate, an object of another type, a value that contains itself.
     """
     try:
-        problem = _problem(value)
+        problem = _problem_in_object(value) if type(value) is dict else _problem(value)  # pyright: ignore[reportUnknownArgumentType]
         if problem is None:
             return encode_own(value if message is None else message)
     except RecursionError:
@@ -87,7 +87,7 @@ def _problem_in_object(value: dict[Any, Any]) -> tuple[str, str] | None:
         if type(key) is not str and not isinstance(key, str):
             return "", f"the key {key!r} is no string"
         kind = type(item)
-        if kind is str or kind is int or item is None or kind is bool:
+        if kind is str or kind is int or kind in _PLAIN:
             continue
         if found := _problem_in_object(item) if kind is dict else _problem(item):
             return f"/{key.replace('~', '~0').replace('/', '~1')}{found[0]}", found[1]

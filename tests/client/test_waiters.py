@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from traceback import walk_stack
 from typing import Any, cast
 
 import anyio
@@ -16,12 +17,25 @@ from rrext.wire.framing import ContentLength
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
+MANY = 1000
+
+
+@pytest.fixture(params=["in C", "in Python"], autouse=True)
+async def tasks_of(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """asyncio has its tasks twice; debuggers and other implementations of Python have those in Python."""
+    loop = asyncio.get_running_loop()
+    if request.param == "in Python":
+        python_task = cast("Any", asyncio.tasks)._PyTask
+        loop.set_task_factory(lambda loop, coroutine, **given: python_task(coroutine, loop=loop, **given))
+    yield
+    loop.set_task_factory(None)
+
 
 async def begun(waiter: Waiter, told: list[str], name: str, error: type[BaseException] | None = None) -> asyncio.Task[None]:
     """A task that waits, and says when it goes on."""
 
     async def wait() -> None:
-        await waiter.wait()
+        await waiter
         told.append(name)
         if error is not None:
             raise error
@@ -45,7 +59,7 @@ async def in_callback(function: Callable[[], None]) -> None:
     await done
 
 
-async def test_a_task_runs_within_the_callback_that_read_its_answer() -> None:
+async def test_a_task_runs_within_the_callback_that_read_its_answer_after_all_that_was_read() -> None:
     loop, told = EventLoop(), list[str]()
     first, second = loop.waiter(), loop.waiter()
     tasks = [await begun(first, told, "first"), await begun(second, told, "second")]
@@ -59,7 +73,7 @@ async def test_a_task_runs_within_the_callback_that_read_its_answer() -> None:
         told.append("read")
 
     await in_callback(read)
-    assert told == ["first", "woken", "second", "read"]
+    assert told == ["woken", "first", "second", "read"]
     await asyncio.gather(*tasks)
 
 
@@ -80,7 +94,7 @@ async def test_a_task_that_is_woken_by_one_that_runs_at_once_runs_in_the_next_it
     first, second = loop.waiter(), loop.waiter()
 
     async def wake_the_second() -> None:
-        await first.wait()
+        await first
         second.wake()
         told.append("first")
 
@@ -119,24 +133,42 @@ async def test_a_cancel_scope_ends_the_wait() -> None:
     waiter = EventLoop().waiter()
     with anyio.CancelScope() as scope:
         asyncio.get_running_loop().call_soon(scope.cancel)
-        await waiter.wait()
+        await waiter
     assert scope.cancelled_caught
 
 
+class Line:
+    """An endpoint over a channel that takes all; the test brings the answers, as the loop's callback does."""
+
+    def __init__(self) -> None:
+        connection = ClientConnection(ContentLength())
+        self.endpoint = Endpoint(cast("Any", self), connection, explain=cast("Any", None), on_event=cast("Any", None))
+        self.server = ServerConnection(ContentLength())
+        self.sent = 0
+
+    def write_now(self, pieces: Any) -> list[Any]:
+        self.sent += 1
+        return []
+
+    def read(self, *numbers: int) -> None:
+        """The answers of these requests arrive at once."""
+        answers = b"".join(piece for number in numbers for piece in self.server.result(number, "rrext_ping", b"{}"))
+        while answers:
+            buffer = self.endpoint.get_buffer()
+            size = min(len(buffer), len(answers))
+            buffer[:size] = answers[:size]
+            answers = answers[size:]
+            self.endpoint.buffer_updated(size)
+
+    async def call(self) -> Any:
+        return await self.endpoint.call("rrext_ping", {})
+
+
 async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
-    told, ended = list[str](), list[BaseException]()
-
-    class Silent:
-        """A channel that takes all and brings nothing."""
-
-        def write_now(self, pieces: Any) -> list[Any]:
-            return []
-
-    connection = ClientConnection(ContentLength())
-    endpoint = Endpoint(cast("Any", Silent()), connection, explain=cast("Any", None), on_event=cast("Any", None))
+    line, told, ended = Line(), list[str](), list[BaseException]()
 
     async def call(name: str, error: type[BaseException] | None = None) -> None:
-        await endpoint.call("rrext_ping", {})
+        await line.call()
         told.append(name)
         if error is not None:
             raise error
@@ -145,11 +177,8 @@ async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
     await asyncio.sleep(0)
 
     def read() -> None:
-        server = ServerConnection(ContentLength())
-        answers = b"".join(server.result(1, "rrext_ping", b"{}") + server.result(2, "rrext_ping", b"{}"))
-        endpoint.get_buffer()[: len(answers)] = answers
         try:
-            endpoint.buffer_updated(len(answers))
+            line.read(1, 2)
         except KeyboardInterrupt as error:
             ended.append(error)
 
@@ -160,9 +189,118 @@ async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
     assert isinstance(tasks[0].exception(), KeyboardInterrupt)
 
 
+async def test_an_exception_of_a_task_that_runs_at_once_is_its_own() -> None:
+    line = Line()
+
+    async def fail() -> None:
+        await line.call()
+        raise ValueError("of this task")
+
+    tasks = [asyncio.create_task(fail()), asyncio.create_task(line.call())]
+    await asyncio.sleep(0)
+    await in_callback(lambda: line.read(1, 2))
+    with pytest.raises(ValueError, match="of this task"):
+        await tasks[0]
+    assert await tasks[1] == {}
+
+
+async def test_a_thousand_answers_of_one_read_reach_their_tasks_in_order() -> None:
+    line, told = Line(), list[int]()
+
+    async def call(number: int) -> None:
+        await line.call()
+        told.append(number)
+
+    tasks = [asyncio.create_task(call(number)) for number in range(MANY)]
+    await asyncio.sleep(0)
+    await in_callback(lambda: line.read(*range(1, MANY + 1)))
+    assert told == list(range(MANY))
+    await asyncio.gather(*tasks)
+
+
+async def test_other_work_of_the_loop_has_its_turn_between_two_calls_of_a_task_that_calls_without_end() -> None:
+    line, turns = Line(), list[int]()
+    loop = asyncio.get_running_loop()
+
+    async def call_on() -> None:
+        for _ in range(MANY):
+            await line.call()
+
+    def read() -> None:
+        line.read(line.sent)
+        if not task.done():
+            loop.call_soon(read)
+
+    def other_work() -> None:
+        turns.append(line.sent)
+        if not task.done():
+            loop.call_soon(other_work)
+
+    task = asyncio.create_task(call_on())
+    await asyncio.sleep(0)
+    loop.call_soon(read)
+    loop.call_soon(other_work)
+    await task
+    assert turns == [*range(2, MANY + 1), MANY]
+
+
+async def test_a_call_within_the_callback_of_the_answer_does_not_nest_deeper_and_deeper() -> None:
+    line, depths = Line(), set[int]()
+
+    async def call_on() -> None:
+        for _ in range(MANY):
+            await line.call()
+            depths.add(sum(1 for _ in walk_stack(None)))
+
+    task = asyncio.create_task(call_on())
+    await asyncio.sleep(0)
+    for number in range(1, MANY + 1):
+        await in_callback(lambda number=number: line.read(number))
+    await task
+    assert len(depths) == 1
+
+
+async def test_calls_can_be_shielded_gathered_and_given_a_time() -> None:
+    line = Line()
+
+    async def ask() -> tuple[Any, ...]:
+        shielded = asyncio.ensure_future(line.call())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(shielded), 0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await line.call()
+        shielded_answer, plain, timed = await asyncio.gather(shielded, line.call(), asyncio.wait_for(line.call(), 60))
+        return shielded_answer, plain, timed
+
+    task = asyncio.create_task(ask())
+    while line.sent < 5:  # the call of `timeout` is cancelled by a request of its own
+        await asyncio.sleep(0)
+    await in_callback(lambda: line.read(*range(1, line.sent + 1)))
+    assert await task == ({}, {}, {})
+
+
+async def test_a_cancel_that_comes_with_the_answer_ends_the_task() -> None:
+    line = Line()
+    first, second = asyncio.create_task(line.call()), asyncio.create_task(line.call())
+    await asyncio.sleep(0)
+    first.add_done_callback(lambda _: second.cancel())
+
+    def read() -> None:
+        line.read(1)
+        first.cancel()  # the answer was first
+        second.cancel("too late for this one")
+        line.read(2)
+
+    await in_callback(read)
+    assert await first == {}
+    with pytest.raises(asyncio.CancelledError, match="too late for this one"):
+        await second
+
+
 async def test_a_wake_before_the_wait_ends_it_at_once() -> None:
     waiter = EventLoop().waiter()
     waiter.wake()
     waiter.wake()
     with anyio.fail_after(5):
-        await waiter.wait()
+        await waiter
