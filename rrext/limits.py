@@ -217,6 +217,10 @@ WAKES_PER_ITERATION: Final = 16
 """Number of calls waiting for room in the outbox that begin in one iteration of the loop: each may fill the outbox again."""
 CALM_TICKS: Final = 50
 """Ticks without a call before the watch of the reading thread sleeps."""
+STEADY_CALLS: Final = 8
+"""Calls between two looks of that watch beyond which the thread seems to run quick ones alone."""
+STEADY_TICKS: Final = 4
+"""Ticks until the next look at such a thread."""
 REQUESTS_PER_ITERATION: Final = 16
 """Requests of one client that begin in an iteration of the loop: a flood delays others by a fraction of a millisecond."""
 ACCEPT_RETRY_INTERVAL: Final = 1.0

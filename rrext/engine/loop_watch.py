@@ -68,7 +68,7 @@ class LoopWatch:
     def _async_tools(self) -> Iterable[tuple[Task, Route]]:
         for task in self._tasks:
             for route in task.tools_of(None):
-                if route.spec.kind in ("async", "async_generator"):
+                if not route.spec.is_def:
                     yield task, route
 
 

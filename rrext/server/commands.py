@@ -94,7 +94,9 @@ def inline_operation(command: str, arguments: dict[str, Any]) -> type[operations
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
     """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
     if command == "rrext_process":
-        return _of_subcommand(arguments, SUBCOMMANDS)
+        subcommand = arguments.get("subcommand")
+        shape = SUBCOMMANDS.get(subcommand) if type(subcommand) is str else None
+        return shape or _of_subcommand(arguments, SUBCOMMANDS)
     if command == "rrext_store":
         from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS  # few clients keep files
 

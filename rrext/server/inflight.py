@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
+from rrext.engine.interface.operations import Operation
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.limits import OPEN_RESERVE, REQUEST_COST, Limits
 from rrext.wire.messages import Request
@@ -28,7 +28,7 @@ class HeldRequest(msgspec.Struct, frozen=True):
     @property
     def counts(self) -> bool:
         """Whether the request counts against `max_inflight`."""
-        return self.shape in (Tool, CallTool, Open)
+        return self.shape is not None and self.shape.counts
 
 
 class InFlight:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from rrext.limits import CALM_TICKS, REQUEST_COST
+from rrext.limits import CALM_TICKS, REQUEST_COST, STEADY_CALLS, STEADY_TICKS
 from rrext.server.session import Session
 from rrext.threads import Workers
 from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
@@ -265,7 +265,10 @@ class Reader:
         """Take reading back from a thread with an overlong tool; sleep while no calls come. Runs on the loop, at every tick."""
         if self._reading is not reading:
             return
+        tick = self._tick
         if reading.calls != reading.seen:
+            if reading.calls > reading.seen + STEADY_CALLS:
+                tick *= STEADY_TICKS  # each look takes the interpreter from the thread that reads
             reading.seen = reading.calls
             reading.still = 0
         elif reading.in_call:
@@ -277,7 +280,7 @@ class Reader:
             if reading.still > CALM_TICKS and self._may_sleep(reading):
                 return
         reading.watched = True
-        self._loop.call_later(self._tick, self._watch, reading)
+        self._loop.call_later(tick, self._watch, reading)
 
     def _may_sleep(self, reading: _ThreadReading) -> bool:
         """Put the watch to sleep until the thread's next call; False if that call has just begun."""

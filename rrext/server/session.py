@@ -13,7 +13,7 @@ from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.log_names import request_name
-from rrext.engine.interface.operations import CallTool, Open, Operation, Tool, Write
+from rrext.engine.interface.operations import Fed, Open, Operation
 from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
@@ -31,11 +31,6 @@ from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
 log: Final = logging.getLogger("rrext.session")
-
-_COUNTED: Final = frozenset({Tool, CallTool, Open})
-"""Operations that `max_inflight` counts."""
-_FED: Final = (Tool, CallTool)
-"""Operations that may ask for events of their own."""
 
 
 class Session(SessionAnswers):
@@ -91,6 +86,7 @@ class Session(SessionAnswers):
         self._batch_thread = get_ident()
         self.last_was_quick = True
         self._is_alone = len(events) == 1
+        self.client.was_active()
         engine = self._engine
         engine.begin_batch()
         try:
@@ -139,7 +135,7 @@ class Session(SessionAnswers):
             inflight.check_id(event.id)
             if event.nbytes > self.limits.max_name:
                 refuse_long_names(event, self.limits)
-            if shape is not Write:
+            if shape.counts:
                 inflight.check_room(self.limits.max_inflight)
             call = self._admit(event, shape)
         except RrextError as error:
@@ -160,6 +156,7 @@ class Session(SessionAnswers):
     def end_inline(self) -> None:
         """Send the collected answers of a thread that goes on to read."""
         self._batch_thread = 0
+        self.client.was_active()
         self.outbox.flush()
 
     def overstayed(self) -> None:
@@ -185,7 +182,7 @@ class Session(SessionAnswers):
             if self._waiting.has_to_wait():
                 self._waiting.add_open(HeldRequest(request, shape, self.now()))
                 return False
-        elif shape in _COUNTED:
+        elif shape is not None and shape.counts:
             inflight.check_room(self.limits.max_inflight)
         if (self.outbox.is_full or inflight.held) and request.command not in self.never_held:
             inflight.hold(HeldRequest(request, shape, self.now()))
@@ -198,7 +195,7 @@ class Session(SessionAnswers):
     def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
         """Start the operation of a request; `shape` is None for a command of the session itself."""
         if shape is None:
-            self.client.arrived()
+            self.client.messages_in += 1
             if request.tail is not None:
                 refuse_tail()
             self.commands[request.command](self, request)
@@ -207,7 +204,7 @@ class Session(SessionAnswers):
 
     def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
         """Make the call of a request, and add it to the table."""
-        self.client.arrived()
+        self.client.messages_in += 1
         arguments = request.arguments
         if request.tail is not None and not shape.takes_tail:
             refuse_tail()
@@ -219,10 +216,13 @@ class Session(SessionAnswers):
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox, key=request.id)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        fed = isinstance(operation, _FED) and (operation.progress or operation.stream or operation.events or operation.permits)
-        if fed and request.id is not None:
+        if (
+            isinstance(operation, Fed)
+            and (operation.progress or operation.stream or operation.events or operation.permits)
+            and request.id is not None
+        ):
             call.feed = SessionFeed(self, request.id)
-        self._inflight.add(call, request.nbytes, counts=shape in _COUNTED)
+        self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call
 
     def refuse(self, event: Any, error: Exception) -> None:

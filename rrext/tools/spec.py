@@ -46,6 +46,7 @@ class ToolSpec:
         "function",
         "group",
         "has_predicate",
+        "is_def",
         "kind",
         "name",
         "options",
@@ -72,6 +73,8 @@ class ToolSpec:
         """Whether the function takes the node as its first argument."""
         self.name: str = options.name
         self.kind: Kind = kind_of(function)
+        self.is_def = self.kind in ("sync", "generator")
+        """Whether the function is no coroutine, and may block its thread."""
         self.thread: ThreadChoice = options.thread
         self.timeout: float | None = options.timeout
         self.group: str | None = options.group

@@ -235,7 +235,7 @@ async def test_a_context_variable_of_one_call_is_unknown_to_the_next(tool: str) 
 async def test_a_context_variable_is_unknown_to_the_next_also_on_the_reading_thread() -> None:
     seen: list[str] = []
     async with world(marking(seen)) as w:
-        route = w.task.only_route("marking", "sync")
+        route = w.task.routes.only("marking", "sync")
         assert route is not None
         while not route.quick:
             await w.tool("sync").answer()

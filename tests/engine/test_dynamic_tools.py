@@ -85,9 +85,9 @@ async def test_a_change_of_the_tools_is_followed_and_told() -> None:
     async with world(Inside, outside.node) as w:
         w.engine.subscribe(Filter(kinds=frozenset({"tools_changed"})), events.append)
         assert await w.tool("find").result() == {}
-        kept = w.task.only_route("outside", "find")
+        kept = w.task.routes.only("outside", "find")
         outside.source.become("find", "add")
-        assert w.task.only_route("outside", "find") is kept
+        assert w.task.routes.only("outside", "find") is kept
         assert await w.tool("add", node="outside").result() == {}
         with pytest.raises(ToolNotFound) as caught:
             await w.tool("drop", node="outside").result()

@@ -111,7 +111,7 @@ def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
 
 async def learn(w: World, tool: str = "quick") -> Route:
     """Call the tool until it counts as quick."""
-    route = w.task.only_route("some_tools", tool)
+    route = w.task.routes.only("some_tools", tool)
     assert route is not None
     while not route.quick:
         await w.tool(tool).answer()
@@ -160,7 +160,7 @@ async def test_tools_that_others_have_a_say_in_are_never_taken(tool: str) -> Non
             else:
                 await w.tool(tool).answer()
         assert await on_reading_thread(w, call(w, tool)) == [False]
-        assert not w.task.only_route("some_tools", tool).quick
+        assert not w.task.routes.only("some_tools", tool).quick
 
 
 @pytest.mark.parametrize("why", ["pipe in use", "no place", "no sync place", "line", "async"])
@@ -253,7 +253,7 @@ async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_
         await until(lambda: park.inside)
         spare = list(w.task._spare)
         assert asked.cancel()
-        assert not w.task.only_route("some_tools", "quick").quick
+        assert not w.task.routes.only("some_tools", "quick").quick
         assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
         park.let_go()
         await w.at_rest()
@@ -292,7 +292,7 @@ async def test_a_cancel_reaches_the_context_of_a_tool_that_was_taken() -> None:
         assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
         park.let_go()
         await w.at_rest()
-        assert not w.task.only_route("some_tools", "with_context").quick_alone
+        assert not w.task.routes.only("some_tools", "with_context").quick_alone
 
 
 async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:

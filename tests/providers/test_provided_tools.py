@@ -143,7 +143,7 @@ async def test_the_timeout_of_the_connection_is_that_of_its_tools(monkeypatch: p
     async with engine_with(monkeypatch, "one") as engine:
         await engine.ask(ListTools())
         (task,) = list(engine._tasks)
-        route = task.only_route("words_0", "echo")
+        route = task.routes.only("words_0", "echo")
         assert route is not None
         assert route.spec.timeout == 7
 

@@ -1059,7 +1059,7 @@ async def test_a_request_that_the_thread_comes_to_late_is_not_taken_for_a_call_b
     """The call before it runs on a worker. Who takes reading back from a call that stays drops its request from the rest."""
     gates, begins, go_on = Gates(), threading.Event(), threading.Event()
     async with session_world(tools(gates)) as w:
-        route = w.task.only_route("node", "add")
+        route = w.task.routes.only("node", "add")
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         first, slow, late = (w.tool("add", {"a": 1, "b": 2}), w.tool("wait"), w.tool("add", {"a": 2, "b": 2}))
@@ -1112,7 +1112,7 @@ async def test_a_call_that_is_admitted_while_the_connection_closes_does_not_run(
             asyncio.run_coroutine_threadsafe(close(), loop).result(10)
             add(inflight, *args, **options)
 
-        while not w.task.only_route("node", "add").quick:
+        while not w.task.routes.only("node", "add").quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         gates.log.clear()
         (event,) = w.session.connection.framer.receive_data(w.tool("add", {"a": 1, "b": 2})[1])
@@ -1124,7 +1124,7 @@ async def test_a_call_that_is_admitted_while_the_connection_closes_does_not_run(
 
 async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
     async with session_world(tools(Gates())) as w:
-        route = w.task.only_route("node", "add")
+        route = w.task.routes.only("node", "add")
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         frames = [w.tool("add", {"a": n, "b": 0}) for n in range(10)]
@@ -1146,7 +1146,7 @@ async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
 async def test_a_request_that_may_have_to_wait_is_left_to_the_loop(why: str) -> None:
     gates = Gates()
     async with session_world(tools(gates), outbox_bytes=1000) as w:
-        route = w.task.only_route("node", "add")
+        route = w.task.routes.only("node", "add")
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         given: dict[str, Any] = {"a": 1, "b": 2}
@@ -1171,7 +1171,7 @@ async def test_a_request_that_may_have_to_wait_is_left_to_the_loop(why: str) -> 
 @pytest.mark.parametrize("more", [{"context": {"userId": "ann"}}, {"progress": True}, {"timeout": 5}])
 async def test_a_quick_call_is_done_where_it_was_read_whatever_it_asks_for_besides(more: dict[str, Any]) -> None:
     async with session_world(tools(Gates())) as w:
-        route = w.task.only_route("node", "add")
+        route = w.task.routes.only("node", "add")
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         number, frame = w.tool("add", {"a": 1, "b": 2}, **more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
+from collections.abc import Coroutine
 from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.run import Run
@@ -39,7 +40,7 @@ class CallRun(Run):
         """Do the work on this thread."""
 
     @abstractmethod
-    async def on_loop(self) -> Encoded:
+    def on_loop(self) -> Coroutine[Any, Any, Encoded]:
         """Do the work from the loop, after waiting for turns, places and components."""
 
     @abstractmethod
@@ -103,7 +104,9 @@ class CallRun(Run):
 
     async def main(self) -> None:
         """Run the work to its end on the loop, and answer."""
-        if not self._claim():
+        try:
+            self._unclaimed.pop()  # `_claim`, as in `run`
+        except IndexError:
             return
         try:
             encoded = await self.on_loop()

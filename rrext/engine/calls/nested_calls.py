@@ -92,7 +92,7 @@ class Nesting:
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
         spec, caller = route.spec, self._run
-        if spec.kind in ("async", "async_generator") or (route.asks and on_loop):
+        if not spec.is_def or (route.asks and on_loop):
             return False
         if spec.thread == "same":
             return route.component.own_thread.is_current

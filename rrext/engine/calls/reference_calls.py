@@ -82,7 +82,7 @@ class ReferenceCalls:
         """The task and the route of a reference, at once where no component has to be set up."""
         if task is None or reference.kind not in ("node", "builtin"):
             return self._resolved(call, task, reference)
-        route = task.only_route(reference.integration or None, reference.action)
+        route = task.routes.only(reference.integration or None, reference.action)
         is_known = route is not None and route.component.ready and route.is_among(call.caller.tools)
         if route is None or not is_known or not self._list.is_visible(call, task, route):
             return self._resolved(call, task, reference)

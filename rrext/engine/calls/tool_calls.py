@@ -55,7 +55,7 @@ class ToolCalls:
 
     def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
         """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept."""
-        route = call.route or task.only_route(operation.node_id, operation.tool)
+        route = call.route or task.routes.only(operation.node_id, operation.tool)
         if route is None and task.may_learn(operation.node_id, operation.tool):
             self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
             return False
@@ -73,7 +73,7 @@ class ToolCalls:
         if run.kwargs is None or not (run.lease.turn.granted and run.route.component.ready):
             run.owners, run.pipes = routes, self._pipes
             run.start()
-        elif run.route.spec.kind in ("sync", "generator"):
+        elif run.route.spec.is_def:
             run.to_worker()
         else:
             self._host.runner.add(run)
@@ -84,7 +84,7 @@ class ToolCalls:
 
         False if the call has to wait, for which the loop is needed.
         """
-        route = call.route or task.only_route(operation.node_id, operation.tool)
+        route = call.route or task.routes.only(operation.node_id, operation.tool)
         if route is None or not (route.for_threads and route.component.ready):
             return False
         if call.caller.tools is not None and call.task is None and not route.is_among(call.caller.tools):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -74,7 +74,7 @@ class ToolRun(CallRun):
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether this is a `def` tool: on the loop's thread it runs only because its author asked for that."""
-        return self.spec.kind in ("sync", "generator")
+        return self.spec.is_def
 
     @property
     def spec(self) -> ToolSpec:
@@ -229,20 +229,25 @@ class ToolRun(CallRun):
             route.learn(perf_counter() - began, self.host.limits.quick)
         return encoded
 
-    async def on_loop(self) -> Encoded:
+    def on_loop(self) -> Coroutine[Any, Any, Encoded]:
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
-        if self.owners:
-            await self._get_ready()
+        return self._when_ready() if self.owners else self._begin()
+
+    async def _when_ready(self) -> Encoded:
+        await self._get_ready()
+        return await self._begin()
+
+    def _begin(self) -> Coroutine[Any, Any, Encoded]:
+        """The coroutine of the tool's kind: not one more around it, which costs a hundredth of a call."""
         spec = self.route.spec
-        if self.node is None:
-            self.node = self.lease.objects.object(self.route.component.id)
-        if spec.kind in ("sync", "generator") and spec.thread != "main":
-            return await self._in_thread()
-        if spec.kind == "sync":
-            return self.blocking()
+        node = self.node
+        if node is None:
+            node = self.node = self.lease.objects.object(self.route.component.id)
+        if spec.is_def and (spec.thread != "main" or spec.kind == "sync"):
+            return self._in_thread()
         kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
         assert kwargs is not None
-        return await self._awaited(self.node, kwargs, self.context() if spec.wants_context else None)
+        return self._awaited(node, kwargs, self.context() if spec.wants_context else None)
 
     async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
         spec = self.route.spec
@@ -255,6 +260,8 @@ class ToolRun(CallRun):
         return await chunks.drain_on_loop(outcome), None
 
     async def _in_thread(self) -> Encoded:
+        if self.spec.thread == "main":
+            return self.blocking()
         places, call, label = self.lease.task.sync_places, self.call, self.trail[-1]
 
         def work() -> Encoded:

@@ -57,7 +57,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> N
         task = _task_of(tasks, operation.token, call.caller) if asked is None else None if pipe is None else pipe.task
     tool = node_id = None
     if isinstance(operation, Tool):
-        route = call.route or (None if task is None else task.only_route(operation.node_id, operation.tool))
+        route = call.route or (None if task is None else task.routes.only(operation.node_id, operation.tool))
         if route is not None:
             tool, node_id = operation.tool, route.node_id
         else:  # text of the caller, which may contain a secret

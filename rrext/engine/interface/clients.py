@@ -30,9 +30,8 @@ class ConnectedClient:
         self.name = ""
         self.version = ""
 
-    def arrived(self) -> None:
-        """Count a request."""
-        self.messages_in += 1
+    def was_active(self) -> None:
+        """Note the time, after some of its requests were read."""
         self.last_activity = time()
 
     def row(self) -> dict[str, Any]:

@@ -18,25 +18,33 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether its request may have a raw tail."""
     names_caller: ClassVar[bool] = False
     """Whether its request may name its caller."""
+    counts: ClassVar[bool] = False
+    """Whether its request counts against `max_inflight`."""
 
     token: str | None = None
     timeout: float | None = None
     meta: Any = msgspec.field(name="_meta", default=None)
 
 
-class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
-    """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
+class Fed(Operation, frozen=True, kw_only=True):
+    """An operation whose request may ask for events of its own."""
 
     names_caller = True
+    counts = True
+
+    progress: bool | None = None
+    stream: bool | None = None
+    events: bool | None = None
+    permits: bool | None = None
+
+
+class Tool(Fed, frozen=True, kw_only=True, rename="camel"):
+    """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
 
     tool: str
     node_id: str | None = None
     input: Any = None
     pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
-    progress: bool | None = None
-    stream: bool | None = None
-    events: bool | None = None
-    permits: bool | None = None
 
 
 class ResolveTools(Operation, frozen=True, kw_only=True):
@@ -47,19 +55,13 @@ class ResolveTools(Operation, frozen=True, kw_only=True):
     tools: Any
 
 
-class CallTool(Operation, frozen=True, kw_only=True):
+class CallTool(Fed, frozen=True, kw_only=True):
     """Call a tool by its call ref, or by a name. → `{result}`"""
-
-    names_caller = True
 
     call_ref: str | None = None
     name: str | None = None
     arguments: Any = None
     pipe_id: int | None = None
-    progress: bool | None = None
-    stream: bool | None = None
-    events: bool | None = None
-    permits: bool | None = None
 
 
 ANY_TOOL: Final = "*"
@@ -79,6 +81,7 @@ class Open(Operation, frozen=True, kw_only=True, rename="camel"):
     """Open a pipe for one object. → `{pipe_id}`"""
 
     names_caller = True
+    counts = True
 
     object: dict[str, Any] | None = None
     mime_type: str | None = None

@@ -49,9 +49,9 @@ class Route:
         self.label = f"{self.node_id}.{spec.name}"
         self.trail = (self.label,)
         self.quick = self.quick_alone = False
-        is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
+        is_free = not spec.is_def or spec.thread == "pool"
         self.plain = is_free and spec.static and not (component.missing or asks) and _is_open(component, spec)
-        self.for_threads = self.plain and spec.kind in ("sync", "generator")
+        self.for_threads = self.plain and spec.is_def
 
     @classmethod
     def of_reference(cls, reference: Reference, node_id: str, component: Component, origin: ToolSpec) -> Route:

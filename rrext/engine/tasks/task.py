@@ -48,8 +48,8 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_clock", "_plan", "_routes", "_spare", "began", "blocks", "components", "dynamic", "errors", "metrics", "places",
-        "plans", "publisher", "references", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
+        "_clock", "_plan", "_spare", "began", "blocks", "components", "dynamic", "errors", "metrics", "places", "plans",
+        "publisher", "references", "routes", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
     active: set[Call]
@@ -99,7 +99,7 @@ class Task(TaskIdentity):
         self._clock = clock
         self._spare: list[NodeObjects] = []
         self.references = references
-        self._routes = RouteTable(components.values(), references)
+        self.routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
 
     @property
@@ -183,10 +183,10 @@ class Task(TaskIdentity):
         (`ToolList.explain` adds them), `InvalidArguments` for an empty name.
         """
         if node_id:
-            found = self._routes.of_node(node_id, tool)
+            found = self.routes.of_node(node_id, tool)
             if found is not None:
                 return [found]
-        elif routes := self._routes.owners(tool):
+        elif routes := self.routes.owners(tool):
             return routes
         name = tool.strip()
         if not name:
@@ -204,15 +204,11 @@ class Task(TaskIdentity):
             raise unavailable(node_id, self.unknown[node_id])
         raise tool_not_found(tool, node_id)
 
-    def only_route(self, node_id: str | None, tool: str) -> Route | None:
-        """The owner of a tool if there is exactly one, else None."""
-        return self._routes.only(node_id, tool)
-
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """The routes of all tools in the order of search, or of one node. Raises `NodeNotFound` without near matches."""
         if node_id and not self._has(node_id):
             raise node_not_found(node_id)
-        for route in self._routes:
+        for route in self.routes:
             if not node_id or route.node_id == node_id:
                 yield route
 
@@ -231,7 +227,7 @@ class Task(TaskIdentity):
     def knows(self, node_id: str | None, tool: str) -> bool:
         """Whether a node has the tool, as far as the tools are known."""
         name = tool.strip()
-        return self._routes.of_node(node_id.strip(), name) is not None if node_id else bool(self._routes.owners(name))
+        return self.routes.of_node(node_id.strip(), name) is not None if node_id else bool(self.routes.owners(name))
 
     def may_learn(self, node_id: str | None, tool: str) -> bool:
         """Whether the tool is not known, and may be a dynamic one of a node that is not set up."""
@@ -239,7 +235,7 @@ class Task(TaskIdentity):
 
     def update_routes(self) -> None:
         """Take over the dynamic tools of the components, after a change."""
-        self._routes = self._routes.updated(self.components.values())
+        self.routes = self.routes.updated(self.components.values())
 
     def drop_component(self, node_id: str) -> None:
         """Remove a component, if there is one of this id; calls that have found it run to their end."""
