@@ -20,10 +20,13 @@ pytestmark = pytest.mark.promise("ws:rocketride")
 
 
 async def test_it_connects_pings_and_knows_who_it_is(client: RocketRideClient, server: PublishedServer) -> None:
+    from rocketride.types import ConnectResult
+
     await client.ping()
     await client.ping(token="any")
     info = client.get_account_info()
     assert info is not None
+    assert misfits(info, ConnectResult) == []
     assert (info["userId"], info["displayName"], info["capabilities"]) == ("local", "local", ["oss"])
     assert client.is_connected()
     assert client.get_connection_info()["uri"] == f"ws://127.0.0.1:{server.port}/task/service"
@@ -76,8 +79,10 @@ async def test_callbacks_tell_of_the_connection_and_of_each_message(server: Publ
 
 async def test_a_stranger_learns_what_the_server_is(server: PublishedServer) -> None:
     from rocketride import RocketRideClient
+    from rocketride.types import ServerInfoResult
 
     info = await RocketRideClient.get_server_info(server.url)
+    assert misfits(info, ServerInfoResult) == []
     own = server.url if VERSION >= (1, 5) else "origin"
     assert (info["capabilities"], info["apps"], info["endpoints"]) == (["oss"], [], {"api": own, "ui": own})
     assert isinstance(info["version"], str)
@@ -192,21 +197,26 @@ async def test_it_finds_and_restarts_a_pipeline(client: RocketRideClient) -> Non
 
 
 async def test_it_validates(client: RocketRideClient) -> None:
+    from rocketride.types import VALIDATION_RESULT
+
     found = await client.validate(pipeline=everything("v"))
     assert (found["errors"], found["warnings"], "pipeline" in found) == ([], [], True)
     wrong = await client.validate(pipeline=pipeline("v", "nonsense"), source="w")
     assert [(each["id"], "nonsense" in each["message"]) for each in wrong["errors"]] == [("nonsense", True)]
+    assert misfits(found, VALIDATION_RESULT) + misfits(wrong, VALIDATION_RESULT) == []
     assert (await client.validate(pipeline=everything("v"), source="out"))["errors"]
 
 
 async def test_services_are_what_the_client_says_that_they_are(client: RocketRideClient) -> None:
-    from rocketride.types import SERVICE_DEFINITION
+    from rocketride.types import SERVICE_DEFINITION, SERVICES_RESPONSE
 
-    services = (await client.get_services())["services"]
+    answer = await client.get_services()
+    services = answer["services"]
     assert {"webhook", "chat", "teller", "llm_scripted"} <= set(services)
     one = await client.get_service("webhook")
     assert one["title"] == "Webhook"
     if VERSION >= (1, 5):  # before, the types said less than the server of that time sent
+        assert misfits(answer, SERVICES_RESPONSE) == []
         assert [misfit for each in (*services.values(), one) for misfit in misfits(each, SERVICE_DEFINITION)] == []
     with pytest.raises(RuntimeError, match="Service 'nonsense' not found"):
         await client.get_service("nonsense")
@@ -272,6 +282,7 @@ async def test_pipes_that_cannot_be_opened_say_why(client: RocketRideClient) -> 
 
 async def test_it_sends_files_with_what_it_knows_of_them(server: PublishedServer, tmp_path: Path) -> None:
     from rocketride import RocketRideClient
+    from rocketride.types import UPLOAD_RESULT
 
     steps: list[str] = []
 
@@ -288,6 +299,7 @@ async def test_it_sends_files_with_what_it_knows_of_them(server: PublishedServer
     sent = await client.send_files(
         [str(plain), str(empty), (str(plain), {"name": "other"}), (str(large), None, "text/plain")], token
     )
+    assert [misfit for each in sent for misfit in misfits(each, UPLOAD_RESULT)] == []
     assert [(each["action"], each["result"]["name"]) for each in sent] == [
         ("complete", name) for name in ("plain.txt", "empty.txt", "other", "large.bin")
     ]
