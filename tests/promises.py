@@ -261,8 +261,8 @@ PROMISES: dict[str, str] = {
     ),
     "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
     "ws:load": (
-        "Of many clients of a network, also hostile ones, none harms another: each request has its answer, what a killed client "
-        "had is free again, and answers that were written before the server is killed arrive whole"
+        "Of many clients of a network, also hostile ones, none harms another: each request has its answer, what a killed "
+        "client had is free again, and answers that were written before the server is killed arrive whole"
     ),
     "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
     "ws:page": (
