@@ -69,9 +69,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         """Join the pieces of a message as they come: a list of many small or empty ones would be far larger."""
-        joined: Any = self.frames[0]
+        frames: list[Any] = self.frames
+        joined = frames[0]
         if type(joined) is bytes:
-            joined = self.frames[0] = bytearray(joined)
+            joined = frames[0] = bytearray(joined)
         joined += event.data
         event.data = b""
         if event.fin:
