@@ -260,10 +260,7 @@ PROMISES: dict[str, str] = {
         "permission that it gives itself, unless the operator trusts the clients"
     ),
     "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
-    "ws:load": (
-        "Of many clients of a network, also hostile ones, none harms another: each request has its answer, what a killed "
-        "client had is free again, and answers that were written before the server is killed arrive whole"
-    ),
+    "ws:load": "Of many clients of a network, also hostile ones, none harms another, and each request is answered",
     "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
     "ws:page": (
         "The status page shows a user live what is theirs and nothing of others, loads nothing from elsewhere, runs no text of "
@@ -271,5 +268,7 @@ PROMISES: dict[str, str] = {
     ),
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
+    "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",
+    "kill:nothing-left": "A client that is killed leaves no pipe and no call, a killed server no process",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -76,7 +76,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         joined += event.data
         event.data = b""
         if event.fin:
-            self.frames = [bytes(joined)]
+            frames[0] = bytes(joined)
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import sys
 from pathlib import Path
 
 import pytest
-from ws_server import WsServer
+from ws_server import PATIENCE, WsServer, resident
 
 pytestmark = [pytest.mark.promise("ws:load"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -36,3 +38,54 @@ def test_without_descriptors_new_clients_wait_and_the_others_are_served() -> Non
         server.end()
         assert "Traceback" not in server.log
         assert server.log.count("cannot be taken") <= 10
+
+
+OPENS = 5_000
+
+
+def test_thousands_of_opens_in_flight_all_end(open_server: WsServer) -> None:
+    with open_server.client() as client, open_server.client() as other:
+        numbers = {client.post("rrext_process", subcommand="open") for _ in range(OPENS)}
+        assert other.body("rrext_ping") == {"pong": True}
+        closes = set()
+        while numbers or closes:  # each open gets its pipe when an earlier one is closed
+            answer = json.loads(client.socket.recv(PATIENCE))
+            assert answer["success"], answer
+            if answer["request_seq"] in numbers:
+                numbers.remove(answer["request_seq"])
+                closes.add(client.post("rrext_process", subcommand="close", pipe_id=answer["body"]["pipe_id"]))
+            else:
+                closes.remove(answer["request_seq"])
+        assert client.body("rrext_get_task_status")["threads"] == {"limit": 64, "used": 0, "waiting": 0}
+
+
+def test_thousands_of_opens_of_a_client_that_vanishes_hold_up_nobody(open_server: WsServer) -> None:
+    with open_server.client() as other:
+        with open_server.client() as client:
+            for _ in range(OPENS):
+                client.post("rrext_process", subcommand="open")
+            for _ in range(10):
+                other.post("rrext_process", subcommand="open")
+            client.socket.socket.close()
+        answers = [json.loads(other.socket.recv(PATIENCE)) for _ in range(10)]
+        for answer in answers:
+            other.body("rrext_process", subcommand="close", pipe_id=answer["body"]["pipe_id"])
+        assert other.body("rrext_get_task_status")["threads"] == {"limit": 64, "used": 0, "waiting": 0}
+
+
+def test_a_client_that_stops_reading_keeps_nobody_from_pipes_and_answers(open_server: WsServer) -> None:
+    with open_server.client(max_queue=1) as deaf, open_server.client() as other:
+        deaf.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        size = len(json.dumps(deaf.body("rrext_services")))
+        before = resident(open_server)
+        for _ in range(400):
+            deaf.post("rrext_services")
+        for number in range(200):
+            assert other.tool("add", {"a": number}) == {"sum": number + 1}
+        pipe = other.body("rrext_process", subcommand="open", mimeType="text/plain")["pipe_id"]
+        assert other.body("rrext_process", subcommand="close", pipe_id=pipe)
+        assert resident(open_server) - before < 30 << 20 < 400 * size
+        deaf.socket.socket.close()
+    with open_server.client() as other:
+        while other.body("rrext_get_task_status")["threads"]["used"]:
+            pass

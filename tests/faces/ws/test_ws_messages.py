@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Final
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from ws_server import PATIENCE, WsClient, WsServer
+from ws_server import PATIENCE, WsClient, WsServer, resident
 
 pytestmark = pytest.mark.promise("ws:messages")
-
-PAGE: Final = resource.getpagesize()
 
 
 def test_any_path_is_one_and_the_dialect_is_that_of_the_first_message(open_server: WsServer) -> None:
@@ -98,11 +93,6 @@ def test_an_idle_client_holds_nothing_of_its_last_message(open_server: WsServer)
         for client in clients:
             client.body("rrext_ping", _meta="x" * (1 << 20))
         assert resident(open_server) - before < 15 << 20
-
-
-def resident(server: WsServer) -> int:
-    """Bytes of the server in memory."""
-    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * PAGE
 
 
 def test_pings_are_answered_while_calls_run(open_server: WsServer) -> None:

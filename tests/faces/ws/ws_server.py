@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,3 +107,8 @@ class WsClient:
     def tool(self, tool: str, input: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """The result of a tool."""
         return self.body("rrext_process", subcommand="tool", tool=tool, input=input or {}, **more)["result"]
+
+
+def resident(server: WsServer) -> int:
+    """Bytes of the server in memory."""
+    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
