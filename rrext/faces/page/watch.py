@@ -180,7 +180,7 @@ class Watch:
 def _ended_row(row: dict[str, Any]) -> dict[str, Any]:
     """The row of a pipeline that has ended, by that of the dashboard."""
     return {
-        "name": row["name"],
+        "name": row["name"].removesuffix(f".{row['source']}"),
         "state": ENDS.get(row["state"], "Ended"),
         "began": row["startTime"],
         "ended": row["endTime"] or 0,

@@ -10,7 +10,8 @@ const HIDDEN_FOR = 30000; // milliseconds until a page that nobody sees lets go 
 
 const at = (id) => document.getElementById(id);
 const feed = new Feed({ state, begin, lost, refused });
-const tasks = new TaskTable(at("tasks"), { row: at("filter-row"), input: at("filter"), count: at("filter-count") }, feed, terminate);
+const filter = { row: at("filter-row"), input: at("filter"), count: at("filter-count") };
+const tasks = new TaskTable(at("tasks"), at("pipelines"), filter, feed, terminate);
 const names = new Map();
 const sums = sumPlaces();
 let hasShownKey = false;

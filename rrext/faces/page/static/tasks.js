@@ -15,11 +15,13 @@ const COLUMNS = [
   ["Objects", "number wide"],
   ["Failed", "number"],
 ];
+const LONG_NAME = 60; // characters; a longer name may be cut in its row
 let numbers = 0;
 
 export class TaskTable {
   // `terminate(key, name)` asks whether to, and does it.
-  constructor(place, filter, feed, terminate) {
+  constructor(place, heading, filter, feed, terminate) {
+    this.heading = heading;
     this.feed = feed;
     this.terminate = terminate;
     this.place = place;
@@ -28,7 +30,7 @@ export class TaskTable {
     this.isFirst = true;
     const heads = COLUMNS.map(([name, style]) => element("th", { scope: "col", class: style || null }, name));
     this.table = element("table", { class: "tasks" }, element("caption", { class: "hidden" }, "Pipelines"), element("thead", {}, element("tr", {}, ...heads)));
-    this.empty = element("p", { class: "faint" });
+    this.empty = element("p", { class: "faint" }, "No pipeline runs. A client starts one with execute, or the command line names it.");
     filter.input.addEventListener("input", () => this.sift());
     this.clear();
   }
@@ -41,10 +43,7 @@ export class TaskTable {
   }
 
   update(rows, gone) {
-    for (const key of gone) {
-      this.views.get(key)?.body.remove();
-      this.views.delete(key);
-    }
+    for (const key of gone) this.remove(key);
     for (const { key, row } of rows) {
       const known = this.views.get(key);
       if (known === undefined) this.add(key, row);
@@ -55,6 +54,13 @@ export class TaskTable {
     }
     this.isFirst = false;
     if (gone.length || rows.length) this.sift();
+  }
+
+  remove(key) {
+    const body = this.views.get(key)?.body;
+    if (body?.contains(document.activeElement)) this.heading.focus(); // or the focus would be lost
+    body?.remove();
+    this.views.delete(key);
   }
 
   add(key, row) {
@@ -76,7 +82,6 @@ export class TaskTable {
     }
     say(this.filter.count, wanted ? shown + " of " + this.views.size : "");
     const content = this.views.size ? this.table : this.empty;
-    say(this.empty, "No pipeline runs. A client starts one with execute, or the command line names it.");
     if (this.place.firstChild !== content) this.place.replaceChildren(content);
   }
 }
@@ -173,6 +178,7 @@ class TaskView {
 
 function facts(row) {
   const found = [
+    ...(row.name.length > LONG_NAME ? [["Name", row.name]] : []),
     ["Started", date(row.began)],
     ["Source", row.source || "–"],
     ["Project", row.project || "–"],
