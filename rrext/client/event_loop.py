@@ -6,10 +6,12 @@ import asyncio
 from asyncio import current_task
 from collections.abc import Callable, Generator
 from contextvars import Context
+from functools import partial
 from threading import Lock, get_ident
 from typing import Any, Protocol, TypeAlias
 
 import anyio
+import msgspec
 
 
 class Waiter(Protocol):
@@ -90,29 +92,29 @@ class EventLoop:
             for context, wakeup, waiter in steps:
                 context.run(wakeup, waiter)
         finally:
-            for context, wakeup, waiter in steps:  # a task raised KeyboardInterrupt or SystemExit
-                waiter.get_loop().call_soon(wakeup, waiter, context=context)
+            for _, wakeup, waiter in steps:  # a task raised KeyboardInterrupt or SystemExit
+                waiter.run_soon(wakeup)
 
 
-class _TaskWaiter:
+class _TaskWaiter(msgspec.Struct, eq=False):
     """A task of asyncio, which awaits this as a future of a kind that is not asyncio's.
 
-    asyncio's own future would have the loop run the task in its next iteration.
+    asyncio's own future would have the loop run the task in its next iteration. Of a future, a task uses `_loop`,
+    `_asyncio_future_blocking`, `add_done_callback`, `cancel` and `result`.
     """
 
-    _asyncio_future_blocking = False
-    _is_woken = False
+    _client_loop: EventLoop
+    _loop: asyncio.AbstractEventLoop
+    _is_woken: bool = False
     _wakeup: Callable[[_TaskWaiter], object] | None = None
     """Makes the task go on; None unless it waits, and was neither woken nor cancelled."""
-    _context: Context
-    _cancelled: asyncio.CancelledError | None = None
-
-    def __init__(self, loop: EventLoop, running: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._asyncio = running
+    _context: Context | None = None
+    result: Callable[[], object] = bool
+    """What the task calls when it goes on; in C, because each step from there into Python costs a hundredth of a call."""
+    _asyncio_future_blocking: bool = False
 
     def wake(self) -> None:
-        loop, wakeup = self._loop, self._wakeup
+        loop, wakeup = self._client_loop, self._wakeup
         if get_ident() != loop.thread:
             loop.run(self.wake)
         elif wakeup is None:
@@ -120,7 +122,7 @@ class _TaskWaiter:
         else:
             self._wakeup = None
             if loop.woken is None:
-                self._asyncio.call_soon(wakeup, self, context=self._context)
+                self.run_soon(wakeup)
             else:
                 loop.woken.append((self._context, wakeup, self))
 
@@ -131,10 +133,9 @@ class _TaskWaiter:
             self._asyncio_future_blocking = True
             yield self
 
-    # what a task asks of a future
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._asyncio
+    def run_soon(self, wakeup: Callable[[_TaskWaiter], object]) -> None:
+        """Make the task go on in the loop's next iteration."""
+        self._loop.call_soon(wakeup, self, context=self._context)
 
     def add_done_callback(self, callback: Callable[[_TaskWaiter], object], *, context: Context) -> None:
         self._wakeup = callback
@@ -144,18 +145,16 @@ class _TaskWaiter:
         wakeup, self._wakeup = self._wakeup, None
         if wakeup is None:
             return False
-        self._cancelled = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
-        self._asyncio.call_soon(wakeup, self, context=self._context)
+        self.result = partial(self._raise, asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
+        self.run_soon(wakeup)
         return True
 
-    def result(self) -> None:
-        error = self._cancelled
-        if error is not None:
-            self._cancelled = None
-            raise error
+    def _raise(self, error: asyncio.CancelledError) -> None:
+        self.result = bool
+        raise error
 
 
-_Step: TypeAlias = tuple[Context, Callable[[_TaskWaiter], object], _TaskWaiter]
+_Step: TypeAlias = tuple[Any, Callable[[_TaskWaiter], object], _TaskWaiter]
 """What runs a woken task: its context, its callback, and that's argument."""
 
 
