@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -98,7 +99,10 @@ class HttpClients:
     def start(self, process: ServingProcess) -> None:
         """Begin to accept clients. Raises `UsageError` if the address cannot be listened at."""
         self._loop = process.host.loop
-        self._socket = _listening_at(self._address, process.limits.backlog)
+        self._backlog = process.limits.backlog
+        self._socket = _listening_at(self._address, self._backlog)
+        if self._tls is not None:
+            SSLProtocol.max_size = READ_BUFFER  # each connection has such a buffer, also before its handshake: else 256 KiB
         self._app = self._make_app(process)
         self._connect = self._protocol(process.limits)
         os.register_at_fork(after_in_child=self._let_go)
@@ -148,7 +152,10 @@ class HttpClients:
 
     async def _accept(self) -> None:
         if self._server is None and self._socket.fileno() >= 0:
-            self._server = await self._loop.create_server(self._connect, sock=self._socket, ssl=self._tls)
+            patience = None if self._tls is None else CLIENT_PATIENCE
+            self._server = await self._loop.create_server(
+                self._connect, sock=self._socket, ssl=self._tls, ssl_handshake_timeout=patience, backlog=self._backlog
+            )
 
     def _let_go(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""

@@ -42,12 +42,19 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def send_messages(self, messages: Sequence[bytes | memoryview]) -> None:
         """Send whole messages in one write. Raises `ConnectionError` when the connection ends."""
         conn = self.conn
+        if self.disconnected:  # a transport of TLS cannot be used any more
+            raise ConnectionResetError("the connection is lost")
         try:
             for message in messages:
                 (conn.send_binary if isinstance(message, RawMessage) else conn.send_text)(message)
         except InvalidState:
             raise ConnectionResetError("the connection ends") from None
         self.transport.write(b"".join(conn.data_to_send()))
+
+    def let_read(self, *, reads: bool) -> None:
+        """Read on, or pause; nothing once the connection is lost."""
+        if not self.disconnected:
+            self.transport.resume_reading() if reads else self.transport.pause_reading()
 
     async def run_asgi(self) -> None:
         self.scope["extensions"][CONNECTION] = self  # type: ignore[index]

@@ -58,14 +58,14 @@ class SocketReading:
         if session.unread_bytes > session.limits.max_inflight_bytes:
             log.debug("reading pauses: too much waits for an answer")
             self._is_paused = session.reports_answers = True
-            self._protocol.transport.pause_reading()
+            self._protocol.let_read(reads=False)
             self._loop.call_soon(self.unpause)  # an answer may have come just before
         elif waiting:
             self._is_due = True
-            self._protocol.transport.pause_reading()
+            self._protocol.let_read(reads=False)
             self._loop.call_soon(self._go_on)
         else:
-            self._protocol.transport.resume_reading()
+            self._protocol.let_read(reads=True)
 
     def unpause(self) -> None:
         session = self._session
@@ -78,7 +78,7 @@ class SocketReading:
     def stop(self) -> None:
         self._is_stopped = True
         self._waiting.clear()
-        self._protocol.transport.resume_reading()  # for the answer to the end of the WebSocket
+        self._protocol.let_read(reads=True)  # for the answer to the end of the WebSocket
 
     @property
     def has_more(self) -> bool:

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ws_server import ADA, BOB, PATIENCE, WsServer, plain_environment
+from ws_server import ADA, BOB, PATIENCE, WsServer, certificate, plain_environment
 
 from rrext import Client, NotAuthenticated, NotConnected, ServerExited, UsageError, blocking
 from rrext.transports.web import WebAddress
@@ -137,15 +137,6 @@ def test_a_command_without_its_key_says_so(server: WsServer) -> None:
     done = run("tool", "--at", server.url, "who")
     assert done.returncode == 2
     assert "Not authenticated" in done.stderr
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of this machine for itself, and its key."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*words, *names], check=True, capture_output=True)
-    return cert, key
 
 
 def test_everything_works_through_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import sys
 from pathlib import Path
 
 import pytest
-from ws_server import PATIENCE, WsClient, WsServer, resident
+from ws_server import PATIENCE, WsClient, WsServer, certificate, resident
 
 pytestmark = [pytest.mark.promise("ws:load"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -96,3 +97,27 @@ def test_a_client_that_stops_reading_keeps_nobody_from_pipes_and_answers(open_se
     with open_server.client() as other:
         while other.body("rrext_get_task_status")["threads"]["used"]:
             pass
+
+
+HALF_OPEN = 100
+
+
+def test_clients_of_tls_that_vanish_leave_nothing_and_half_a_handshake_costs_little(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.create_default_context(cafile=cert)
+    with WsServer("--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        for _ in range(10):
+            with server.client(ssl=context) as client:
+                client.post("rrext_process", subcommand="tool", tool="wait", input={"key": "for-ever"})
+                client.body("rrext_process", subcommand="open")
+                vanish(client)
+        before = resident(server)
+        waiting = [server.connected() for _ in range(HALF_OPEN)]
+        with server.client(ssl=context) as client:
+            assert resident(server) - before < HALF_OPEN * (200 << 10)
+            while client.body("rrext_get_task_status")["threads"]["used"]:
+                pass
+        for end in waiting:
+            end.close()
+        server.end()
+        assert "Traceback" not in server.log

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -112,3 +113,12 @@ class WsClient:
 def resident(server: WsServer) -> int:
     """Bytes of the server in memory."""
     return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of this machine for itself, and its key."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*words, *names], check=True, capture_output=True)
+    return cert, key
