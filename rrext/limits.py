@@ -242,15 +242,6 @@ LAST_CALLS_TIMEOUT: Final = 0.1
 """Seconds for cancelled calls to return at the end of the engine, before their shared state is closed."""
 MAX_LATE_EVENT_BYTES: Final = 256 * KIB
 """Bytes of a call's own events that wait for a slow reader; more are dropped and counted, because nothing waits for them."""
-MAX_TRACE_DATA: Final = 64 * KIB
-"""Encoded bytes of a JSON value in an event of a traced pipeline. Several wait for a slow reader, and every component that a
-payload enters tells it again. Of a larger one the event has its size and its begin."""
-MAX_OUTPUT_LINE: Final = 8 * KIB
-"""Characters of a line that a node prints, in its event; of a longer one the event has the begin."""
-MAX_TRACE_NAME: Final = 200
-"""Characters of the name of an object in such an event, as in the reference server."""
-MAX_TRACE_TEXT: Final = 2000
-"""Characters of a text in such an event, as in the reference server: enough to know it again."""
 PROVIDER_CLOSE_TIMEOUT: Final = 3.0
 """Seconds in which the connections to outside tools close at the end of the engine; those that do not are left behind."""
 BLOCKED_LOOP_TIME: Final = 0.1

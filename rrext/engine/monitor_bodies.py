@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from rrext.engine.events.limits import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.events.records import FlowStep, Message, ObjectBegun, ObjectEnded, Output, PipeEvent, TaskBegun, TaskEnded
-from rrext.limits import MAX_TRACE_NAME, MAX_TRACE_TEXT
 
 Told = tuple[str, dict[str, Any]]
 """The name of an event and its body."""

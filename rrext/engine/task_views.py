@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.task_identity import TaskIdentity
     from rrext.engine.monitors import Monitors
+    from rrext.engine.profiler import Profiler
     from rrext.engine.tasks.registry import Tasks
 
 
@@ -38,6 +39,7 @@ class TaskViews:
         self._began = time()
         self._clients = clients
         self._monitors: Monitors | None = None
+        self._profiler: Profiler | None = None
         self._host = host
         self._tasks = tasks
         self.status = status
@@ -46,12 +48,8 @@ class TaskViews:
     def body(self, caller: Caller, operation: operations.Operation) -> dict[str, Any]:
         """The body of the answer to an operation that changes no task."""
         match operation:
-            case operations.Monitor():
-                if self._monitors is None:
-                    from rrext.engine.monitors import Monitors
-
-                    self._monitors = Monitors(self._host, self._tasks, self, self._clients)
-                return self._monitors.set(caller, operation)
+            case operations.Monitor() | operations.ProfileOperation():
+                return self._observed(caller, operation)
             case operations.ListTasks():
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
             case operations.GetToken():
@@ -79,6 +77,22 @@ class TaskViews:
                 return status if is_whole(found.owner, caller) else without_objects(status)
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
+
+    def _observed(self, caller: Caller, operation: operations.Monitor | operations.ProfileOperation) -> dict[str, Any]:
+        """The body of the answer to an operation that observes what runs; few clients do."""
+        if isinstance(operation, operations.Monitor):
+            if self._monitors is None:
+                from rrext.engine.monitors import Monitors
+
+                self._monitors = Monitors(self._host, self._tasks, self, self._clients)
+            return self._monitors.set(caller, operation)
+        if operation.target is not None:
+            self._tasks.get(operation.target, caller)
+        if self._profiler is None:
+            from rrext.engine.profiler import Profiler
+
+            self._profiler = Profiler(self._host.clock)
+        return self._profiler.body(caller, operation)
 
     def find(self, token: str | None, caller: Caller) -> TaskIdentity | FinishedTask:
         """The task of a token: a running one, else one that ended. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
@@ -119,6 +133,8 @@ class TaskViews:
         """End the monitors of a connection that ended."""
         if self._monitors is not None:
             self._monitors.disconnect(connection_id)
+        if self._profiler is not None:
+            self._profiler.disconnect(connection_id)
 
     # -- life of tasks
 

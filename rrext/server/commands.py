@@ -39,10 +39,16 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
 }
 """Command -> engine operation, for commands that are one operation each."""
 
+PROFILE_COMMANDS: tuple[str, ...] = tuple(
+    f"rrext_cprofile_{name}" for name in ("start", "stop", "status", "report", "report_tree", "threads")
+)
+"""The commands of the profiler."""
+
 COMMANDS: tuple[str, ...] = (
     "initialize",
     "rrext_process",
     *ENGINE_COMMANDS,
+    *PROFILE_COMMANDS,
     "rrext_public_probe",
     "rrext_identify",
     "rrext_store",
@@ -101,6 +107,10 @@ def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Op
         from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS  # few clients keep files
 
         return _of_subcommand(arguments, STORE_SUBCOMMANDS)
+    if command in PROFILE_COMMANDS:
+        from rrext.engine.interface import profile_operations  # few clients profile
+
+        return profile_operations.PROFILE_COMMANDS[command]
     shape = ENGINE_COMMANDS.get(command)
     if shape is None:
         _unknown(f"Invalid command: {command[:100]}.", command, COMMANDS)

@@ -10,10 +10,10 @@ import pytest
 from engine_world import World, pipeline_of, world
 from test_call_events import Heard
 
+from rrext.engine.events.limits import MAX_OUTPUT_LINE
 from rrext.engine.events.records import Filter, Output
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Open, Tool
-from rrext.limits import MAX_OUTPUT_LINE
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

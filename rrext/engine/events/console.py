@@ -9,8 +9,8 @@ from time import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
+from rrext.engine.events.limits import MAX_OUTPUT_LINE
 from rrext.engine.events.records import Output
-from rrext.limits import MAX_OUTPUT_LINE
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
-from rrext.limits import MAX_TRACE_TEXT
 from rrext.tools.messages import checked_message
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ class EventHub:
         except Exception:  # payloads of lanes may be no JSON
             return msgspec.UNSET
 
-    def shown_text(self, text: str, most: int = MAX_TRACE_TEXT) -> str:
+    def shown_text(self, text: str, most: int) -> str:
         """A text for events: of bounded length, without secrets, and such that JSON can hold it."""
         cut = text if len(text) <= most else f"{text[:most]}…"
         return self.redactor.text(cut).encode("utf-8", "replace").decode()

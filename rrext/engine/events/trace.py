@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.engine.events.limits import MAX_TRACE_DATA, MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.events.records import FlowStep
 from rrext.errors import RrextError
-from rrext.limits import MAX_TRACE_DATA, MAX_TRACE_NAME, MAX_TRACE_TEXT
 
 if TYPE_CHECKING:
     from rrext.engine.events.flow_publisher import Visit
@@ -125,7 +125,7 @@ class PipeTrace:
                     result = msgspec.UNSET if "truncated" in trace else trace
                 if failure is not None or body is None:
                     message = "the object was cancelled" if failure is None else failure.message
-                    trace = {**trace, "error": events.shown_text(message)}
+                    trace = {**trace, "error": events.shown_text(message, MAX_TRACE_TEXT)}
                 self._tell("end", self._name, trace, result)
             self._began = False
 
@@ -136,7 +136,7 @@ class PipeTrace:
 
     def shown_text(self, text: str) -> str:
         """A text for an event."""
-        return self._origin.events.shown_text(text)
+        return self._origin.events.shown_text(text, MAX_TRACE_TEXT)
 
     def shown_result(self, encoded: bytes, raw: bytes | None) -> Any:
         """The result of a tool for an event."""
@@ -215,7 +215,7 @@ def payload_of(events: EventHub, lane: str, value: Any, level: int) -> dict[str,
     """The data of a payload: its size, and at the level `full` its content, under the name of its lane. Never bytes."""
     if isinstance(value, str):
         shown: dict[str, Any] = {"length": len(value)}
-        return {**shown, lane: events.shown_text(value)} if level >= FULL else shown
+        return {**shown, lane: events.shown_text(value, MAX_TRACE_TEXT)} if level >= FULL else shown
     if (data := getattr(value, "data", None)) is not None and isinstance(data, bytes):  # a `Tag` or a `Media`
         named = {"mimeType": value.mime_type} if hasattr(value, "mime_type") else {}
         return {"action": getattr(value, "action", None) or value.kind, **named, "bufferSize": len(data)}
@@ -240,5 +240,5 @@ def shown_json(events: EventHub, encoded: bytes) -> Any:
             return events.redactor.value(msgspec.json.decode(encoded))
         except RecursionError:
             pass
-    preview = events.shown_text(encoded[: MAX_TRACE_TEXT + 1].decode("utf-8", "replace"))
+    preview = events.shown_text(encoded[: MAX_TRACE_TEXT + 1].decode("utf-8", "replace"), MAX_TRACE_TEXT)
     return {"truncated": True, "originalBytes": len(encoded), "preview": preview}

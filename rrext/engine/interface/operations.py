@@ -201,6 +201,12 @@ class ListTasks(Operation, frozen=True, kw_only=True):
     """List the running pipelines. → `{tasks}`"""
 
 
+class ProfileOperation(Operation, frozen=True, kw_only=True):
+    """The base class of operations of the profiler (`profile_operations.py`). `target` is the token of a task; else: server."""
+
+    target: str | None = None
+
+
 class StoreOperation(Operation, frozen=True, kw_only=True):
     """The base class of operations of the file store (`store_operations.py`)."""
 

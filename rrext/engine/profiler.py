@@ -1,0 +1,200 @@
+"""The profiler of this process: one session at a time, and the reports of the last one, as RocketRide's clients read them."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections import defaultdict
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.engine.interface import profile_operations as operations
+from rrext.engine.limits import MAX_PROFILE_TIME, MAX_REPORTED_FUNCTIONS
+from rrext.engine.stack_sampler import CallNode, Place, StackSampler
+from rrext.errors import InternalError, InvalidArguments, Unavailable
+
+if TYPE_CHECKING:
+    from rrext.clock import Clock, Timer
+    from rrext.engine.interface.call import Caller
+
+SYSTEM: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""The folders of Python and of installed packages."""
+NO_REPORT: Final = "No profile yet: start a session, and stop it"
+
+
+class Profiler:
+    """Samples the process while a session runs. A session ends with its connection, and after `MAX_PROFILE_TIME`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._owner = ""
+        self._session = ""
+        self._sampler: StackSampler | None = None
+        self._last: StackSampler | None = None
+        self._timer: Timer | None = None
+
+    def body(self, caller: Caller, operation: operations.ProfileOperation) -> dict[str, Any]:
+        """The body of the answer. Raises `Unavailable` for a caller who may not look at all that runs here."""
+        if not caller.trusted:
+            raise Unavailable("Only trusted clients may profile the server: it shows what others do")
+        match operation:
+            case operations.StartProfile():
+                return self._start(caller.connection_id, operation.session)
+            case operations.StopProfile():
+                return self._stop(caller.connection_id)
+            case operations.ProfileStatus():
+                return self._status()
+            case operations.ProfileReport():
+                return {"report": NO_REPORT + "\n" if self._last is None else report_of(self._last)}
+            case operations.ProfileTree():
+                return self._tree(operation)
+            case operations.ProfileThreads():
+                return self._threads()
+            case _:
+                raise InternalError(f"no profiler runs a {type(operation).__name__}")
+
+    def disconnect(self, connection_id: str) -> None:
+        """End the session of a connection that ended."""
+        if self._owner == connection_id:
+            self._end()
+
+    def _start(self, owner: str, session: str | None) -> dict[str, Any]:
+        if self._sampler is not None:
+            return _error(f'the session "{self._session}" of {self._owner} runs already')
+        self._owner, self._session = owner, session or "profile"
+        self._sampler = StackSampler()
+        self._timer = self._clock.call_later(MAX_PROFILE_TIME, self._end)
+        return {"status": "started", "session": self._session, "owner": owner, "start_time": time()}
+
+    def _stop(self, owner: str) -> dict[str, Any]:
+        if self._sampler is None:
+            return _error("no session runs")
+        if self._owner != owner:
+            return _error(f'the session "{self._session}" is that of {self._owner}, who alone may stop it')
+        session = self._session
+        self._end()
+        assert self._last is not None
+        return {"status": "stopped", "session": session, "runtime": self._last.runtime}
+
+    def _end(self) -> None:
+        sampler, self._sampler = self._sampler, None
+        self._owner = ""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if sampler is not None:
+            sampler.stop()
+            self._last = sampler
+
+    def _status(self) -> dict[str, Any]:
+        sampler, has_report = self._sampler, self._last is not None
+        if sampler is None:
+            return {"active": False, "owner": None, "session": None, "runtime": 0.0, "has_report": has_report}
+        runtime = perf_counter() - sampler.began
+        return {"active": True, "owner": self._owner, "session": self._session, "runtime": runtime, "has_report": has_report}
+
+    def _tree(self, asked: operations.ProfileTree) -> dict[str, Any]:
+        if asked.max_depth < 1:
+            raise InvalidArguments.at("/max_depth", "expected a depth above 0")
+        if self._last is None:
+            return {**_error(NO_REPORT), "error": NO_REPORT}
+        chosen = list(self._last.threads.values())
+        if asked.thread is not None:
+            chosen = chosen[asked.thread : asked.thread + 1] if asked.thread >= 0 else []
+            if not chosen:
+                problem = f"no thread {asked.thread} was profiled"
+                return {**_error(problem), "error": problem}
+        root = CallNode()
+        for times in chosen:
+            _merge(root, times.root)
+        if not asked.include_system:
+            root = _own_code(root)
+        total = root.sum_up()
+        shown = _shown(root, ("<root>", "", 0), total * asked.min_pct / 100, asked.max_depth)
+        return {"tree": shown, "total_time": total, "total_calls": sum(calls for calls, _ in _functions(root).values())}
+
+    def _threads(self) -> dict[str, Any]:
+        if self._last is None:
+            return {"threads": [], "error": NO_REPORT}
+        rows = []
+        for number, times in enumerate(self._last.threads.values()):
+            functions = _functions(times.root)
+            calls = sum(count for count, _ in functions.values())
+            row = {
+                "id": number,
+                "name": times.name,
+                "tid": times.tid,
+                "ttot": times.root.sum_up(),
+                "sched_count": times.samples,
+            }
+            rows.append({**row, "functions": len(functions), "calls": calls})
+        return {"threads": sorted(rows, key=lambda row: -row["ttot"])}
+
+
+def report_of(sampler: StackSampler) -> str:
+    """The functions that used most of the processor, one a line."""
+    root = CallNode()
+    for times in sampler.threads.values():
+        _merge(root, times.root)
+    found = sorted(_functions(root).items(), key=lambda item: -item[1][1])
+    lines = [
+        f"{root.sum_up():.3f} s of processor time in {sampler.runtime:.3f} s, sampled; calls are those that samples saw",
+        "",
+    ]
+    lines.append(f"{'calls':>8}  {'seconds':>9}  function")
+    for (name, file, line), (calls, seconds) in found[:MAX_REPORTED_FUNCTIONS]:
+        lines.append(f"{calls:>8}  {seconds:>9.3f}  {name} ({file}:{line})")
+    return "\n".join(lines) + "\n"
+
+
+def _error(message: str) -> dict[str, Any]:
+    """The form in which RocketRide's clients expect the failure of a session."""
+    return {"status": "error", "message": message}
+
+
+def _merge(into: CallNode, other: CallNode) -> None:
+    into.calls += other.calls
+    into.seconds += other.seconds
+    for place, child in other.children.items():
+        _merge(into.children.setdefault(place, CallNode()), child)
+
+
+def _own_code(node: CallNode) -> CallNode:
+    """The tree without functions of Python and of packages: their time is that of their callers, their callees are too."""
+    kept = CallNode()
+    kept.calls, kept.seconds = node.calls, node.seconds
+    for place, child in node.children.items():
+        below = _own_code(child)
+        if place[1].startswith(SYSTEM) or place[1].startswith("<"):
+            kept.seconds += below.seconds
+            for inner, grandchild in below.children.items():
+                _merge(kept.children.setdefault(inner, CallNode()), grandchild)
+        else:
+            _merge(kept.children.setdefault(place, CallNode()), below)
+    return kept
+
+
+def _functions(node: CallNode) -> dict[Place, tuple[int, float]]:
+    """The calls and the own seconds of each function in a tree."""
+    found: defaultdict[Place, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    nodes = [node]
+    while nodes:
+        for place, child in nodes.pop().children.items():
+            calls, seconds = found[place]
+            found[place] = (calls + child.calls, seconds + child.seconds)
+            nodes.append(child)
+    return found
+
+
+def _shown(node: CallNode, place: Place, least: float, depth: int) -> dict[str, Any]:
+    name, file, line = place
+    below = sorted(((child.total, place, child) for place, child in node.children.items()), key=lambda item: -item[0])
+    return {
+        "name": name,
+        "file": file,
+        "line": line,
+        "ncalls": node.calls,
+        "tottime": node.seconds,
+        "cumtime": node.total,
+        "children": [_shown(child, place, least, depth - 1) for total, place, child in below if total >= least and depth > 0],
+    }
