@@ -23,7 +23,11 @@ NO_REPORT: Final = "No profile yet: start a session, and stop it"
 
 
 class Profiler:
-    """Samples the process while a session runs. A session ends with its connection, and after `MAX_PROFILE_TIME`."""
+    """Samples the process while a session runs.
+
+    A session of the server ends with its connection, one of a task when any connection stops it; each after
+    `MAX_PROFILE_TIME`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,11 +41,12 @@ class Profiler:
         """The body of the answer. Raises `Unavailable` for a caller who may not look at all that runs here."""
         if not caller.trusted:
             raise Unavailable("Only trusted clients may profile the server: it shows what others do")
+        owner = caller.connection_id if operation.target is None else f"task {operation.target}"
         match operation:
             case operations.StartProfile():
-                return self._start(caller.connection_id, operation.session)
+                return self._start(owner, operation.session)
             case operations.StopProfile():
-                return self._stop(caller.connection_id)
+                return self._stop(owner)
             case operations.ProfileStatus():
                 return self._status()
             case operations.ProfileReport():

@@ -108,6 +108,9 @@ async def test_one_session_runs_at_a_time_and_ends_with_its_connection_or_its_ti
         assert await ask(w, ProfileStatus()) == {
             "active": False, "owner": None, "session": None, "runtime": 0.0, "has_report": True
         }  # fmt: skip
+        await ask(w, StartProfile(target="t"))
+        w.engine.disconnect("me")
+        assert (await ask(w, StopProfile(target="t"), OTHER))["status"] == "stopped"
         await ask(w, StartProfile())
         w.clock.advance(MAX_PROFILE_TIME)
         await until(lambda: w.engine._views._profiler._sampler is None)  # type: ignore[union-attr]
@@ -125,7 +128,7 @@ async def test_mistakes_are_told() -> None:
             assert "No profile yet" in (await ask(w, operation))["error"]
         assert "No profile yet" in (await ask(w, ProfileReport()))["report"]
         await ask(w, StartProfile(target="t"))
-        await ask(w, StopProfile())
+        await ask(w, StopProfile(target="t"))
         assert "no thread 999" in (await ask(w, ProfileTree(thread=999)))["error"]
         assert "no thread -1" in (await ask(w, ProfileTree(thread=-1)))["error"]
         assert (await w.ask(ProfileTree(max_depth=0)).error()).code == "invalid_arguments"

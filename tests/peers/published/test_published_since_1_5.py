@@ -238,6 +238,28 @@ def test_store(shell: Shell) -> None:
     shell.good("store", "rm", "cli/large.bin")
 
 
+@pytest.mark.promise("profile:trusted-only")
+def test_profile(shell: Shell) -> None:
+    bad = shell.bad("profile", "start")
+    assert "profile start needs --token" in bad
+    done = shell("profile", "run", "--duration", "0.2", "--session", "mine")
+    said = done.out
+    assert re.search(
+        r"Profiling started: session 'mine' on the server process\n(.*\n)*Profiling stopped: session 'mine' ran", said
+    )
+    assert "s of processor time in" in shell.good("profile", "report")
+    assert re.search(r" *ID  NAME +TID +TIME +SHARE\n", shell.good("profile", "threads"))
+    assert shell.good("profile", "tree").startswith("Call tree, all threads: ")
+    token = shell.good("start", "--pipeline", shell.file("p.pipe", pipeline("profiled")), "--token", "PROFILED") and "PROFILED"
+    assert "session 'of it' on task PROFILED" in shell.good("profile", "start", "--token", token, "--session", "of it")
+    assert "runs already" in shell.bad("profile", "start", "--token", token)
+    assert "session 'of it'" in shell.good("profile", "status", "--token", token)
+    assert re.search(r"PROFILED +\S+ +active +\S+ +- +of it", shell.good("profile", "list"))
+    assert "session 'of it' ran" in shell.good("profile", "stop", "--token", token)
+    assert "no session runs" in shell.bad("profile", "stop", "--token", token)
+    shell.good("stop", "--token", token)
+
+
 def test_login_and_init(shell: Shell) -> None:
     del os.environ["ROCKETRIDE_APIKEY"]
     assert "An API key is required" in shell.bad("login", "--json")
