@@ -303,6 +303,15 @@ def test_there_are_no_deployments_and_commands_for_them_say_so(shell: Shell) -> 
     assert shell.good("diff", "a.pipe", "a.pipe")  # asks no server
 
 
+def test_an_app_is_made_and_packed_and_there_is_no_place_for_it(shell: Shell) -> None:
+    where = ("--uri", shell.server.url, "--apikey", KEY)
+    assert "Created local.my-app" in shell.good("app", "create", "my-app", "--no-install", "--template", "Dashboard", *where)
+    assert "Ready to deploy" in shell.good("app", "verify", "apps/my-app")
+    said = shell.bad("app", "deploy", "apps/my-app", "--comment", "c", "--verbose", *where)
+    assert "pack complete" in said
+    assert "Error: Invalid command: rrext_deploy" in said
+
+
 def test_the_installed_command_is_the_same(shell: Shell) -> None:
     command = [sys.executable, "-c", "from rocketride.cli.main import main; main()", "list", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=os.environ)
