@@ -62,6 +62,7 @@ def test_a_signal_ends_the_server_though_a_tool_blocks_the_loop(spawn: Callable[
         parked = client.send_tool("wait", {"gate": "g"})
         client.begun("g")
         blocked = client.send_tool("block_loop", {"gate": "never"})
+        server.heard("arrived at never")
         server.signal(signal.SIGTERM)
         assert {client.code(parked), client.code(blocked)} == {"shutting_down"}
         client.until_end()

@@ -40,6 +40,18 @@ def joined(message: list[bytes], tail: bytes | None) -> list[bytes]:
     return [RawMessage(b"".join([*message, b"\n", tail]))]
 
 
+class SocketPeer(Peer):
+    """The peer at a WebSocket. Its last answers leave also while the loop is stuck."""
+
+    def __init__(self, process: ServingProcess, connection: ServerConnection, sink: MessageSink, caller: Caller) -> None:
+        super().__init__(process.engine, connection, sink, host=process.host, limits=process.limits, caller=caller)
+        self._message_sink = sink
+
+    def answer_without_loop(self) -> None:
+        self._message_sink.go_without_loop()
+        super().answer_without_loop()
+
+
 class SocketClient:
     """Serves one WebSocket, until the client or the server ends it.
 
@@ -64,7 +76,7 @@ class SocketClient:
         self._sink = MessageSink(protocol, self._loop)
         self._connection = ServerConnection(None, process.limits, join=joined)
         self._stranger = caller
-        self.peer = Peer(process.engine, self._connection, self._sink, host=process.host, limits=process.limits, caller=caller)
+        self.peer = SocketPeer(process, self._connection, self._sink, caller)
         self._session = self.peer.session
         self.peer.reading = self._reading = SocketReading(self._session, protocol, self._loop, self._take)
         self._patience: asyncio.TimerHandle | None = None

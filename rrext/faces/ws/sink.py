@@ -25,13 +25,14 @@ class MessageSink:
         self._action: Callable[[], None] | None = None
         self._changed = asyncio.Event()
         self._is_lost = False
+        self._is_loop_stuck = False
         protocol.on_writable = self._go_on
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Take as many messages as there is room for; the number of their bytes."""
         if self._is_lost:
             raise ConnectionResetError("the client is gone")
-        if get_ident() != self._loop_thread:
+        if get_ident() != self._loop_thread and not self._is_loop_stuck:
             return self._hand_over(pieces)
         self._send_handed()
         if self._handed or not self._protocol.writable.is_set():
@@ -49,6 +50,10 @@ class MessageSink:
         self._handed.extend(taken)
         self._on_loop(self._go_on)
         return size
+
+    def go_without_loop(self) -> None:
+        """From now on send in the thread that writes: the loop is stuck, and the process ends."""
+        self._is_loop_stuck = True
 
     def when_writable(self, action: Callable[[], None]) -> None:
         self._on_loop(lambda: self._wait(action))
