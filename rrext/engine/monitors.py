@@ -110,17 +110,17 @@ class Monitors:
             self._told = {key: told for key, told in self._told.items() if key[0] != connection_id}
             self._refresh()
 
-    def of(self, connection_id: str, tasks: Sequence[TaskIdentity]) -> dict[str, Any]:
+    def of(self, connection_id: str, names: TaskNames) -> dict[str, Any]:
         """The monitors of a connection, and which of these tasks they are about, as RocketRide's dashboard has them."""
-        monitors, attached = self._monitors.get(connection_id, {}), dict[str, None]()
+        monitors = self._monitors.get(connection_id, {})
         shown: list[dict[str, Any]] = []
         for key, mask in monitors.items():
-            names = [display_name(t) for t in tasks if _fits(key, t.token, t.project_id, t.source)]
-            attached |= dict.fromkeys(names)
-            label = "*" if key[0] == "*" else f"{key[1]}.{key[2]}" if key[0] is None else names[0] if names else "an ended task"
+            token, project, source, pipe_id = key
+            label = "*" if token == "*" else f"{project}.{source}" if token is None else names.of(key, "an ended task")[0]
             flags = [name.lower() for name, bit in TYPES.items() if mask & bit]
-            shown.append({"key": label if key[3] is None else f"{label} pipe {key[3]}", "flags": flags})
-        return {"monitors": shown, "attachedTasks": list(attached)}
+            shown.append({"key": label if pipe_id is None else f"{label} pipe {pipe_id}", "flags": flags})
+        targets = {_target(key): key for key in monitors}.values()
+        return {"monitors": shown, "attachedTasks": list(dict.fromkeys(name for key in targets for name in names.of(key)))}
 
     def _refresh(self) -> None:
         """Subscribe to the events that somebody wants, and to no others."""
@@ -259,6 +259,21 @@ class Monitors:
         return client is not None and client.tell is not None and client.tell(name, body)
 
 
+class TaskNames:
+    """The names of tasks by what a monitor may name: there may be a thousand monitors of a connection."""
+
+    def __init__(self, tasks: Sequence[TaskIdentity]) -> None:
+        self._names: dict[tuple[str | None, ...], list[str]] = {}
+        for task in tasks:
+            project = (None, task.project_id)
+            for target in (("*",), (task.token,), (*project, task.source), (*project, "*")):
+                self._names.setdefault(target, []).append(display_name(task))
+
+    def of(self, key: Key, *otherwise: str) -> Sequence[str]:
+        """The names of the tasks that a monitor is about."""
+        return self._names.get(_target(key), otherwise)
+
+
 def mask_of(types: list[str] | int | None) -> int:
     """The bits of event types. Raises `InvalidArguments` for one that does not exist."""
     if isinstance(types, int):
@@ -276,6 +291,10 @@ def mask_of(types: list[str] | int | None) -> int:
             raise InvalidArguments.at(f"/types/{n}", f"there is no such type of events. {hint}", hint=hint)
         mask |= TYPES.get(word, 0)
     return mask
+
+
+def _target(key: Key) -> tuple[str | None, ...]:
+    return key[:3] if key[0] is None else key[:1]
 
 
 def _fits(key: Key, token: str | None, project: str, source: str) -> bool:

@@ -63,11 +63,12 @@ class TaskViews:
                     raise Unavailable("This pipeline is the server's: its clients may use it, and not read it")
                 return {"pipeline": found.pipeline}
             case operations.ListTaskRows():
-                return page_of(self._task_rows(caller), operation, order="startTime")
+                return page_of(self._task_rows(caller, self._client_rows(caller)), operation, order="startTime")
             case operations.ListConnections():
                 return page_of(self._client_rows(caller), operation, order="connectedAt")
             case operations.Dashboard():
-                clients, tasks = self._client_rows(caller), self._task_rows(caller)
+                clients = self._client_rows(caller)
+                tasks = self._task_rows(caller, clients)
                 running = sum(not task["completed"] for task in tasks)
                 overview = {"totalConnections": len(clients), "activeTasks": running, "serverUptime": time() - self._began}
                 return {"overview": overview, "connections": clients, "tasks": tasks}
@@ -112,22 +113,27 @@ class TaskViews:
             )
         return found[-1]
 
-    def _task_rows(self, caller: Caller) -> list[dict[str, Any]]:
+    def _task_rows(self, caller: Caller, clients: list[dict[str, Any]]) -> list[dict[str, Any]]:
         now = self._host.clock.now()
         ended = [each for each in self._finished if each.is_visible_to(caller)]
         rows = [row_of(task, self.status(task), idle=now - task.last_used) for task in self._tasks.visible(caller)]
-        names = Counter(name for client in self._client_rows(caller) for name in client["attachedTasks"])
+        names = Counter(name for client in clients for name in client["attachedTasks"])
         for row in rows:
             row["connections"] = names[row["name"]]
         return sorted([*rows, *(row_of(each, each.status) for each in ended)], key=lambda row: row["startTime"])
 
     def _client_rows(self, caller: Caller) -> list[dict[str, Any]]:
-        rows = []
-        for number, client in list(self._clients.items()):
-            if _is_of(client.caller, caller):
-                tasks = self._tasks.visible(client.caller)
-                rows.append(client.row() | (self._monitors.of(number, tasks) if self._monitors is not None else {}))
-        return rows
+        clients = [(number, each) for number, each in list(self._clients.items()) if _is_of(each.caller, caller)]
+        if self._monitors is None:
+            return [client.row() for _, client in clients]
+        from rrext.engine.monitors import TaskNames
+
+        callers = {(client.caller.user_id, client.caller.trusted): client.caller for _, client in clients}
+        names = {who: TaskNames(self._tasks.visible(each)) for who, each in callers.items()}
+        return [
+            client.row() | self._monitors.of(number, names[client.caller.user_id, client.caller.trusted])
+            for number, client in clients
+        ]
 
     def disconnect(self, connection_id: str) -> None:
         """End the monitors of a connection that ended."""

@@ -10,7 +10,7 @@ from engine_world import World, pipeline_of, until, world
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.clients import ConnectedClient
-from rrext.engine.interface.operations import Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
+from rrext.engine.interface.operations import Dashboard, Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
 from rrext.nodes.base.node import Node
 
 pytestmark = pytest.mark.promise("monitor:events")
@@ -316,3 +316,29 @@ async def test_names_of_objects_of_others_are_in_no_status() -> None:
         assert bob.events
         assert "her secret" not in str(bob.events)
         assert "her secret" not in str(await bob.ask(TaskStatus(token="t")))
+
+
+async def test_the_dashboard_tells_the_monitors_of_each_connection() -> None:
+    async with world(Teller) as w:
+        ada, again, bob = Listener(w, ADA), Listener(w, Caller("ada-2", "ada", trusted=False)), Listener(w, BOB)
+        await ada.ask(Execute(pipeline=pipeline("p"), token="one"))
+        await ada.ask(Execute(pipeline=pipeline("q"), token="two"))
+        await bob.ask(Execute(pipeline=pipeline("p"), token="his"))
+        for number in range(1000):
+            await ada.monitor(project_id="p", source="*", pipe_id=number, types=["SSE"])
+        await again.monitor(token="*", types=["task", "SUMMARY"])
+        await again.monitor(project_id="r", source="s", types=["FLOW"])
+        await again.monitor(token="two", types=["task"])
+        await bob.monitor(token="*", types=["all"])
+        board = await ada.ask(Dashboard())
+        first, second = board["connections"]
+        assert (len(first["monitors"]), first["monitors"][7]) == (1000, {"key": "p.* pipe 7", "flags": ["sse"]})
+        assert first["attachedTasks"] == ["one.source"]
+        assert second["monitors"] == [
+            {"key": "*", "flags": ["summary", "task"]},
+            {"key": "r.s", "flags": ["flow"]},
+            {"key": "two.source", "flags": ["task"]},
+        ]
+        assert second["attachedTasks"] == ["t.source", "one.source", "two.source"]  # the first is the server's own
+        connections = {task["name"]: task["connections"] for task in board["tasks"]}
+        assert connections == {"t.source": 1, "one.source": 2, "two.source": 1}
