@@ -13,7 +13,7 @@ from functools import partial
 from ssl import SSLContext
 from typing import Final, Protocol
 
-from h11 import IDLE, SEND_BODY
+from h11 import IDLE, SEND_BODY, Request
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
@@ -123,6 +123,11 @@ class HttpClients:
                     transport.abort()
                 transport.max_size = READ_BUFFER  # type: ignore[attr-defined] # for 256 KiB, the system maps memory each time
                 super().connection_made(transport)
+
+            def handle_websocket_upgrade(self, event: Request) -> None:
+                super().handle_websocket_upgrade(event)
+                if too_soon := self.conn.trailing_data[0]:  # uvicorn drops what came before the answer to the handshake
+                    self.transport.get_protocol().data_received(too_soon)  # type: ignore[attr-defined]
 
             def resume_writing(self) -> None:
                 waiting.pop(self, None)  # the client has read

@@ -15,6 +15,9 @@ CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
 
 
+REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
 class RawMessage(bytes):
     """A message with raw bytes, which is sent as binary: its JSON on one line, and the bytes after that."""
 
@@ -59,6 +62,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         self.scope["extensions"][CONNECTION] = self  # type: ignore[index]
         await super().run_asgi()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(REFUSAL)  # uvicorn would leave the connection open, without any answer
+            self.transport.close()
 
     def handle_events(self) -> None:
         super().handle_events()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from ws_server import PATIENCE, WsClient, WsServer, certificate, resident
 
 pytestmark = [pytest.mark.promise("ws:load"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -121,3 +122,46 @@ def test_clients_of_tls_that_vanish_leave_nothing_and_half_a_handshake_costs_lit
             end.close()
         server.end()
         assert "Traceback" not in server.log
+
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
+@pytest.mark.parametrize("more", [b"Content-Length: 5\r\n\r\nhello", b"X: y\r\n" * 500 + b"\r\n"])
+def test_a_handshake_that_cannot_be_read_ends_its_connection(open_server: WsServer, more: bytes) -> None:
+    with open_server.connected() as end:
+        end.sendall(HANDSHAKE + more)
+        answer = b"".join(iter(lambda: end.recv(4096), b""))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_request_in_the_same_breath_as_the_handshake_is_answered(open_server: WsServer) -> None:
+    request = b'{"type":"request","seq":7,"command":"rrext_ping"}'
+    with open_server.connected() as end:
+        end.sendall(HANDSHAKE + b"\r\n" + bytes((0x81, 0x80 | len(request))) + bytes(4) + request)
+        answer = b""
+        while b'"pong":true' not in answer:
+            answer += (piece := end.recv(4096))
+            assert piece, answer
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\xc1\x84\0\0\0\0abcd", 1002),  # compressed, which no handshake agreed on
+        (b"\x81\x04abcd", 1002),  # not masked
+        (b"\x09\x80\0\0\0\0", 1002),  # a ping in pieces
+        (b"\x80\x80\0\0\0\0", 1002),  # a further piece of nothing
+        (b"\x82\xff" + (1 << 63).to_bytes(8, "big") + bytes(4), 1009),
+    ],
+)
+def test_a_frame_that_no_client_sends_ends_its_connection_at_once(open_server: WsServer, frame: bytes, code: int) -> None:
+    with open_server.client() as client:
+        client.socket.socket.sendall(frame)
+        with pytest.raises(ConnectionClosed) as closed:
+            client.socket.recv(PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == code
