@@ -278,6 +278,7 @@ TASKS = [
     ask("the token of a project", "rrext_get_token", projectId="second-project", source="webhook_1"),
     ask("the token of nobody", "rrext_get_token", "TASK_NOT_REGISTERED", projectId="nobody", source="webhook_1"),
     ask("the pipeline of a task", "rrext_get_pipeline", token="third"),
+    ask("the outline of a task", "rrext_get_pipeline", token="third", outline=True),
     ask("the pipeline of nobody", "rrext_get_pipeline", "TASK_NOT_REGISTERED", token="thrd"),
     ask("a new beginning", "restart", token=None, projectId="second-project", source="webhook_1", pipeline=SECOND),
     ask("a wrong new beginning", "restart", "invalid_pipeline", token="third", pipeline=WRONG),

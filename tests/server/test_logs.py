@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rrext.limits import DEFAULTS
-from rrext.server.logs import LEVELS, LineHandler, LogForm, set_up_logging
+from rrext.limits import DEFAULTS, LOG_TAIL, LOG_TAIL_BYTES
+from rrext.server.logs import LEVELS, LineHandler, LogForm, log_tail, set_up_logging
 from rrext.transports.lossy import LossyWriter
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -201,3 +201,18 @@ def test_a_handler_can_write_to_any_writer() -> None:
     writer.close()
     for fd in (read_fd, write_fd):
         os.close(fd)
+
+
+def test_the_last_events_are_kept_as_they_were_logged(path: Path) -> None:
+    assert log_tail().after(0) == []
+    set_up_logging("info", str(path), redact=lambda text: text.replace("secret", "NAME"))
+    for number in range(LOG_TAIL + 3):
+        logging.getLogger("any").info("%s secret", number)
+    kept = log_tail().after(0)
+    assert [number for number, _ in kept] == list(range(4, LOG_TAIL + 4))
+    assert b"".join(event for _, event in kept).decode().split("\n")[:-1] == lines(path)[3:]
+    assert b"secret" not in b"".join(event for _, event in kept)
+    assert log_tail().after(LOG_TAIL + 3) == []
+    logging.getLogger("any").info("x" * 2 * LOG_TAIL_BYTES)
+    ((_, long),) = log_tail().after(LOG_TAIL + 3)
+    assert len(long) == LOG_TAIL_BYTES

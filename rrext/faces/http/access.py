@@ -58,7 +58,7 @@ class Access:
 
     def _is_own(self, origin: str, scope: Scope) -> bool:
         """Whether a page comes from this port, under a name that only its readers know: all requests have a key there."""
-        return self._hosts is None and urlsplit(origin).netloc == _header(scope, b"host")
+        return self._hosts is None and urlsplit(origin).netloc == (_header(scope, b"host") or None)
 
     def knows_origin(self, origin: str) -> bool:
         """Whether pages of an origin may send requests."""

@@ -23,7 +23,7 @@ class PageFeed(Response):
     media_type = "text/event-stream"
 
     def __init__(self, watch: Watch) -> None:
-        super().__init__(headers={**SAFETY, "Cache-Control": "no-store"})
+        super().__init__(headers={**SAFETY, "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._watch = watch
         self._told: dict[str, bytes] = {}

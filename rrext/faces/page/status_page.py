@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,10 +23,10 @@ from rrext.faces.page.feed import PageFeed
 from rrext.faces.page.limits import MAX_PAGE_REQUEST, MAX_PAGES, MAX_PAGES_OF_USER, PICTURE_WIDTH
 from rrext.faces.page.watch import Watch
 
-FOLDER = "/status/"
-PRIVATE = {**SAFETY, "Cache-Control": "no-store"}
-FOREIGN = PlainTextResponse("only the status page itself may ask for this", 403, SAFETY)
-JSON = "application/json"
+FOLDER: Final = "/status/"
+PRIVATE: Final = {**SAFETY, "Cache-Control": "no-store"}
+FOREIGN: Final = PlainTextResponse("only the status page itself may ask for this", 403, SAFETY)
+JSON: Final = "application/json"
 
 
 class TaskRequest(msgspec.Struct, frozen=True):
@@ -82,10 +82,11 @@ class StatusPage:
         file, action = assets().get(name), {"picture": self._picture, "terminate": self._terminate}.get(name)
         if action is not None and method == "POST":
             return FOREIGN if _is_foreign(request) else await self._acted(request, action)
-        allowed = ("GET", "HEAD") if action is None else ("POST",)
+        is_feed = path == FOLDER + "feed"
+        allowed = ("GET",) if is_feed else ("GET", "HEAD") if action is None else ("POST",)
         if method not in allowed:
             return PlainTextResponse("Method Not Allowed", 405, {**SAFETY, "Allow": ", ".join(allowed)})
-        if name == "feed" and path != "/":
+        if is_feed:
             return FOREIGN if _is_foreign(request) else self._feed(request)
         if file is None:
             return PlainTextResponse("Not Found", 404, SAFETY)

@@ -158,7 +158,7 @@ class Traffic:
             traffic = self._task(event)
             traffic.enter(node, _edge_of(event, node))
             traffic.leave(node, is_failure=event.code is not None)
-        self.lines.add(event)
+        self.lines.add(event if event.result is msgspec.UNSET else msgspec.structs.replace(event, result=msgspec.UNSET))
         if event.callers:
             return  # a call within another one, which tells the failure if it is one
         if event.command in TIMED:

@@ -50,16 +50,17 @@ class Browser:
         return [event for event in self._events if event.get("sessionId") == session]
 
     @contextmanager
-    def page(self, url: str, *, width: int = 1200, height: int = 900, dark: bool = False) -> Iterator[Page]:
-        """A page in a context of its own: no cache, no state of another one."""
+    def page(self, url: str, *, script: str = "") -> Iterator[Page]:
+        """A page in a context of its own: no cache, no state of another one. `script` runs before those of the page."""
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
             page.call(f"{domain}.enable")
-        page.size(width, height)
-        page.scheme("dark" if dark else "light")
+        page.size(1200, 900)
+        page.scheme("light")
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
         page.open(url)
         try:
             yield page
@@ -102,6 +103,13 @@ class Page:
         while not self.value(f"Boolean({condition})"):
             assert time.monotonic() < end, f"never: {condition}\n{self.text()}"
             time.sleep(0.02)
+
+    def until_event(self, method: str) -> None:
+        """Wait until the browser has told such an event of the page."""
+        end = time.monotonic() + PATIENCE
+        while not any(event["method"] == method for event in self._browser.events(self._session)):
+            assert time.monotonic() < end, f"never: {method}"
+            self.value("new Promise(requestAnimationFrame)")
 
     def text(self) -> str:
         """What the page shows."""

@@ -76,6 +76,7 @@ def test_what_is_no_file_is_not_found_and_the_page_is_not_framed(server: WsServe
     assert server.request("GET", "/")[1]["x-frame-options"] == "DENY"
     for path in ("/status/terminate", "/status/picture"):
         assert (server.request("GET", path)[0], server.request("GET", path)[1]["allow"]) == (405, "POST")
+    assert server.request("HEAD", "/status/feed", headers=bearer(ADA))[0] == 405
 
 
 # who may ask

@@ -9,6 +9,7 @@ import contextlib
 import http.server
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -354,3 +355,32 @@ def test_a_slow_connection_gets_fewer_states_and_always_the_newest(browser: Brow
             client.body("terminate", token=f"slow_{number}")
         page.until("document.querySelectorAll('.state.running').length === 0")
         assert page.value("document.body.dataset.connection") == "live"
+
+
+SOON = "const later = setTimeout; window.setTimeout = (act, ms) => later(act, {20000: 0, 30000: 2500}[ms] ?? ms);"
+"""A script that shortens the times until a hidden page lets go of the server, and until a silent server is lost."""
+
+
+def test_a_server_that_hangs_is_lost_and_found_again(browser: Browser, alone: WsServer) -> None:
+    with browser.page(url(alone), script=SOON) as page:
+        page.until("document.body.dataset.connection === 'live'")
+        alone.process.send_signal(signal.SIGSTOP)
+        try:
+            page.until("document.body.dataset.connection === 'lost'")
+        finally:
+            alone.process.send_signal(signal.SIGCONT)
+        page.until("document.body.dataset.connection === 'live'")
+
+
+def test_a_page_that_nobody_sees_lets_go_of_the_server_until_somebody_looks(browser: Browser, alone: WsServer) -> None:
+    hide = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
+    change = "document.dispatchEvent(new Event('visibilitychange'))"
+    with alone.client() as client, browser.page(url(alone), script=SOON) as page:
+        page.until("document.body.dataset.connection === 'live'")
+        page.value(hide % "true" + change)
+        page.until_event("Network.loadingFailed")  # the feed is given up
+        client.body("execute", pipeline=pipeline(), token="unseen", name="unseen")
+        assert page.value("document.querySelectorAll('.toggle').length") == 0
+        page.value(hide % "false" + change)
+        page.until("document.querySelector('.toggle')")
+        assert page.complaints() == NO_COMPLAINTS

@@ -6,7 +6,7 @@ import { TaskTable } from "./tasks.js";
 
 const KEPT_FAILURES = 100;
 const KEPT_LINES = 200;
-const HIDDEN_FOR = 30000; // milliseconds until a page that nobody sees lets go of the server
+const HIDDEN_FOR = 20000; // milliseconds until a page that nobody sees lets go of the server
 
 const at = (id) => document.getElementById(id);
 const feed = new Feed({ state, begin, lost, refused });
