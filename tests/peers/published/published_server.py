@@ -25,10 +25,10 @@ PROXIES: Final = ("http_proxy", "https_proxy", "ws_proxy", "socks_proxy", "all_p
 class PublishedServer:
     """A running server. `log` is what it said on stderr."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int, scheme: str) -> None:
         self.process = process
         self.port = port
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{scheme}://127.0.0.1:{port}"
         self.log = ""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -55,9 +55,9 @@ def served(*options: str, key: str | None = KEY) -> Iterator[PublishedServer]:
         [*command, *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, text=True
     ) as process:
         assert process.stderr is not None
-        found = re.search(r"listening at ws://127.0.0.1:(\d+)", said := process.stderr.readline())
+        found = re.search(r"listening at ws(s?)://127.0.0.1:(\d+)", said := process.stderr.readline())
         assert found is not None, said
-        server = PublishedServer(process, int(found[1]))
+        server = PublishedServer(process, int(found[2]), f"http{found[1]}")
         try:
             yield server
         finally:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from published_server import KEY, VERSION, PublishedServer, chat, component, everything, pipeline
+from published_server import KEY, VERSION, PublishedServer, chat, component, everything, pipeline, served
 from published_types import misfits
 
 if TYPE_CHECKING:
@@ -86,6 +87,33 @@ async def test_a_stranger_learns_what_the_server_is(server: PublishedServer) -> 
     own = server.url if VERSION >= (1, 5) else "origin"
     assert (info["capabilities"], info["apps"], info["endpoints"]) == (["oss"], [], {"api": own, "ui": own})
     assert isinstance(info["version"], str)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    """A certificate of this machine for itself, and its key."""
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert]
+    subprocess.run([*words, *names], check=True, capture_output=True)
+    return cert, key
+
+
+async def test_it_speaks_through_tls(certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from rocketride import RocketRideClient
+
+    cert, key = certificate
+    with served("--tls-cert", cert, "--tls-key", key) as server:
+        client = RocketRideClient(uri=server.url, auth=KEY)
+        with pytest.raises(OSError, match="certificate"):
+            await client.connect()
+        monkeypatch.setenv("SSL_CERT_FILE", cert)
+        await client.connect()
+        token = (await client.use(pipeline=pipeline("secret")))["token"]
+        result = await client.send(token, "z" * 300_000, {}, "text/plain")
+        assert result is not None
+        assert len(result["text"][0]) == 300_002
+        await client.disconnect()
 
 
 # pipelines
