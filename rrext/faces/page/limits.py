@@ -24,8 +24,10 @@ KEPT_FAILURES: Final = 100
 """Recent errors of a user."""
 KEPT_LINES: Final = 200
 """Lines about recent calls of a user."""
-MAX_FAILURE_TEXT: Final = 500
-"""Characters of the message of such an error, and of the name of an object."""
+MAX_PAGE_TEXT: Final = 500
+"""Characters of a name, a description or a message on the page; a row is sent whole whenever a number of it changes."""
+STATUS_TIMEOUT: Final = 2.0
+"""Seconds for the status of one pipeline; the page shows the one before if it takes longer."""
 SHOWN_ERRORS: Final = 10
 """Errors and warnings of a pipeline itself on the page; its status has all that are kept."""
 MAX_ENDED: Final = 50

@@ -28,7 +28,7 @@ from rrext.engine.events.records import (
     kind_of,
 )
 from rrext.engine.interface.call import Caller
-from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_FAILURE_TEXT
+from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT
 from rrext.server.tail import Tail
 
 KINDS: Final = (TaskBegun, TaskEnded, PipeOpened, ObjectEnded, LaneIn, LaneOut, CallStarted, CallEnded)
@@ -39,6 +39,8 @@ TIMED: Final = frozenset(("tool", "call_tool", "open", "write", "close"))
 FAILING: Final = frozenset(("tool", "call_tool", "open", "execute", "restart", "terminate"))
 """The commands whose failures are shown; that of a write is shown as the failure of its object."""
 LOGGED: Final = TIMED | FAILING
+MISSING: Final = frozenset(("node_not_found", "tool_not_found"))
+"""The codes of calls that reached no node."""
 
 
 class RecentError(msgspec.Struct, frozen=True):
@@ -82,6 +84,19 @@ class TaskTraffic:
             counts[1] -= 1
             counts[2] += is_failure
 
+    def withdraw(self, node: str, edge: tuple[str, str, str]) -> None:
+        """Take back a call of a node that does not exist; its caller misspelt it."""
+        counts = self.nodes.get(node)
+        if counts is not None:
+            counts[0] -= 1
+            counts[1] = max(0, counts[1] - 1)
+            if not counts[0]:
+                del self.nodes[node]
+        if edge in self.edges:
+            self.edges[edge] -= 1
+            if not self.edges[edge]:
+                del self.edges[edge]
+
     def _of(self, node: str) -> list[int] | None:
         if node not in self.nodes and len(self.nodes) >= MAX_COUNTED:
             return None
@@ -121,7 +136,7 @@ class Traffic:
                     self._task(event).objects += 1
                 case ObjectEnded():
                     if event.code is not None:
-                        name = f"object {event.name[:MAX_FAILURE_TEXT]}"
+                        name = f"object {event.name[:MAX_PAGE_TEXT]}"
                         self._fail(event, name, event.code, event.message or "it was never closed")
                 case TaskBegun() | TaskEnded():
                     self.is_list_old = True
@@ -153,8 +168,12 @@ class Traffic:
             return
         node = event.node_id
         if begun is not None:
-            self._touched(begun[0]).leave(begun[1], is_failure=event.code is not None)
-        elif node is not None and event.code not in ("node_not_found", "tool_not_found"):
+            traffic = self._touched(begun[0])
+            if event.code in MISSING:
+                traffic.withdraw(begun[1], _edge_of(event, begun[1]))
+            else:
+                traffic.leave(begun[1], is_failure=event.code is not None)
+        elif node is not None and event.code not in MISSING:
             traffic = self._task(event)
             traffic.enter(node, _edge_of(event, node))
             traffic.leave(node, is_failure=event.code is not None)
@@ -171,7 +190,7 @@ class Traffic:
             self._fail(event, where, event.code, event.message or "")
 
     def _fail(self, event: EngineEvent, where: str, code: str, message: str) -> None:
-        where, message = where[: 2 * MAX_FAILURE_TEXT], message[:MAX_FAILURE_TEXT]
+        where, message = where[: 2 * MAX_PAGE_TEXT], message[:MAX_PAGE_TEXT]
         self.failures.add(RecentError(event.time, event.token, where, code, message))
 
     # for the page

@@ -15,8 +15,16 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.tasks.limits import FINISHED_TASK_TIME
-from rrext.errors import TaskError
-from rrext.faces.page.limits import MAX_ENDED, MAX_PAGE_INTERVAL, PAGE_INTERVAL, PAGE_SHARE, SHOWN_ERRORS
+from rrext.errors import RrextError, TaskError
+from rrext.faces.page.limits import (
+    MAX_ENDED,
+    MAX_PAGE_INTERVAL,
+    MAX_PAGE_TEXT,
+    PAGE_INTERVAL,
+    PAGE_SHARE,
+    SHOWN_ERRORS,
+    STATUS_TIMEOUT,
+)
 from rrext.faces.page.traffic import FILTER, Traffic, percentiles
 from rrext.version import __version__
 
@@ -39,6 +47,7 @@ class Watch:
         self._subscription: Subscription | None = None
         self._looking: asyncio.Task[None] | None = None
         self._listed: dict[str, dict[str, Any]] = {}
+        self._latest: dict[str, dict[str, Any]] = {}
         self._ended: dict[str, dict[str, Any]] = {}
         self._measured: dict[str, tuple[int, dict[str, Any]]] = {}
         self._calls: dict[str, tuple[float, int]] = {}
@@ -88,6 +97,9 @@ class Watch:
             began = self._loop.time()
             try:
                 await self._take_state(began)
+            except RrextError as error:
+                self.traffic.is_list_old = True
+                log.info("the status page shows an old state: %s", error.message)
             except Exception:
                 log.exception("a bug of rrext, in the status page")
             self.number += 1
@@ -103,12 +115,19 @@ class Watch:
         rows: dict[str, dict[str, Any]] = {}
         for token, listed in list(self._listed.items()):
             try:
-                rows[token] = self._row(token, listed, await self._ask(operations.TaskStatus(token=token)), now)
+                status = await self._ask(operations.TaskStatus(token=token, timeout=STATUS_TIMEOUT))
             except TaskError:
                 del self._listed[token]  # it ended, and an event will say so
+            except RrextError as error:
+                log.info("the status page shows an old status of a pipeline: %s", error.message)
+                if token in self._latest:
+                    rows[token] = self._latest[token]
+            else:
+                rows[token] = self._row(token, listed, status, now)
+        self._latest = rows.copy()
         self._measured = {token: kept for token, kept in self._measured.items() if token in rows}
         self._calls = {token: kept for token, kept in self._calls.items() if token in rows}
-        self.traffic.forget_all_but(frozenset(rows))
+        self.traffic.forget_all_but(frozenset(self._listed))
         self.head = self._head(list(rows.values()))
         until = time() - FINISHED_TASK_TIME
         rows |= {key: row for key, row in self._ended.items() if row["ended"] > until}
@@ -120,7 +139,7 @@ class Watch:
         for task in (await self._ask(operations.ListTasks()))["tasks"]:
             is_own = bool(task["pipeline"])  # others are the server's, and not this user's to end
             if is_own or task["token"] not in listed:  # a user's own name hides that of the server's
-                listed[task["token"]] = {name: task[name] for name in ("name", "description")} | {"own": is_own}
+                listed[task["token"]] = {name: task[name][:MAX_PAGE_TEXT] for name in ("name", "description")} | {"own": is_own}
         board = await self._ask(operations.Dashboard())
         ended = [row for row in board["tasks"] if row["completed"]]
         self._listed = listed
@@ -154,9 +173,9 @@ class Watch:
             "threads": status["threads"],
             "leftBehind": sum(status["leftBehind"].values()),
             "loopBlocks": status["loopBlocks"]["count"],
-            "unavailable": status["unavailable"],
-            "warnings": status["warnings"][-SHOWN_ERRORS:],
-            "errors": status["errors"][-SHOWN_ERRORS:],
+            "unavailable": [{**node, "reason": node["reason"][:MAX_PAGE_TEXT]} for node in status["unavailable"]],
+            "warnings": [text[:MAX_PAGE_TEXT] for text in status["warnings"][-SHOWN_ERRORS:]],
+            "errors": [text[:MAX_PAGE_TEXT] for text in status["errors"][-SHOWN_ERRORS:]],
             **measures,
         }
 
@@ -180,7 +199,7 @@ class Watch:
 def _ended_row(row: dict[str, Any]) -> dict[str, Any]:
     """The row of a pipeline that has ended, by that of the dashboard."""
     return {
-        "name": row["name"].removesuffix(f".{row['source']}"),
+        "name": row["name"].removesuffix(f".{row['source']}")[:MAX_PAGE_TEXT],
         "state": ENDS.get(row["state"], "Ended"),
         "began": row["startTime"],
         "ended": row["endTime"] or 0,

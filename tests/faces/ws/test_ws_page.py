@@ -230,6 +230,7 @@ def test_the_log_is_for_trusted_clients_alone(trusting: WsServer, open_server: W
             page.look()
         assert page.head["isTrusted"] is is_trusted
         assert any("WARNING rrext.failures" in line for line in page.lines) is is_trusted
+        assert ("swordfish" in page.text) is is_trusted  # the text of the exception
         assert any("tool=crash" in line and "outcome=tool_failed" in line for line in page.lines) is not is_trusted
 
 

@@ -22,7 +22,7 @@ from rrext.engine.events.records import (
 )
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
-from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_FAILURE_TEXT
+from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT
 from rrext.faces.page.traffic import Traffic, percentiles
 from rrext.faces.page.watch import Watch
 
@@ -101,7 +101,7 @@ def test_memory_is_bounded_whatever_callers_send() -> None:
     assert len(traffic.lines.after(0)) == KEPT_LINES
     measures = traffic.measures("t")
     assert (len(measures["nodes"]), len(measures["edges"])) == (MAX_COUNTED, MAX_COUNTED)
-    assert max(len(failure.message) for _, failure in traffic.failures.after(0)) == MAX_FAILURE_TEXT
+    assert max(len(failure.message) for _, failure in traffic.failures.after(0)) == MAX_PAGE_TEXT
     assert traffic._running == {}
     traffic.forget_all_but(frozenset())
     assert traffic.measures("t")["nodes"] == {}
@@ -109,9 +109,13 @@ def test_memory_is_bounded_whatever_callers_send() -> None:
 
 def test_a_missing_node_is_not_counted_and_other_commands_have_no_latency() -> None:
     traffic = Traffic(ADA)
+    traffic.take(started(1, "typo", "ada"))
+    assert traffic.measures("t")["nodes"] == {"typo": [1, 1, 0]}
     traffic.take(ended(1, "typo", "ada", code="node_not_found"))
+    traffic.take(ended(3, "typo", "ada", code="tool_not_found"))
+    assert traffic.measures("t")["edges"] == []
     traffic.take(ended(2, None, "ada", command="task_status"))
-    assert (traffic.measures("t")["nodes"], len(traffic.seconds), len(traffic.lines.after(0))) == ({}, 1, 1)
+    assert (traffic.measures("t")["nodes"], len(traffic.seconds), len(traffic.lines.after(0))) == ({}, 2, 2)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
