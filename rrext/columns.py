@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BLANK: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_BLANK: Final = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 """Characters without a shape, such as variation selectors, that Python counts as printable."""
 
 
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
     r"""The text with an escape as in JSON, `\u200b`, for each control and invisible character; line breaks stay."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else _escape(char) for char in text)
-    return text if text.isascii() else _BLANK.sub(lambda found: _escape(found[0]), text)
+    return text if text.isascii() else re.sub(_BLANK, lambda found: _escape(found[0]), text)
 
 
 def one_line(text: str) -> str:

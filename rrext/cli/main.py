@@ -54,6 +54,22 @@ UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Failures of a write to stdout, which have no file name."""
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """The form of a help text. It asks for the width of the terminal when it is printed: argparse makes a formatter for each
+    option, also where no help is asked for.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=sys.maxsize)
+
+    def format_help(self) -> str:
+        from shutil import get_terminal_size
+
+        self._width = get_terminal_size().columns - 2
+        self._max_help_position = min(self._max_help_position, max(self._width - 20, 4))
+        return super().format_help()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if isinstance(sys.stdout, TextIOWrapper):  # results are UTF-8 in every locale, and no character ends the command
@@ -111,10 +127,10 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="rrext",
         description="Tools of RocketRide pipelines, called directly.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"rrext {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
         add_arguments(commands.add_parser(name, formatter_class=parser.formatter_class, help=COMMANDS[name]), name, words)
     return parser

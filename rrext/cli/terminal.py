@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import IO
 
@@ -22,7 +21,9 @@ def is_coloured(file: IO[str]) -> bool:
 
 def terminal_width() -> int:
     """Columns of the terminal, or of `COLUMNS`."""
-    return max(shutil.get_terminal_size().columns, MIN_TERMINAL_WIDTH)
+    from shutil import get_terminal_size  # a server never asks, and starts two milliseconds sooner without
+
+    return max(get_terminal_size().columns, MIN_TERMINAL_WIDTH)
 
 
 def painted(text: str, colour: str | None) -> str:

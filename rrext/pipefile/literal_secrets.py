@@ -13,7 +13,7 @@ from rrext.limits import MIN_LITERAL_SECRET
 from rrext.pipefile.environment import NEVER, PREFIX
 from rrext.pipefile.text.pointer import below
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 _WORDS: Final = frozenset({"auth", "bearer", "cookie", "cookies", "dsn", "pwd", "token"})
 """Words that mark a secret: `token` does, `maxTokens` and `author` do not."""
 _ANYWHERE: Final = (
@@ -52,13 +52,10 @@ _FORMS: Final[dict[str, str]] = {
     "SendGrid": r"SG\.[\w-]{16,}\.[\w-]{16,}",
 }
 """Service → the form of its keys, as the service documents or issues them."""
-_KEYS: Final = re.compile("|".join(f"(?<![\\w-])(?P<s{place}>{form})" for place, form in enumerate(_FORMS.values())), re.ASCII)
-_PEM: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*[A-Za-z0-9+/]")
-_IN_URL: Final = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-_NO_SECRET: Final = re.compile(
-    r"your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>", re.IGNORECASE
-)
-_NAME: Final = re.compile(r"[^A-Za-z0-9]+")
+_KEYS: Final = "|".join(f"(?<![\\w-])(?P<s{place}>{form})" for place, form in enumerate(_FORMS.values()))
+_PEM: Final = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*[A-Za-z0-9+/]"
+_IN_URL: Final = r"://[^/\s:@]*:([^/\s@]+)@"
+_NO_SECRET: Final = r"(?i)your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>"
 
 
 SECURE: Final = "secureParameters"
@@ -79,7 +76,7 @@ class LiteralSecret(msgspec.Struct, frozen=True, gc=False):
 
 def is_secret(key: str) -> bool:
     """Whether a key likely names a secret: `api_key` does, `maxTokens` does not."""
-    words = [word.lower() for word in _WORD.findall(key)]
+    words = [word.lower() for word in re.findall(_WORD, key)]
     folded = "".join(words)
     if key == SECURE or not _WORDS.isdisjoint(words) or any(name in folded for name in _ANYWHERE):
         return True
@@ -103,13 +100,14 @@ def literal_secrets(config: Any, path: str) -> Iterator[LiteralSecret]:
 
 def secret_in(text: str, key: str) -> tuple[str, str] | None:
     """What the secret in a setting's text is, and the secret; None if there is none."""
-    for match in _KEYS.finditer(text):
+    has_digits = any(map(str.isdigit, text))  # as all that is random; the patterns take a millisecond to compile
+    for match in re.finditer(_KEYS, text, re.ASCII) if has_digits else ():
         if _is_random(match[0]):
             place = int((match.lastgroup or "s0")[1:])
             return f"a key of {list(_FORMS)[place]}", match[0]
-    if _PEM.search(text) is not None:
+    if "-----BEGIN" in text and re.search(_PEM, text) is not None:
         return "a private key", text
-    for match in _IN_URL.finditer(text):
+    for match in re.finditer(_IN_URL, text) if "://" in text else ():
         if _is_random(match[1]):
             return "a password in an address", match[1]
     if key and is_secret(key) and "${" not in text and _is_random(text):
@@ -119,12 +117,12 @@ def secret_in(text: str, key: str) -> tuple[str, str] | None:
 
 def variable_for(provider: str, key: str) -> str:
     """The name of an environment variable for a setting of a node."""
-    name = PREFIX + _NAME.sub("_", f"{provider}_{key}").strip("_").upper()
+    name = PREFIX + re.sub("[^A-Za-z0-9]+", "_", f"{provider}_{key}").strip("_").upper()
     return f"{name}_VALUE" if name in NEVER else name
 
 
 def _is_random(text: str) -> bool:
     """Whether a text may be a real secret: no placeholder, no name, no sentence."""
-    if len(text) < MIN_LITERAL_SECRET or "${" in text or _NO_SECRET.search(text) is not None or any(map(str.isspace, text)):
+    if len(text) < MIN_LITERAL_SECRET or "${" in text or re.search(_NO_SECRET, text) is not None or any(map(str.isspace, text)):
         return False
     return any(map(str.isdigit, text)) and any(map(str.isalpha, text)) and len(set(text)) > MIN_LITERAL_SECRET // 2

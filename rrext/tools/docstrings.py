@@ -6,13 +6,13 @@ import re
 
 import msgspec
 
-_SECTION = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Attributes):\s*$")
-_NUMPY_SECTION = re.compile(r"(Parameters|Other Parameters|Attributes)\s*$")
-_NUMPY_RULE = re.compile(r"-{3,}\s*$")
-_GOOGLE_ITEM = re.compile(r"\*{0,2}([A-Za-z_]\w*)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY_ITEM = re.compile(r"\*{0,2}([A-Za-z_]\w*)\s*(?::.*)?$")
-_REST_ITEM = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*?\s)?\*{0,2}([A-Za-z_]\w*)\s*:\s*(.*)$")
-_REST_TYPE = re.compile(r":type\s+\w+\s*:")
+_SECTION = r"(Args|Arguments|Parameters|Params|Keyword Args|Attributes):\s*$"
+_NUMPY_SECTION = r"(Parameters|Other Parameters|Attributes)\s*$"
+_NUMPY_RULE = r"-{3,}\s*$"
+_GOOGLE_ITEM = r"\*{0,2}([A-Za-z_]\w*)\s*(?:\([^)]*\))?\s*:\s*(.*)$"
+_NUMPY_ITEM = r"\*{0,2}([A-Za-z_]\w*)\s*(?::.*)?$"
+_REST_ITEM = r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*?\s)?\*{0,2}([A-Za-z_]\w*)\s*:\s*(.*)$"
+_REST_TYPE = r":type\s+\w+\s*:"
 
 
 class Docstring(msgspec.Struct, frozen=True):
@@ -26,6 +26,8 @@ def parse_docstring(doc: str | None) -> Docstring:
     """Read a docstring. Sections of unknown style stay in the text; nothing is an error."""
     if not doc:
         return Docstring("", {})
+    if ":" not in doc and doc.isprintable():  # one line
+        return Docstring(doc.strip(), {})
     from inspect import cleandoc
 
     lines = cleandoc(doc).splitlines()
@@ -34,20 +36,20 @@ def parse_docstring(doc: str | None) -> Docstring:
     at = 0
     while at < len(lines):
         line = lines[at]
-        if _SECTION.match(line):
+        if re.match(_SECTION, line):
             taken, items = _google_items(lines, at + 1)
-        elif _NUMPY_SECTION.match(line) and at + 1 < len(lines) and _NUMPY_RULE.match(lines[at + 1]):
+        elif re.match(_NUMPY_SECTION, line) and at + 1 < len(lines) and re.match(_NUMPY_RULE, lines[at + 1]):
             taken, items = _numpy_items(lines, at + 2)
-        elif match := _REST_ITEM.match(line):
+        elif match := re.match(_REST_ITEM, line):
             end = _indented(lines, at + 1)
             items, taken = {match[1]: [match[2], *lines[at + 1 : end]]}, end
-        elif _REST_TYPE.match(line):
+        elif re.match(_REST_TYPE, line):
             items, taken = {}, at + 1
         else:
             kept.append(line)
             at += 1
             continue
-        if taken == at + 1 and not items and not _REST_TYPE.match(line):
+        if taken == at + 1 and not items and not re.match(_REST_TYPE, line):
             kept.append(line)  # a heading with nothing below it is text
         found.update(items)
         at = taken
@@ -61,7 +63,7 @@ def _google_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str
     current: list[str] | None = None
     base = _margin(lines[start]) if start < end else 0
     for line in lines[start:end]:
-        match = _GOOGLE_ITEM.match(line.strip()) if _margin(line) == base else None
+        match = re.match(_GOOGLE_ITEM, line.strip()) if _margin(line) == base else None
         if match:
             current = items.setdefault(match[1], [match[2]])
         elif current is not None:
@@ -72,8 +74,8 @@ def _google_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str
 def _numpy_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str]]]:
     items: dict[str, list[str]] = {}
     at = start
-    while at < len(lines) and (match := _NUMPY_ITEM.match(lines[at])):
-        if at + 1 < len(lines) and _NUMPY_RULE.match(lines[at + 1]):
+    while at < len(lines) and (match := re.match(_NUMPY_ITEM, lines[at])):
+        if at + 1 < len(lines) and re.match(_NUMPY_RULE, lines[at + 1]):
             break  # the next section
         end = _indented(lines, at + 1, blank=True)
         items[match[1]] = lines[at + 1 : end]

@@ -19,7 +19,7 @@ Problem = tuple[tuple[str | int, ...], str]
 """The path in the value, step by step, and a sentence."""
 
 _CHOICES = ("const", "enum")
-_NOT_IN_POINTER = re.compile("[\ud800-\udfff]")
+_NOT_IN_POINTER = "[\ud800-\udfff]"
 
 
 class InvalidSchema(Exception):
@@ -275,7 +275,7 @@ def _did_you_mean(name: str, known: list[str]) -> str:
 
 
 def _cut(name: str) -> str:
-    clean = _NOT_IN_POINTER.sub("�", name)
+    clean = re.sub(_NOT_IN_POINTER, "�", name)
     return clean if len(clean) <= MAX_QUOTED_NAME else clean[:MAX_QUOTED_NAME] + "…"
 
 

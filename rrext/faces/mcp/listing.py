@@ -8,8 +8,6 @@ import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.faces.mcp.limits import PAGE_SIZE
-from rrext.tools.export import WRAPS_KEY
-from rrext.tools.schema_view import accepted_kinds
 from rrext.wire.codec import encode_own
 
 TIMEOUT_KEY: Final = "rrext/timeout"
@@ -88,6 +86,9 @@ def decoded(value: Any) -> Any:
 
 
 def _known(tool: dict[str, Any]) -> _Known:
+    from rrext.tools.export import WRAPS_KEY  # not needed for a first call before any list
+    from rrext.tools.schema_view import accepted_kinds
+
     schema = tool["inputSchema"]
     kinds = {name: accepted_kinds(parameter, schema) for name, parameter in schema.get("properties", {}).items()}
     objects = frozenset(name for name, taken in kinds.items() if "object" in taken and "string" not in taken)
