@@ -28,26 +28,27 @@ class StoredFiles:
     async def read(self, path: str) -> bytes:
         """The content of a file, as it was when the reading began."""
         pieces: list[bytes] = []
-        opened = await self._open(path, "r")
+        session = self._connect()
+        opened = await _open(session, path, "r")
         try:
             offset, size = 0, opened["size"]
             while offset < size and (piece := (await self._ask("fs_read", handle=opened["handle"], offset=offset))["data"]):
                 pieces.append(piece)
                 offset += len(piece)
         finally:
-            self._let_go(opened)
+            _let_go(session, opened)
         return b"".join(pieces)
 
     async def write(self, path: str, data: Data) -> None:
         """Write a file, with the folders above it. It appears whole, in place of an earlier one, or not at all."""
         session = self._connect()
-        opened = await self._open(path, "w")
+        opened = await _open(session, path, "w")
         try:
             for piece in pieces_of_data(data, session.max_write):
                 arguments = {"subcommand": "fs_write", "handle": opened["handle"]}
                 await session.endpoint.call("rrext_store", arguments, piece)
         except BaseException:
-            self._let_go(opened)
+            _let_go(session, opened)
             raise
         await self._ask("fs_close", handle=opened["handle"])
 
@@ -75,19 +76,21 @@ class StoredFiles:
         """Remove a folder, which must be empty unless `recursive`."""
         await self._ask("fs_rmdir", path=path, recursive=recursive)
 
-    async def _open(self, path: str, mode: str) -> Body:
-        arguments = {"subcommand": "fs_open", "path": path, "mode": mode}
-        return await self._connect().endpoint.call("rrext_store", arguments, on_late=self._let_go)
-
     async def _ask(self, subcommand: str, **arguments: Any) -> Body:
         return await self._connect().endpoint.call("rrext_store", {"subcommand": subcommand, **arguments})
 
-    def _let_go(self, opened: Body) -> None:
-        """Close an open file that nobody needs any more; nothing is kept of one that was being written."""
-        self._connect().endpoint.post("rrext_store", {"subcommand": "fs_close", "handle": opened["handle"], "discard": True})
-
     def __repr__(self) -> str:
         return "<StoredFiles>"
+
+
+async def _open(session: ClientSession, path: str, mode: str) -> Body:
+    arguments = {"subcommand": "fs_open", "path": path, "mode": mode}
+    return await session.endpoint.call("rrext_store", arguments, on_late=lambda opened: _let_go(session, opened))
+
+
+def _let_go(session: ClientSession, opened: Body) -> None:
+    """Close an open file that nobody needs any more; nothing is kept of one that was being written."""
+    session.endpoint.post("rrext_store", {"subcommand": "fs_close", "handle": opened["handle"], "discard": True})
 
 
 @property
