@@ -31,7 +31,8 @@ RrextError
 ├── TaskError
 │   ├── TaskNotRegistered     TASK_NOT_REGISTERED   −32024
 │   ├── TaskAmbiguous         TASK_AMBIGUOUS        −32025
-│   └── TaskAlreadyRunning    TASK_ALREADY_RUNNING  −32026
+│   ├── TaskAlreadyRunning    TASK_ALREADY_RUNNING  −32026
+│   └── TaskLost              task_lost             −32031
 └── ClientError               raised by `rrext.Client` alone, never on the wire
     ├── NotConnected          not_connected
     ├── ServerExited          server_exited
@@ -234,6 +235,10 @@ class TaskAmbiguous(TaskError, code="TASK_AMBIGUOUS", number=-32025):
 
 class TaskAlreadyRunning(TaskError, code="TASK_ALREADY_RUNNING", number=-32026):
     """The pipeline runs already."""
+
+
+class TaskLost(TaskError, code="task_lost", number=-32031):
+    """The process of the pipeline ended before it answered; `data` has its `exitCode`, its `signal`, and its last `stderr`."""
 
 
 class ClientError(RrextError, code="client_error"):

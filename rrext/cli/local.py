@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.pipeline import EXIT_USAGE, Pipeline, exit_code_of
-from rrext.cli.redacted_stream import RedactedStream
 from rrext.cli.report import NodeLog, print_error, unreadable
 from rrext.cli.results_stdout import Results
 from rrext.columns import printable
@@ -23,6 +22,7 @@ from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
+from rrext.server.redacted_stream import RedactedStream
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections

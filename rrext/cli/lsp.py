@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
-    from rrext.cli.serve import leave, write_last_words
+    from rrext.server.last_words import leave, write_last_words
     from rrext.server.logs import set_up_logging
 
     writers = [stdio.stderr]

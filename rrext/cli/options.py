@@ -117,6 +117,7 @@ def environment_from(args: argparse.Namespace) -> tuple[Environment, Connections
     for problem in connections.problems:
         place = args.connections if problem.line is None else f"{args.connections}:{problem.line}"
         print(printable(f"rrext: {place}: warning: {problem}"), file=sys.stderr)
+    args.connection_variables = {name: os.environ[name] for name in connections.variables if name in os.environ}
     return Environment.taken_from_process(args.env, also=connections.variables), connections
 
 

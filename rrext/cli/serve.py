@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import atexit
-import faulthandler
 import gc
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -30,13 +26,14 @@ from rrext.cli.options import (
     seconds,
     whole_number,
 )
-from rrext.cli.redacted_stream import RedactedStream
 from rrext.cli.terminal import tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
-from rrext.limits import DEFAULTS, EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, THREAD_SWITCH_INTERVAL, Limits
+from rrext.limits import DEFAULTS, THREAD_SWITCH_INTERVAL, Limits
+from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
-from rrext.server.watchdog import TRACE, Watchdog
+from rrext.server.redacted_stream import RedactedStream
+from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
+    from rrext.tasks.settings import WorkerSettings
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
     from rrext.wire.connection import ServedConnection
@@ -77,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stdio", action="store_true", help="with --listen or --ws: stdin too, and end with the client there")
     parser.add_argument("--store", metavar="DIR", help="keep files of clients there, apart for each user")
     parser.add_argument("--store-quota", type=whole_number, metavar="BYTES", help="bytes of one user's files (4294967296)")
+    parser.add_argument(
+        "--isolation",
+        choices=("process", "none"),
+        help="each task in a process of its own, or all in this one (default: none)",
+    )
     parser.set_defaults(face=Face(), user=None, space=None)
 
 
@@ -97,7 +100,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
-    parser.set_defaults(store=None, store_quota=None)
+    parser.set_defaults(store=None, store_quota=None, isolation="none")
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -140,6 +143,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_INVALID
     args.key = take_key(args)
+    args.isolation = args.isolation or "none"
     try:
         if not serves_stdio:
             open_missing()
@@ -158,33 +162,6 @@ def run(args: argparse.Namespace) -> int:
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
-
-
-def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = None) -> NoReturn:
-    """End the process, whatever still runs; handlers of `atexit` get a moment."""
-    exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-    with suppress(RuntimeError):  # no more threads
-        exit_handlers.start()
-        exit_handlers.join(EXIT_HANDLERS_TIMEOUT)
-    write_last_words(writers, watchdog)
-    os._exit(code)
-
-
-def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = None) -> None:
-    """End child processes of tools; give the reader of stderr a moment to take the last lines."""
-    if "multiprocessing.process" in sys.modules:
-        from multiprocessing import active_children
-
-        for child in active_children():  # they hold each other's pipes and would not notice the end
-            child.terminate()
-    for stream in (sys.stdout, sys.stderr):  # tools may have replaced them
-        with suppress(Exception):
-            stream.flush()
-    until = monotonic() + STDERR_FLUSH_TIMEOUT
-    for writer in writers:
-        writer.flush(max(0.0, until - monotonic()))
-    if watchdog is not None:
-        watchdog.dismiss()
 
 
 def _serve_claimed(
@@ -207,7 +184,7 @@ def _serve_claimed(
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
     writers.append(writer)
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
-    _trace_crashes(writer.fileno())
+    trace_crashes(writer.fileno())
     catalog = catalog_from(args)
     loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
@@ -226,21 +203,20 @@ def _serve_claimed(
             max_frame=args.max_frame,
             drain=args.drain,
         )
-        engine = LocalEngine(
-            catalog=catalog,
-            environment=environment,
-            limits=limits,
-            root=root_from(args),
-            wait=args.wait,
-            connections=connections,
-            store=_store_at(args.store, args.store_quota),
-        )
+        given: dict[str, Any] = {"catalog": catalog, "environment": environment, "connections": connections}
+        given["store"] = _store_at(args.store, args.store_quota)
+        if args.isolation == "process":
+            from rrext.tasks.task_engine import TaskEngine
+
+            engine: Any = TaskEngine(**given, settings=_worker_settings(args, environment, limits, level))
+        else:
+            engine = LocalEngine(**given, limits=limits, root=root_from(args), wait=args.wait)
         if _is_audited(args.audit):
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
         # All of them, to report the problems of each.
-        loaded = [_load(engine, path, limits, refused, partial=args.partial) for path in args.files]
+        loaded = [await _load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):
             return None
         gc.freeze()  # loaded objects stay: collections can skip them
@@ -267,7 +243,7 @@ def _serve_claimed(
             listener=listener,
             parent=parent,
             watchdog=watchdog,
-            look_at_loop=engine.loop_watch().look,
+            look_at_loop=engine.loop_watch().look if isinstance(engine, LocalEngine) else None,
             last_words=lambda: write_last_words(writers, watchdog),
         )
 
@@ -302,18 +278,32 @@ def _store_at(directory: str | None, quota: int | None) -> FileStoreSettings | N
     return FileStoreSettings(directory=directory) if quota is None else FileStoreSettings(directory=directory, quota=quota)
 
 
+def _worker_settings(args: argparse.Namespace, environment: Environment, limits: Limits, level: str) -> WorkerSettings:
+    """The settings of processes for tasks."""
+    from rrext.tasks.settings import WorkerSettings
+
+    return WorkerSettings(
+        number=0,
+        limits=limits,
+        root=root_from(args),
+        wait=args.wait,
+        values={name: environment.get(name) or "" for name in environment.names},
+        names=list(args.env),
+        nodes=list(args.nodes),
+        connections=None if args.connections is None else os.path.abspath(args.connections),
+        variables=args.connection_variables,
+        log_level=level,
+        log_file=None if args.log_file is None else os.path.abspath(args.log_file),
+        modules=list(sys.path),
+        folder=os.getcwd(),
+    )
+
+
 def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listener:
     from rrext.server.unix import UnixClients
     from rrext.transports.unix import socket_path
 
     return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen), tools=allowed_tools(args))
-
-
-def _trace_crashes(fd: int) -> None:
-    """Log a trace of interpreter crashes: files, lines and functions of each thread, no values."""
-    faulthandler.enable(fd)
-    if TRACE is not None:
-        faulthandler.register(TRACE, fd)
 
 
 def _is_audited(wanted: bool | None) -> bool:
@@ -324,16 +314,20 @@ def _is_audited(wanted: bool | None) -> bool:
     return calls.isEnabledFor(logging.INFO) if wanted is None else wanted
 
 
-def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, InvalidPipeline]], *, partial: bool) -> bool:
+def _read_pipeline(path: str, limits: Limits) -> tuple[bytes, str]:
+    """The text of a file, and its folder."""
+    with open(path, "rb") as file:
+        return file.read(limits.max_pipeline + 1), os.path.dirname(os.path.abspath(path))
+
+
+async def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, InvalidPipeline]], *, partial: bool) -> bool:
     """Load one file; its problems go to stderr, and its error to `refused`."""
     from rrext.columns import printable
 
     text = b""
     try:
-        with open(path, "rb") as file:
-            text = file.read(limits.max_pipeline + 1)
-        folder = os.path.dirname(os.path.abspath(path))
-        task = engine.load(text, token=stem_of(path), name=stem_of(path), folder=folder, partial=partial)
+        text, folder = _read_pipeline(path, limits)
+        unavailable = await engine.load_file(text, token=stem_of(path), name=stem_of(path), folder=folder, partial=partial)
     except OSError as error:
         from rrext.cli.report import unreadable
 
@@ -349,10 +343,9 @@ def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str, Inval
     except RrextError as error:
         print(f"rrext: {path}: {error.message}", file=sys.stderr)
     else:
-        if partial:
-            for node in task.unavailable(engine.environment.redactor.text):
-                what = f'node "{node["nodeId"]}" ({node["provider"]}) is unavailable: {node["reason"]}'
-                print(printable(f"rrext: {path}: warning: {what}"), file=sys.stderr)
+        for node in unavailable if partial else ():
+            what = f'node "{node["nodeId"]}" ({node["provider"]}) is unavailable: {node["reason"]}'
+            print(printable(f"rrext: {path}: warning: {what}"), file=sys.stderr)
         return True
     return False
 

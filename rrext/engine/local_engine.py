@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from rrext.clock import Clock
-from rrext.engine.calls.call_run import TaskWork
 from rrext.engine.calls.object_calls import ObjectCalls
 from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
@@ -28,6 +27,7 @@ from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
 from rrext.engine.loop_watch import LoopWatch
+from rrext.engine.slow_operation import answer_slowly
 from rrext.engine.task_loader import TaskLoader
 from rrext.engine.task_status import status_of
 from rrext.engine.task_views import TaskViews
@@ -36,7 +36,7 @@ from rrext.engine.tasks.foreign import require_owner
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running
 from rrext.engine.tasks.task import Task
-from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
+from rrext.errors import Cancelled, InvalidArguments, RrextError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -134,7 +134,8 @@ class LocalEngine(Engine):
                     self._objects.open(call, self._live(operation.token, call.caller), operation)
                     self._idle.watch_pipes()
                 case _:
-                    self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
+                    name = f"{type(operation).__name__} {call.request_id}"
+                    self._host.spawn(answer_slowly(self._host, call, self._answered), name)
             if is_late:  # a write is stopped after it joined its pipe's line: that fails the object, which has a gap
                 self._host.expire(call)
         except Exception as error:
@@ -200,6 +201,11 @@ class LocalEngine(Engine):
             self.begin(task)
         return task
 
+    async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
+        """Load a pipeline of the operator; the components that are unavailable, with the reasons."""
+        task = self.load(text, token=token, name=name, folder=folder, partial=partial)
+        return task.unavailable(self.environment.redactor.text)
+
     def begin(self, task: Task) -> None:
         """Register a task, and keep it running. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
         if self._tasks.find_same(task.token, task) is not None:
@@ -218,32 +224,11 @@ class LocalEngine(Engine):
         if (events := self._host.events.flow) is not None:
             events.tools_changed(task.token, node_id)
 
-    async def _answer(self, call: Call) -> None:
-        """Run an operation that may be slow or import modules, in a task that answers the call."""
+    async def _answered(self, call: Call) -> tuple[bytes, bytes | None]:
         operation = call.operation
-        if call.settled:
-            return  # cancelled before it began
-        call.work = TaskWork(asyncio.current_task())
-        self._host.limit(call)
-        self._host.watch(call)
-        try:
-            if call.outlet is not None:
-                await call.outlet.room()  # no answer needs to be made before there is room for it
-            if isinstance(operation, operations.StoreOperation):
-                encoded, tail = await self._store.answer(call, operation)
-            else:
-                encoded, tail = msgspec.json.encode(await self._body(call, operation)), None
-        except asyncio.CancelledError:
-            if call.fail(ToolError("the operation was cancelled from inside")):
-                return
-            raise
-        except RrextError as error:
-            call.fail(error)
-        except BaseException:  # the import of a node's module may raise anything, and must not end the loop
-            log.exception("%s a bug of rrext", call.name)
-            call.fail(internal_error())
-        else:
-            call.succeed(encoded, tail)
+        if isinstance(operation, operations.StoreOperation):
+            return await self._store.answer(call, operation)
+        return msgspec.json.encode(await self._body(call, operation)), None
 
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
         """Run an operation that is neither a tool call nor an operation on a pipe, and return the body of its answer."""

@@ -19,6 +19,7 @@ ENDS: Final[dict[str, tuple[int, str, str]]] = {
     "terminated": (6, "Cancelled", "the pipeline was terminated"),
     "restarted": (6, "Cancelled", "the pipeline was restarted"),
     "closed": (6, "Cancelled", "the server ended"),
+    "lost": (5, "Failed", "the process of the pipeline ended"),
 }
 """The reason of a task's end → state, status and exit message."""
 NO_TOKENS: Final = {

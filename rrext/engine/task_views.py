@@ -152,9 +152,9 @@ class TaskViews:
         """Keep the status of a task that begins to end."""
         self._finished.add(task, stopping(self.status(task)))
 
-    def ends(self, task: TaskIdentity, reason: str) -> None:
-        """Keep the last status of a task that has ended."""
-        self._finished.update(task, ended(self.status(task), reason))
+    def ends(self, task: TaskIdentity, reason: str, **more: Any) -> None:
+        """Keep the last status of a task that has ended; `more` are fields of it."""
+        self._finished.update(task, ended(self.status(task), reason) | more)
 
 
 def _is_of(other: Caller, caller: Caller) -> bool:

@@ -79,6 +79,9 @@ class Session(SessionAnswers):
     never_held: ClassVar[frozenset[str]] = NEVER_HELD
     """Commands that run at once although answers wait for a slow reader."""
 
+    with_tail: ClassVar[frozenset[str]] = frozenset()
+    """Commands of these that take raw bytes."""
+
     # -- in
 
     def handle_all(self, events: Sequence[Any]) -> None:
@@ -196,7 +199,7 @@ class Session(SessionAnswers):
         """Start the operation of a request; `shape` is None for a command of the session itself."""
         if shape is None:
             self.client.messages_in += 1
-            if request.tail is not None:
+            if request.tail is not None and request.command not in self.with_tail:
                 refuse_tail()
             self.commands[request.command](self, request)
             return False

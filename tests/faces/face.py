@@ -22,7 +22,7 @@ OnChunk: TypeAlias = Callable[[Any], object]
 class Way(msgspec.Struct, frozen=True):
     """What lies between caller and engine. The engine itself has no dialect."""
 
-    kind: Literal["engine", "memory", "bytes", "spawned", "unix", "ws"]
+    kind: Literal["engine", "memory", "bytes", "spawned", "unix", "ws", "process"]
     dialect: Literal["dap", "jsonrpc"] = "dap"
 
     def __str__(self) -> str:
@@ -34,10 +34,11 @@ WIRES = [
     Way("spawned", "dap"),
     Way("unix", "jsonrpc"),
     Way("ws", "dap"),
+    Way("process", "dap"),
 ]
 """Servers in processes of their own, which cost the most, have one dialect each: both are spoken by the same session."""
 WAYS = [Way("engine"), *WIRES]
-SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws")]
+SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws", "process")]
 """Those whose engine several connections can reach, and whose clock a test can move."""
 
 

@@ -176,7 +176,14 @@ class ServerHouse(House):
 
 def listening(kind: str, folder: str) -> list[str]:
     """The options with which a server listens, in a folder of its own."""
-    return ["--listen", f"unix:{folder}/s"] if kind == "unix" else ["--ws", "127.0.0.1:0", "--trust-clients"]
+    if kind == "unix":
+        return ["--listen", f"unix:{folder}/s"]
+    return ["--ws", "127.0.0.1:0", "--trust-clients", "--isolation", "process" if kind == "process" else "none"]
+
+
+def shared_state(kind: str, folder: str) -> dict[str, str]:
+    """The variables by which nodes in several processes share their gates."""
+    return {"FACE_STATE": folder} if kind == "process" else {}
 
 
 def told_address(said: bytes) -> str | None:
@@ -199,7 +206,8 @@ async def unix_server(
             if b"listening at" in said and b"\n" in said:
                 ready.set()
 
-        process = ChildProcess(command, env=server_env({"PYTHONPATH": str(HERE.parents[1]), **(env or {})}), on_stderr=hear)
+        variables = server_env({"PYTHONPATH": str(HERE.parents[1]), **shared_state(kind, folder), **(env or {})})
+        process = ChildProcess(command, env=variables, on_stderr=hear)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)
@@ -229,7 +237,7 @@ class StandingServer:
             self._folder = TemporaryDirectory(prefix="rrext-")
             self._process = subprocess.Popen(
                 serve_command([PIPELINE], nodes=NODES, args=listening(self._kind, self._folder.name)),
-                env=server_env({"PYTHONPATH": str(HERE.parents[1])}),
+                env=server_env({"PYTHONPATH": str(HERE.parents[1]), **shared_state(self._kind, self._folder.name)}),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
@@ -253,7 +261,7 @@ class StandingServer:
             self._folder = None
 
 
-STANDING = {kind: StandingServer(kind) for kind in ("unix", "ws")}
+STANDING = {kind: StandingServer(kind) for kind in ("unix", "ws", "process")}
 
 
 @cache

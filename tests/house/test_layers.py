@@ -38,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "transports": GROUND,
     "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports"},
     "client": GROUND | {"wire", "transports"},
+    "tasks": GROUND | {"files", "wire", "tools", "connections", "references", "pipefile", "engine", "transports", "server"},
     "editor": GROUND | {"tools", "nodes", "references", "pipefile"},
     "picture": GROUND | {"nodes", "pipefile"},
     "cli": ANYTHING,

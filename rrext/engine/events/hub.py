@@ -162,6 +162,13 @@ class EventHub:
         with self._lock:
             self._listen(wanted=False)
 
+    @property
+    def wanted(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of the events that subscribers want, and of those with their data."""
+        from rrext.engine.events.records import kind_of
+
+        return frozenset(map(kind_of, self._listeners)), frozenset(map(kind_of, self.with_data))
+
     def wants(self, kind: type[EngineEvent]) -> bool:
         """Whether a subscriber wants events of this type."""
         return kind in self._listeners

@@ -49,7 +49,7 @@ class TaskBegun(TaskEvent, frozen=True, kw_only=True):
 class TaskEnded(TaskEvent, frozen=True, kw_only=True):
     """A pipeline was unloaded: its calls and pipes have ended, or were left behind because they are stuck."""
 
-    reason: Literal["terminated", "idle", "closed", "restarted"]
+    reason: Literal["terminated", "idle", "closed", "restarted", "lost"]
     seconds: float
 
 

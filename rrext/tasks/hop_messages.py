@@ -1,0 +1,94 @@
+"""The messages between server and worker, on the server's side: requests out, answers and events in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.interface import operations
+from rrext.errors import RrextError, error_from_wire
+from rrext.limits import Limits
+from rrext.tasks.settings import ROUTE, without_limits
+from rrext.wire.framing import ContentLength
+
+COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
+    operations.Tool: b'"rrext_process","arguments":{"subcommand":"tool",',
+    operations.Open: b'"rrext_process","arguments":{"subcommand":"open",',
+    operations.Write: b'"rrext_process","arguments":{"subcommand":"write",',
+    operations.Close: b'"rrext_process","arguments":{"subcommand":"close",',
+    operations.ListTools: b'"tools","arguments":{',
+    operations.ResolveTools: b'"rrext_tools_resolve","arguments":{',
+    operations.CallTool: b'"rrext_tools_call","arguments":{',
+}
+"""Operation that a worker runs → the beginning of its request."""
+_ROUTE: Final = b'"%b":[' % ROUTE.encode()
+
+_encode = msgspec.json.Encoder().encode
+_EMPTY: Final = msgspec.Raw(b"{}")
+
+
+class Incoming(msgspec.Struct, gc=False):
+    """A message of a worker: an answer, or an event if it has a name."""
+
+    request_seq: int = 0
+    success: bool = True
+    body: msgspec.Raw = _EMPTY
+    event: str = ""
+    message: str = ""
+    code: str = ""
+    hint: str | None = None
+    data: dict[str, Any] | None = None
+
+    @property
+    def error(self) -> RrextError:
+        """The error of an answer, as the worker's engine raised it."""
+        return error_from_wire(self.code, self.message, self.hint, self.data)
+
+
+class HopMessages:
+    """Writes requests with growing numbers, and reads what comes back: `on_message(message, body, tail)`."""
+
+    def __init__(self, limits: Limits, on_message: Callable[[Incoming, bytes, bytes | None], None]) -> None:
+        self.framer: ContentLength[Any] = ContentLength(without_limits(limits))
+        self.framer.deliver(self._read, self._refused)
+        self._decode = msgspec.json.Decoder(Incoming).decode
+        self._numbers = count(1)
+        self._on_message = on_message
+
+    def next_number(self) -> int:
+        """The number of the next request."""
+        return next(self._numbers)
+
+    def operation(
+        self,
+        number: int,
+        operation: operations.Operation,
+        caller: int,
+        request_id: int | str | None,
+        left: float | None,
+        tail: bytes | None,
+    ) -> list[bytes]:
+        """The frame of an operation of a caller, which has `left` seconds if it has a deadline."""
+        kind = type(operation)
+        given = _encode(operation)
+        route = b"%d,%b,%b]" % (caller, _encode(request_id), b"null" if left is None else b"%f" % left)
+        if len(given) > 2:
+            route += b","
+        head = b'{"type":"request","seq":%d,"command":%b%b%b' % (number, COMMANDS[kind], _ROUTE, route)
+        return self.framer.frame([head + given[1:] + b"}"], tail)
+
+    def order(self, command: str, arguments: Any, tail: bytes | None = None, number: int | None = None) -> list[bytes]:
+        """The frame of an order of the server."""
+        number = next(self._numbers) if number is None else number
+        head = b'{"type":"request","seq":%d,"command":"%b","arguments":' % (number, command.encode())
+        return self.framer.frame([head + _encode(arguments) + b"}"], tail)
+
+    def _read(self, json: memoryview, tail: bytes | None, nbytes: int) -> None:
+        message = self._decode(json)
+        self._on_message(message, bytes(message.body), tail)  # a copy: the memory is used again
+
+    def _refused(self, error: RrextError, start: memoryview) -> None:
+        raise error

@@ -1,0 +1,31 @@
+"""Constants of task processes, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rrext.limits import GIB, KIB, MIB
+
+PIPE_BITS: Final = 32
+"""Bits of the number of a pipe or a call that count within a worker; those above are the number of the worker. Four thousand
+million in each of two million workers fit into the whole numbers of a double."""
+MAX_STARTS: Final = 4
+"""Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""
+FEED_WINDOW: Final = MIB
+"""Bytes of chunks of a call that are on their way to a slow client before its tool waits: enough to keep a fast one busy."""
+STDERR_TAIL: Final = 4 * KIB
+"""Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
+READ_AT_ONCE: Final = 64 * KIB
+"""Bytes of stderr that are read at once."""
+PIPE_SIZE: Final = MIB
+"""Bytes of the pipes between the server and a worker: a large raw tail passes in few steps."""
+ANSWER_PATIENCE: Final = 1.0
+"""Seconds in which a worker answers for its status; of a stuck one the last status is told."""
+STOP_MARGIN: Final = 2.0
+"""Seconds beyond the time of its calls in which a worker ends; then it is killed."""
+EXIT_PATIENCE: Final = 2.0
+"""Seconds between the last byte of a worker and its end; then it is killed."""
+MAX_CALLERS: Final = 4096
+"""Callers that a worker knows by number: connections, and those whom their requests name. The oldest is told anew."""
+MAX_ANY: Final = 64 * GIB
+"""A limit of a worker's connection that the sessions of the clients enforce."""

@@ -1,0 +1,114 @@
+"""Routes of calls by reference: to the task's worker, to the one that resolved a name, or to one for tools outside of tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from rrext.engine.interface.operations import CallTool, ResolveTools
+from rrext.errors import InvalidArguments, ToolNotFound
+from rrext.references.call_ref import CallRef
+from rrext.references.reference_reader import ReferenceReader
+from rrext.tasks.known_references import KnownReferences, ResolvedAnswer
+
+if TYPE_CHECKING:
+    from rrext.engine.interface.call import Call
+    from rrext.tasks.task_engine import TaskEngine
+    from rrext.tasks.worker import Worker
+
+OUTSIDE: Final = ("pipeline", "mcp", "http", "composio")
+
+
+class ReferenceRoutes:
+    """Starts `ResolveTools` and `CallTool` in the worker that they mean."""
+
+    def __init__(self, engine: TaskEngine, known: KnownReferences) -> None:
+        self._engine = engine
+        self._known = known
+        self._outside: asyncio.Task[Worker] | None = None
+        """The worker of connections and pipelines that requests name without a task."""
+
+    def start(self, call: Call) -> None:
+        """Begin a call. Raises `RrextError`."""
+        operation = call.operation
+        if isinstance(operation, ResolveTools):
+            references = ReferenceReader().references(operation.tools, "/tools")
+            if any(reference.kind in ("node", "builtin") for reference in references):
+                self._resolve_in(self._engine.tasks.get(operation.token, call.caller).worker, call)
+            else:
+                self._start_outside(call)
+            return
+        assert isinstance(operation, CallTool)
+        worker = self._worker_of(call, operation)
+        if worker is None:
+            self._start_outside(call)
+        else:
+            self._engine.run_in(worker, call)
+
+    def _worker_of(self, call: Call, operation: CallTool) -> Worker | None:
+        """The worker of a tool; None for one outside of all tasks. Raises as `ReferenceCalls.begin` does."""
+        name, caller = operation.call_ref or operation.name, call.caller
+        if not name or (operation.call_ref and operation.name):
+            raise InvalidArguments.at("/call_ref", "expected either call_ref or name")
+        worker = self._known.find(caller.connection_id, name)
+        ref = CallRef.read(name)
+        if ref is not None and ref.provider == "pipeline" and (worker is not None or not ref.names_a_wrapper):
+            if caller.tools is not None and ref.text not in caller.tools:
+                raise ToolNotFound(f'No handler found for tool "{ref.text}"')
+            self._engine.tasks.get(ref.integration, caller)
+        if worker is not None:
+            return worker
+        if (ref is None and operation.call_ref is None) or (
+            ref is not None and ref.provider == "node" and not ref.names_a_wrapper
+        ):
+            return self._engine.tasks.get(operation.token, caller).worker
+        if ref is None or ref.names_a_wrapper:
+            known = [known for known in self._known.names(caller.connection_id) if "." in known]
+            raise ToolNotFound.near(f'There is no call_ref "{name}" here: resolve the reference first.', name, known)
+        if ref.provider not in OUTSIDE:
+            raise ToolNotFound.near(f'There is no provider "{ref.provider}".', ref.provider, ("node", *OUTSIDE))
+        return None
+
+    def _resolve_in(self, worker: Worker, call: Call) -> None:
+        call.answer = ResolvedAnswer(self._known, worker, call.answer)
+        self._engine.run_in(worker, call)
+
+    def _start_outside(self, call: Call) -> None:
+        engine = self._engine
+
+        async def start() -> None:
+            try:
+                worker = await self._outside_worker()
+            except Exception as error:
+                engine.refuse(call, error)
+                return
+            if isinstance(call.operation, ResolveTools):
+                self._resolve_in(worker, call)
+            else:
+                engine.run_in(worker, call)
+
+        engine.host.spawn(start(), f"{type(call.operation).__name__} {call.request_id}")
+
+    async def _outside_worker(self) -> Worker:
+        if self._outside is None:
+            self._outside = self._engine.host.loop.create_task(self._engine.pool.take(), name="a worker without a task")
+        try:
+            return await asyncio.shield(self._outside)
+        except Exception:
+            self._outside = None
+            raise
+        finally:
+            self._engine.pool.warm_up()
+
+    def disconnect(self, connection_id: str) -> None:
+        """Forget a connection."""
+        self._known.disconnect(connection_id)
+
+    def lost(self, worker: Worker) -> None:
+        """Forget a worker that has ended."""
+        self._known.drop(worker)
+        outside = self._outside
+        if outside is None or not outside.done() or outside.cancelled():
+            return
+        if outside.exception() is not None or outside.result() is worker:
+            self._outside = None

@@ -1,0 +1,99 @@
+"""Loads pipelines in workers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.interface import operations
+from rrext.engine.interface.call import Caller
+from rrext.engine.task_status import loaded_of
+from rrext.engine.tasks.finished import FinishedTask
+from rrext.engine.tasks.registry import already_running
+from rrext.tasks.limits import STOP_MARGIN
+from rrext.tasks.remote_task import RemoteTask
+
+if TYPE_CHECKING:
+    from rrext.engine.task_views import TaskViews
+    from rrext.tasks.task_engine import TaskEngine
+    from rrext.tasks.worker import Worker
+
+
+class RemoteLoader:
+    """Makes the tasks of an engine, each in a worker."""
+
+    def __init__(self, engine: TaskEngine) -> None:
+        self._engine = engine
+
+    async def load(
+        self, pipeline: dict[str, Any] | str | bytes, *, replaces: RemoteTask | FinishedTask | None = None, **options: Any
+    ) -> RemoteTask:
+        """Load a pipeline in a worker, as `TaskLoader.load` says. A task that `replaces` another is returned before it
+        begins.
+        """
+        token, owner, remote = options.get("token"), options.get("owner"), options.get("remote", False)
+        use_existing = options.get("use_existing", False)
+        running = None if token is None else self._engine.tasks.running(token, owner if remote else None)
+        if use_existing and running is not None:
+            return running  # a client may join a pipeline that it could not load
+        worker = await self._engine.pool.take()
+        try:
+            task = await self._loaded_in(worker, pipeline, options, is_restart=replaces is not None)
+            same = self._engine.tasks.find_same(token, task)
+            if same is not None and use_existing:
+                self._drop(worker)
+                return same
+            if same is not None and same is not replaces:
+                raise already_running()
+            if remote and not isinstance(replaces, RemoteTask):
+                self._engine.tasks.require_room(owner)
+            if replaces is None:
+                self._engine.begin(task)
+        except BaseException:
+            self._drop(worker)
+            raise
+        finally:
+            self._engine.pool.warm_up()
+        return task
+
+    async def _loaded_in(
+        self, worker: Worker, pipeline: dict[str, Any] | str | bytes, options: dict[str, Any], *, is_restart: bool
+    ) -> RemoteTask:
+        self._engine.subscribe_worker(worker)
+        self._engine.stderr.learn(options.get("env") or {})
+        given = {"options": {**options, "use_existing": False}, "isRestart": is_restart}
+        text = None
+        if isinstance(pipeline, dict):
+            given["pipeline"] = pipeline
+        else:
+            text = pipeline.encode() if isinstance(pipeline, str) else pipeline
+        described = await worker.ask("worker_load", given, text)
+        kept = {name: value for name, value in options.items() if name not in ("token", "source", "use_existing")}
+        task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
+        return task
+
+    def _drop(self, worker: Worker) -> None:
+        """End a worker whose task never began."""
+        worker.task, worker.expects_end = None, True
+        self._engine.host.spawn(worker.stop(STOP_MARGIN), f"end of worker {worker.number}")
+
+    async def restart(self, views: TaskViews, caller: Caller, operation: operations.Restart) -> dict[str, Any]:
+        """End a task and load a pipeline under its token, as `rrext.engine.restart` says; the body of the answer."""
+        from rrext.engine.restart import task_to_restart  # few clients restart
+
+        before, pipeline, options = task_to_restart(views, caller, operation)
+        task = await self.load(pipeline, replaces=before, **options)
+        task.is_restarted = True
+
+        async def replace() -> None:
+            try:
+                if isinstance(before, RemoteTask):
+                    await self._engine.unload(before, "restarted")
+                self._engine.begin(task)
+            except BaseException:
+                self._drop(task.worker)
+                raise
+
+        # Shielded: a cancel ends the caller's wait, and the new task begins all the same.
+        await asyncio.shield(self._engine.host.spawn(replace(), f"restart {task.name}"))
+        return loaded_of(task)

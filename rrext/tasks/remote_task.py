@@ -1,0 +1,49 @@
+"""A task in a worker, as the server knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.interface.task_identity import TaskIdentity
+
+if TYPE_CHECKING:
+    from rrext.tasks.worker import Worker
+
+
+class RemoteTask(TaskIdentity):
+    """The names of a task, its worker, and its last known status."""
+
+    __slots__ = ("began", "is_finished", "latest", "open_pipes", "text_type", "unavailable", "worker")
+
+    def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
+        super().__init__(
+            token=described["token"],
+            public_token=described["publicToken"],
+            name=described["name"],
+            project_id=described["projectId"],
+            source=described["source"],
+            provider=described["provider"],
+            description=described["description"],
+            pipeline=described["pipeline"],
+            options=options,
+            active=worker.calls,
+            now=now,
+        )
+        self.began = now
+        self.worker = worker
+        self.latest: dict[str, Any] = described["status"]
+        """The status as the worker told it last."""
+        self.is_finished = False
+        self.open_pipes = 0
+        self.text_type: str = described["textType"]
+        self.unavailable: list[dict[str, Any]] = described["unavailable"]
+
+    def take_status(self, status: dict[str, Any], totals: dict[str, int]) -> None:
+        """Take what the worker tells of the task."""
+        self.latest = status
+        self.open_pipes, self.calls = totals["pipes"], totals["calls"]
+        self.finished_count, self.failed_count = totals["completed"], totals["failed"]
+
+    def only_route(self, node_id: str | None, tool: str) -> None:
+        """The server knows no tools: the worker tells the node of a call."""
+        return

@@ -1,0 +1,346 @@
+"""The engine of a server whose tasks run in worker processes: it knows the tasks, and routes calls to their workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from rrext.engine.calls.store_calls import StoreCalls
+from rrext.engine.events.hub import EventSink, Subscription
+from rrext.engine.execute import load_options
+from rrext.engine.host.host import Host
+from rrext.engine.interface import operations
+from rrext.engine.interface.call import ANONYMOUS, Call, Caller
+from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.failures import internal_error
+from rrext.engine.slow_operation import answer_slowly
+from rrext.engine.task_status import loaded_of
+from rrext.engine.task_views import TaskViews
+from rrext.engine.tasks.foreign import require_owner
+from rrext.engine.tasks.pipes import Pipes
+from rrext.engine.tasks.registry import Tasks, already_running
+from rrext.errors import PipeNotOpen, RrextError
+from rrext.limits import LAST_CALLS_TIMEOUT
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.tasks.known_references import KnownReferences
+from rrext.tasks.limits import ANSWER_PATIENCE, PIPE_BITS, STOP_MARGIN
+from rrext.tasks.reference_routes import ReferenceRoutes
+from rrext.tasks.remote_loader import RemoteLoader
+from rrext.tasks.remote_task import RemoteTask
+from rrext.tasks.worker_pool import WorkerPool
+from rrext.tasks.worker_questions import WorkerQuestions
+from rrext.tasks.worker_stderr import WorkerStderr
+
+if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
+    from rrext.engine.events.records import Filter
+    from rrext.engine.interface.task_identity import TaskIdentity
+    from rrext.engine.interface.totals import Totals
+    from rrext.files.limits import FileStoreSettings
+    from rrext.tasks.settings import WorkerSettings
+    from rrext.tasks.worker import Worker
+
+Reason = Literal["terminated", "idle", "closed", "restarted", "lost"]
+
+_OF_TASKS: Final = (
+    operations.TaskStatus,
+    operations.ListTaskRows,
+    operations.Dashboard,
+    operations.Monitor,
+)
+"""Operations whose answers have the status of tasks."""
+
+log: Final = logging.getLogger("rrext.tasks")
+
+
+class TaskEngine(Engine):
+    """Runs each task in a process of its own. `settings` are those of the workers. Made on the loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        environment: Environment,
+        settings: WorkerSettings,
+        connections: Connections | None = None,
+        store: FileStoreSettings | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.environment = environment
+        self.limits = limits = settings.limits
+        self.host = Host(asyncio.get_running_loop(), limits=limits, connections=connections, redactor=environment.redactor)
+        self.host.engine = self
+        self.tasks: Tasks[RemoteTask] = Tasks()
+        self.pool = WorkerPool(self.host, self, settings)
+        self.loader = RemoteLoader(self)
+        self._views = TaskViews(self.host, self.tasks, lambda task: task.latest, self.clients)
+        self._store = StoreCalls(self.host, store)
+        self._references = ReferenceRoutes(self, KnownReferences())
+        self._questions = WorkerQuestions(self)
+        self.stderr = WorkerStderr(environment, self.host.connections, limits.max_log_text)
+        self._batched: set[Worker] | None = None
+        self.host.events.when_changed(lambda: self.host.post(self._subscribe_all))
+
+    # -- calls
+
+    def start(self, call: Call, *, alone: bool = False) -> bool:
+        if not call.unsettled:
+            return False
+        call.redact = call.redact or self.environment.redactor.error
+        operation = call.operation
+        try:
+            if call.caller.authorization is not None:
+                self.host.redactor.learn("authorization", call.caller.authorization)
+            match operation:
+                case operations.Tool(pipe_id=None) | operations.ListTools() | operations.Open():
+                    task = self.tasks.get(operation.token, call.caller)
+                    task.last_used = self.host.clock.now()
+                    self.run_in(task.worker, call)
+                case operations.Tool() | operations.Write() | operations.Close():
+                    assert operation.pipe_id is not None
+                    self.run_in(self._worker_of_pipe(operation.pipe_id), call)
+                case operations.ResolveTools() | operations.CallTool():
+                    self._references.start(call)
+                case _:
+                    if self.host.events.watches_calls:
+                        self._watch(call)
+                    name = f"{type(operation).__name__} {call.request_id}"
+                    self.host.spawn(answer_slowly(self.host, call, self._answered), name)
+        except Exception as error:
+            self.refuse(call, error)
+        return False
+
+    def run_in(self, worker: Worker, call: Call) -> None:
+        """Give a call to a worker, and watch its deadline."""
+        batched = self._batched
+        if call.operation.timeout is not None:
+            self.host.limit(call)
+            self.host.watch(call)
+        worker.run(call, batched=batched is not None)
+        if batched is not None:
+            batched.add(worker)
+
+    def refuse(self, call: Call, error: Exception) -> None:
+        """Answer a call that cannot begin."""
+        if self.host.events.watches_calls:
+            self._watch(call)
+        if isinstance(error, RrextError):
+            call.fail(error)
+        else:
+            log.error("%s a bug of rrext", call.name, exc_info=error)
+            call.cancel("cancelled", internal_error())
+
+    def _watch(self, call: Call) -> None:
+        from rrext.engine.calls.watched_answer import watch_call
+
+        tasks: Any = self.tasks
+        watch_call(self.host.events, call, tasks, Pipes(1))
+
+    def _worker_of_pipe(self, pipe_id: int) -> Worker:
+        worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
+        if worker is None or worker.task is None:
+            raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+        return worker
+
+    def begin_batch(self) -> None:
+        self._batched = set()
+
+    def end_batch(self) -> None:
+        batched, self._batched = self._batched, None
+        for worker in batched or ():
+            worker.flush()
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        return self.host.events.subscribe(filter, sink)
+
+    # -- operations of the server
+
+    async def _answered(self, call: Call) -> tuple[bytes, bytes | None]:
+        operation = call.operation
+        if isinstance(operation, operations.StoreOperation):
+            return await self._store.answer(call, operation)
+        return msgspec.json.encode(await self._body(call, operation)), None
+
+    async def _body(self, call: Call, operation: operations.Operation) -> Any:
+        match operation:
+            case operations.Execute():
+                options = load_options(call, operation, self.limits)
+                task = await self.loader.load(operation.pipeline, **options)
+                return {**loaded_of(task), "unavailable": task.unavailable} if operation.partial else loaded_of(task)
+            case operations.Terminate():
+                found = self._views.find(operation.token, call.caller)
+                if isinstance(found, RemoteTask):
+                    require_owner(found, call.caller)
+                    # Shielded: a cancel ends the caller's wait, and the unload still finishes.
+                    await asyncio.shield(self.host.spawn(self.unload(found, "terminated"), f"unload {found.name}"))
+                return {}
+            case operations.Restart():
+                return await self.loader.restart(self._views, call.caller, operation)
+            case operations.Validate() | operations.Services() | operations.ResolveConfig():
+                from rrext.engine.look_up import looked_up  # most servers are never asked
+
+                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
+            case _:
+                if isinstance(operation, _OF_TASKS):
+                    await self._refresh(self.tasks.visible(call.caller))
+                return self._views.body(call.caller, operation)
+
+    def begin(self, task: RemoteTask) -> None:
+        """Register a task. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
+        if self.tasks.find_same(task.token, task) is not None:
+            raise already_running()
+        self.tasks.add(task)
+        self._views.begins(task)
+        if (events := self.host.events.flow) is not None:
+            events.task_begun({**task.event_head, "is_restart": task.is_restarted})
+
+    async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
+        """Load a pipeline of the operator; the components that are unavailable, with the reasons."""
+        task = await self.loader.load(text, token=token, name=name, folder=folder, partial=partial)
+        return task.unavailable
+
+    # -- the end of a task
+
+    async def unload(self, task: RemoteTask, reason: Reason, patience: float | None = None) -> None:
+        """End a task and its process: gracefully, then by a kill."""
+        worker = task.worker
+        patience = self.limits.drain if patience is None else patience
+        self._retire(task)
+        worker.expects_end = True
+        try:
+            async with asyncio.timeout(2 * patience + STOP_MARGIN):
+                await worker.ask("worker_unload", {"reason": reason, "patience": patience})
+        except (TimeoutError, RrextError) as error:
+            log.warning("%s does not end by itself: %s", task.name, error or "it is stuck")
+            worker.kill()
+        await worker.stop(STOP_MARGIN)
+        self._finish(task, reason)
+
+    def _retire(self, task: RemoteTask) -> None:
+        if not task.stopping:
+            task.stopping = True
+            self._views.stops(task)
+            self.tasks.remove(task)
+
+    def _finish(self, task: RemoteTask, reason: Reason, **more: Any) -> None:
+        if task.is_finished:
+            return
+        task.is_finished = True
+        self._views.ends(task, reason, **more)
+        if (events := self.host.events.flow) is not None:
+            events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)
+
+    # -- what workers tell
+
+    def task_retired(self, worker: Worker, status: dict[str, Any], totals: dict[str, int]) -> None:
+        if worker.task is not None:
+            worker.task.take_status(status, totals)
+            self._retire(worker.task)
+
+    def task_ended(self, worker: Worker, reason: Any, status: dict[str, Any]) -> None:
+        task = worker.task
+        if task is None:
+            return
+        task.latest = status
+        if not worker.expects_end:
+            worker.expects_end = True
+            self.host.spawn(self._ended_by_itself(task, reason), f"end of {task.name}")
+
+    async def _ended_by_itself(self, task: RemoteTask, reason: Reason) -> None:
+        self._finish(task, reason)
+        await task.worker.stop(STOP_MARGIN)
+
+    def tell(self, event: Any) -> None:
+        self.host.events.tell(event)
+
+    def said(self, worker: Worker, text: bytes) -> None:
+        self.stderr.write(worker.number, text)
+
+    def redacted(self, text: str) -> str:
+        return self.stderr.redacted(text)
+
+    def lost(self, worker: Worker) -> None:
+        self.pool.workers.pop(worker.number, None)
+        self.stderr.end(worker.number)
+        self._questions.cancel_all(worker)
+        self._references.lost(worker)
+        error = worker.error()
+        for event in worker.begun.ends(error):
+            self.tell(event)
+        task = worker.task
+        if worker.expects_end:
+            return
+        log.error("%s", error.message)
+        if task is not None:
+            self._retire(task)
+            self._finish(task, "lost", exitCode=worker.process.exit_code, exitMessage=error.message)
+
+    def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
+        self._questions.begin(worker, body, tail)
+
+    def ask_cancelled(self, worker: Worker, number: int) -> None:
+        self._questions.cancel(worker, number)
+
+    # -- looks at the tasks
+
+    async def _refresh(self, tasks: list[RemoteTask]) -> None:
+        """Ask the workers for the status of their tasks; of one that does not answer soon, the last one stays."""
+
+        async def look(task: RemoteTask) -> None:
+            try:
+                async with asyncio.timeout(ANSWER_PATIENCE):
+                    told = await task.worker.ask("worker_status", {})
+            except (TimeoutError, RrextError):
+                return
+            if told["statuses"]:
+                task.take_status(told["statuses"][0], told["totals"])
+
+        await asyncio.gather(*map(look, tasks))
+
+    def task_with_key(self, public_token: str) -> TaskIdentity | None:
+        return self.tasks.with_key(public_token)
+
+    async def text_type(self, token: str, caller: Caller = ANONYMOUS) -> str:
+        return self.tasks.get(token, caller).text_type
+
+    async def totals(self) -> Totals:
+        tasks = list(self.tasks)
+        await self._refresh(tasks)
+        return self.tasks.totals(sum(task.open_pipes for task in tasks))
+
+    # -- events
+
+    def _subscribe_all(self) -> None:
+        for worker in list(self.pool.workers.values()):
+            if worker.task is not None:
+                self.subscribe_worker(worker)
+
+    def subscribe_worker(self, worker: Worker) -> None:
+        """Let a worker tell the events that somebody wants."""
+        kinds, data = self.host.events.wanted
+        own = {"task_begun", "task_ended"}
+        worker.order("worker_subscribe", {"kinds": sorted(kinds - own), "data": sorted(data - own)})
+
+    # -- life
+
+    def disconnect(self, connection_id: str) -> None:
+        for worker in list(self.pool.workers.values()):
+            worker.disconnect(connection_id)
+        self._views.disconnect(connection_id)
+        self._references.disconnect(connection_id)
+        self._store.disconnect(connection_id)
+
+    async def aclose(self) -> None:
+        """End all tasks and their processes. Stuck ones are killed."""
+        try:
+            await asyncio.gather(*(self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks))
+            await self.pool.close(STOP_MARGIN)
+        finally:
+            for worker in list(self.pool.workers.values()):
+                worker.kill()
+        await self._store.aclose()
+        await self.host.aclose()

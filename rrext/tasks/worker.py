@@ -1,0 +1,360 @@
+"""One worker, as the server speaks with it: the calls in flight, its events, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.calls.pipe_services import DroppedAnswer
+from rrext.engine.events.records import AnyEvent
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Close, Open
+from rrext.errors import Cancelled, RrextError
+from rrext.server.outbox import Outbox
+from rrext.tasks.begun_events import BegunEvents
+from rrext.tasks.hop_messages import HopMessages, Incoming
+from rrext.tasks.limits import EXIT_PATIENCE, FEED_WINDOW, MAX_ANY, MAX_CALLERS
+from rrext.tasks.lost import process_lost
+from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
+
+if TYPE_CHECKING:
+    from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Caller
+    from rrext.tasks.home import Home
+    from rrext.tasks.remote_task import RemoteTask
+    from rrext.tasks.worker_process import WorkerProcess
+    from rrext.tools.context import CancelReason
+
+log: Final = logging.getLogger("rrext.tasks")
+
+
+class _About(msgspec.Struct, gc=False):
+    """The members of an event of a call."""
+
+    request: int
+    progress: float = 0.0
+    total: float | None = None
+    message: str | None = None
+    index: int = 0
+    chunk: msgspec.Raw = msgspec.Raw(b"")
+    permission: int = 0
+
+
+_decode_about = msgspec.json.Decoder(_About).decode
+_decode_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+class Routed:
+    """The run of a call that a worker has."""
+
+    __slots__ = ("_number", "_worker")
+
+    def __init__(self, worker: Worker, number: int) -> None:
+        self._worker = worker
+        self._number = number
+
+    def stop(self, reason: CancelReason) -> None:
+        self._worker.cancel(self._number, reason)
+
+    def overstay(self) -> None:
+        """Nothing runs here."""
+
+
+class Worker:
+    """A worker process with the calls that it has not answered. On the loop's thread."""
+
+    def __init__(self, number: int, process: WorkerProcess, host: Host, home: Home) -> None:
+        self.number = number
+        self.process = process
+        self.calls: dict[int, Call] = {}
+        self.task: RemoteTask | None = None
+        self.expects_end = False
+        """Whether it ends in order."""
+        self._is_told_to_end = False
+        self.is_over = False
+        self.ready: asyncio.Future[None] = host.loop.create_future()
+        self.ended: asyncio.Future[None] = host.loop.create_future()
+        self._host = host
+        self._loop = host.loop
+        self._home = home
+        self._messages = HopMessages(host.limits, self._take)
+        self._sink = DescriptorSink(process.write_fd, host.loop)
+        self.outbox = Outbox(self._sink, MAX_ANY, host.loop)
+        self._callers: OrderedDict[Caller, int] = OrderedDict()
+        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._owed: dict[int, int] = {}
+        self._abandoned: dict[int, Call] = {}
+        """Calls of `open` that were cancelled: each may have a pipe, which nobody would close."""
+        self._permits: dict[int, asyncio.Task[None]] = {}
+        self.begun = BegunEvents()
+        self._reads = True
+        self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
+            "worker_event": self._on_event,
+            "rrext_progress": self._on_progress,
+            "rrext_chunk": self._on_chunk,
+            "rrext_call": self._on_call_event,
+            "rrext_permission": self._on_permission,
+            "worker_ask": lambda body, tail: home.asked(self, body, tail),
+            "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
+            "worker_retired": self._on_retired,
+            "worker_ended": self._on_ended,
+            "worker_ready": lambda body, tail: self._is_ready(),
+        }
+        host.loop.add_reader(process.read_fd, self._readable)
+        process.watch(host.loop, lambda text: home.said(self, text), self._exited)
+
+    # -- out
+
+    def run(self, call: Call, *, batched: bool = False) -> None:
+        """Give a call to the worker; with `batched` it leaves at the next `flush`."""
+        messages, operation = self._messages, call.operation
+        number = messages.next_number()
+        left = operation.timeout
+        if left is not None and call.received is not None:
+            left -= self._host.clock.now() - call.received
+        caller = self._callers.get(call.caller)
+        if caller is None:
+            caller = self._announce(call.caller)
+        pieces = messages.operation(number, operation, caller, call.request_id, left, call.data)
+        call.work = Routed(self, number)
+        if call.settled:  # cancelled meanwhile
+            return
+        self.calls[number] = call
+        if batched:
+            self.outbox.append(pieces)
+        else:
+            self.outbox.send(pieces)
+
+    def _let_go(self, number: int) -> None:
+        """Forget what belongs to a call that was answered."""
+        self._owed.pop(number, None)
+        if (asking := self._permits.pop(number, None)) is not None:
+            asking.cancel()
+
+    def flush(self) -> None:
+        """Write what was batched."""
+        self.outbox.flush()
+
+    def cancel(self, number: int, reason: CancelReason) -> None:
+        """Stop a call that was answered; its answer from the worker is dropped."""
+        call = self.calls.pop(number, None)
+        if call is not None:
+            self._let_go(number)
+            if isinstance(call.operation, Open):
+                self._abandoned[number] = call
+            self.order("worker_cancel", {"call": number, "reason": reason})
+
+    def order(self, command: str, arguments: Any, tail: bytes | None = None) -> None:
+        """Send an order that has no answer."""
+        if not self.is_over:
+            self.outbox.send(self._messages.order(command, arguments, tail))
+
+    async def ask(self, command: str, arguments: Any, tail: bytes | None = None) -> Any:
+        """Send an order, and return the body of its answer. Raises the error of the worker, and that of a lost one."""
+        if self.is_over:
+            raise self.error()
+        number = self._messages.next_number()
+        answer = self._asked[number] = self._loop.create_future()
+        self.outbox.send(self._messages.order(command, arguments, tail, number))
+        try:
+            return msgspec.json.decode(await answer)
+        finally:
+            self._asked.pop(number, None)
+
+    def caller_of(self, caller: int) -> Caller | None:
+        """The caller of a number."""
+        return next((known for known, number in self._callers.items() if number == caller), None)
+
+    def _announce(self, caller: Caller) -> int:
+        if len(self._callers) < MAX_CALLERS:
+            number = len(self._callers)
+        else:
+            _, number = self._callers.popitem(last=False)
+        self._callers[caller] = number
+        self.outbox.append(self._messages.order("worker_caller", {"number": number, "caller": caller}))
+        return number
+
+    def disconnect(self, connection_id: str) -> None:
+        """Free what a connection has in the worker."""
+        if any(caller.connection_id == connection_id for caller in self._callers):
+            kept = [caller for caller in self._callers if caller.connection_id != connection_id]
+            self.order("worker_forget", {"connection": connection_id})
+            self._callers.clear()
+            for caller in kept:
+                self._announce(caller)
+            self.outbox.flush()
+
+    # -- in
+
+    def _readable(self) -> None:
+        framer = self._messages.framer
+        try:
+            count = read_into(self.process.read_fd, framer.get_buffer())
+        except BlockingIOError:
+            return
+        if count == 0:
+            self._input_ended()
+        elif any(event is not None for event in framer.buffer_updated(count)):
+            log.error("worker %d sends what is no message: it is killed", self.number)
+            self.process.signal_group(signal.SIGKILL)
+
+    def _input_ended(self) -> None:
+        if self._reads:
+            self._reads = False
+            self._loop.remove_reader(self.process.read_fd)
+            self._loop.call_later(EXIT_PATIENCE, self.process.signal_group, signal.SIGKILL)
+
+    def _take(self, message: Incoming, body: bytes, tail: bytes | None) -> None:
+        number = message.request_seq
+        try:
+            if not number:
+                handler = self._handlers.get(message.event)
+                if handler is not None:
+                    handler(body, tail)
+                return
+            call = self.calls.pop(number, None)
+            if call is not None:
+                if self._owed or self._permits:
+                    self._let_go(number)
+                if not message.success:
+                    call.fail(message.error)
+                elif not call.succeed(body, tail) and isinstance(call.operation, Open):
+                    self._free(call, body)
+            elif (call := self._abandoned.pop(number, None)) is not None:
+                if message.success:
+                    self._free(call, body)
+            elif (answer := self._asked.get(number)) is not None and not answer.done():
+                if message.success:
+                    answer.set_result(body)
+                else:
+                    answer.set_exception(message.error)
+        except Exception:
+            log.exception("a bug of rrext, in a message of worker %d", self.number)
+
+    def _free(self, call: Call, opened: bytes) -> None:
+        """Close the pipe of an `open` that was cancelled while its answer was on its way."""
+        pipe_id = msgspec.json.decode(opened)["pipe_id"]
+        self.run(Call(Close(pipe_id=pipe_id), DroppedAnswer(), call.caller))
+
+    def _is_ready(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
+
+    def _on_event(self, body: bytes, tail: bytes | None) -> None:
+        event = _decode_event(body)
+        self.begun.note(event)
+        self._home.tell(event)
+
+    def _on_progress(self, body: bytes, tail: bytes | None) -> None:
+        about = _decode_about(body)
+        call = self.calls.get(about.request)
+        if call is not None and call.feed is not None:
+            call.feed.progress(about.progress, about.total, about.message)
+
+    def _on_call_event(self, body: bytes, tail: bytes | None) -> None:
+        given = msgspec.json.decode(body)
+        call = self.calls.get(given.pop("request"))
+        if call is not None and call.feed is not None:
+            call.feed.call_event(given)
+
+    def _on_chunk(self, body: bytes, tail: bytes | None) -> None:
+        about = _decode_about(body)
+        number = about.request
+        call = self.calls.get(number)
+        if call is None or call.feed is None:
+            return
+        chunk = bytes(about.chunk)
+        call.feed.chunk(about.index, chunk, tail)
+        owed = self._owed.get(number, 0) + len(chunk) + len(tail or b"")
+        if owed < FEED_WINDOW // 4:
+            self._owed[number] = owed
+        elif call.outlet is not None and not call.outlet.is_full:
+            self._owed[number] = 0
+            self.order("worker_credit", {"call": number, "bytes": owed})
+        else:
+            self._owed[number] = 0
+            self._host.spawn(self._credit(number, call, owed), "credit of a slow client")
+
+    async def _credit(self, number: int, call: Call, owed: int) -> None:
+        assert call.feed is not None
+        await call.feed.room()
+        if number in self.calls:
+            self.order("worker_credit", {"call": number, "bytes": owed})
+
+    def _on_permission(self, body: bytes, tail: bytes | None) -> None:
+        given = msgspec.json.decode(body)
+        number, question = given.pop("request"), given.pop("permission")
+        call = self.calls.get(number)
+        if call is not None and call.feed is not None:
+            self._permits[number] = self._host.spawn(self._permit(call, question, given), "a permit")
+
+    async def _permit(self, call: Call, question: int, body: dict[str, Any]) -> None:
+        assert call.feed is not None
+        allow = await call.feed.permit(body)
+        self.order("rrext_permit", {"permission": question, "allow": allow})
+
+    def _on_retired(self, body: bytes, tail: bytes | None) -> None:
+        given = msgspec.json.decode(body)
+        self._home.task_retired(self, given["status"], given["totals"])
+
+    def _on_ended(self, body: bytes, tail: bytes | None) -> None:
+        given = msgspec.json.decode(body)
+        self._home.task_ended(self, given["reason"], given["status"])
+
+    # -- the end
+
+    async def stop(self, seconds: float) -> None:
+        """End the process, within `seconds`; then it is killed."""
+        self.expects_end = True
+        if not self._is_told_to_end:
+            self._is_told_to_end = True
+            self.order("shutdown", {})
+        if not self.is_over:
+            await asyncio.wait([self.ended], timeout=seconds)
+        if not self.is_over:
+            log.warning("worker %d did not end in time: it is killed", self.number)
+            self.kill()
+            await asyncio.wait([self.ended], timeout=seconds)
+
+    def kill(self) -> None:
+        """Kill the process and its descendants."""
+        self.process.signal_group(signal.SIGKILL)
+
+    def error(self, *, shows_stderr: bool = True) -> RrextError:
+        """The error of calls that the process leaves without an answer."""
+        if self.expects_end:
+            return Cancelled("cancelled: the pipeline was terminated")
+        stderr = self._home.redacted(self.process.tail.decode("utf-8", "replace")) if shows_stderr else None
+        return process_lost(None if self.task is None else self.task.name, self.process.how, self.process.exit_code, stderr)
+
+    def _exited(self) -> None:
+        """Take the answers that were written before the end, and fail the other calls."""
+        while self._reads and waits_to_be_read(self.process.read_fd):
+            self._readable()
+        if self._reads:
+            self._reads = False
+            self._loop.remove_reader(self.process.read_fd)
+        self.is_over = True
+        self._sink.close()
+        self.outbox.break_off()
+        self.process.close()
+        self._home.lost(self)
+        calls = list(self.calls.values())
+        self.calls.clear()
+        for call in calls:
+            call.fail(self.error(shows_stderr=self._may_read(call.caller)))
+        for answer in list(self._asked.values()):
+            if not answer.done():
+                answer.set_exception(self.error())
+        self._is_ready()
+        self.ended.set_result(None)
+
+    def _may_read(self, caller: Caller) -> bool:
+        """Whether a caller may read what the process wrote last: who is trusted, and who loaded the pipeline."""
+        return caller.trusted or (self.task is not None and self.task.owner is not None and self.task.owner == caller.user_id)

@@ -1,0 +1,143 @@
+"""The process of a task: it serves one server through its stdin and stdout, and ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.limits import THREAD_SWITCH_INTERVAL
+from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
+from rrext.transports.claim import ClaimedStdio, claim_stdio
+from rrext.transports.parent import ParentWatch
+
+if TYPE_CHECKING:
+    from rrext.server.process import ServingProcess
+    from rrext.server.session import Session
+    from rrext.server.watchdog import Watchdog
+    from rrext.transports.lossy import LossyWriter
+
+
+USUAL: Final = ("rrext.engine.calls.object_runs", "rrext.engine.calls.tool_run", "rrext.engine.task_status")
+"""Modules that are loaded at the first call of nearly every pipeline."""
+
+
+def main() -> None:
+    """Serve until the server ends the worker, or is gone itself."""
+    parent = ParentWatch()
+    gc.disable()
+    stdio = claim_stdio()
+    settings = read_settings(stdio.read_fd)
+    if settings is None:
+        os._exit(0)
+    from rrext.server.last_words import leave
+    from rrext.server.watchdog import Watchdog
+
+    watchdog = Watchdog()  # before the modules, whose memory its process needs not
+    watchdog.start(stdio.read_fd, parent.pid, grace=settings.limits.eof_grace, drain=settings.limits.drain)
+    sys.path[:] = settings.modules or sys.path
+    writers = [stdio.stderr]
+    code = _serve(settings, stdio, parent, watchdog, writers)
+    if os.getpgrp() == os.getpid():
+        with suppress(OSError):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)  # processes that tools have left behind
+    leave(code, writers, watchdog)
+
+
+def _serve(
+    settings: WorkerSettings, stdio: ClaimedStdio, parent: ParentWatch, watchdog: Watchdog, writers: list[LossyWriter]
+) -> int:
+    import faulthandler
+
+    from rrext.pipefile.environment import Environment
+    from rrext.server.last_words import trace_crashes, write_last_words
+    from rrext.server.logs import set_up_logging
+    from rrext.server.loop import ServingLoop
+    from rrext.server.redacted_stream import RedactedStream
+
+    environment = Environment(settings.values, settings.names)
+    redact = environment.redactor.text
+    sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
+    writer = set_up_logging(settings.log_level, settings.log_file, redact=redact)
+    writers.append(writer)
+    trace_crashes(writer.fileno())
+    faulthandler.enable(2)  # the server keeps the end of stderr, for the error of a crash
+    sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
+    loop = ServingLoop()
+    asyncio.set_event_loop(loop)
+
+    async def begin() -> ServingProcess:
+        from rrext.connections.connections import NO_CONNECTIONS
+        from rrext.engine.interface.call import Caller
+        from rrext.server.process import ServingProcess
+        from rrext.tasks.worker_engine import WorkerEngine
+        from rrext.tasks.worker_session import WorkerSession
+
+        connections = NO_CONNECTIONS
+        if settings.connections is not None:
+            from rrext.connections.file import load_connections
+
+            connections = load_connections(settings.connections, settings.variables)
+        engine = WorkerEngine(
+            settings.number,
+            catalog=_catalog(settings.nodes),
+            environment=environment,
+            limits=settings.limits,
+            root=settings.root,
+            wait=settings.wait,
+            connections=connections,
+        )
+        _import_usual()
+        gc.freeze()
+        gc.enable()
+
+        def on_stdio(_: Any, session: Session) -> None:
+            assert isinstance(session, WorkerSession)
+            session.connection.raw_tail = True
+            engine.session = session
+            engine.tell("worker_ready", {})
+
+        return ServingProcess(
+            engine,
+            engine.host,
+            stdio,
+            limits=without_limits(settings.limits),
+            on_stdio=on_stdio,
+            caller=Caller("server"),
+            kind=WorkerSession,
+            parent=parent,
+            watchdog=watchdog,
+            look_at_loop=engine.loop_watch().look,
+            last_words=lambda: write_last_words(writers, watchdog),
+        )
+
+    return loop.run_until_complete(begin()).run()
+
+
+def _catalog(nodes: list[str]) -> Any:
+    from rrext.pipefile.catalog.catalog import Catalog
+
+    catalog = Catalog()
+    if nodes:
+        from rrext.pipefile.catalog.plugins import load_nodes
+
+        for name in nodes:
+            for node_class in load_nodes(name):
+                catalog.add(node_class)
+    return catalog
+
+
+def _import_usual() -> None:
+    """Import what the first calls of most pipelines need, so that a warm worker answers them at once."""
+    for module in USUAL:
+        import_module(module)
+
+
+if __name__ == "__main__":
+    main()

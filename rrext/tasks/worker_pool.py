@@ -1,0 +1,91 @@
+"""The workers of an engine: one is always started ahead of its use."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rrext.errors import ShuttingDown, Unavailable
+from rrext.tasks.limits import MAX_STARTS
+from rrext.tasks.worker import Worker
+from rrext.tasks.worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from rrext.engine.host.host import Host
+    from rrext.tasks.home import Home
+    from rrext.tasks.settings import WorkerSettings
+
+log: Final = logging.getLogger("rrext.tasks")
+
+
+class WorkerPool:
+    """Starts workers with these settings, a few at once, in threads. On the loop."""
+
+    def __init__(self, host: Host, home: Home, settings: WorkerSettings) -> None:
+        self._host = host
+        self._home = home
+        self._settings = settings
+        self._number = settings.number
+        self._starts = asyncio.Semaphore(MAX_STARTS)
+        self._warm: asyncio.Task[Worker] | None = None
+        self.workers: dict[int, Worker] = {}
+        """The workers that have not ended, by number."""
+        self.is_closed = False
+
+    def warm_up(self) -> None:
+        """Start a worker ahead of its use, if none is."""
+        if self._warm is None and not self.is_closed:
+            self._warm = self._host.loop.create_task(self._start(), name="a warm worker")
+            self._warm.add_done_callback(_seen)
+
+    async def take(self) -> Worker:
+        """A worker without a task: the warm one, else a new one. Raises `Unavailable`."""
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            try:
+                worker = await asyncio.shield(warm)
+            except Unavailable:
+                pass  # it may be possible by now
+            except asyncio.CancelledError:
+                self._warm = self._warm or warm
+                raise
+            else:
+                if not worker.is_over:
+                    return worker
+        return await self._start()
+
+    async def _start(self) -> Worker:
+        async with self._starts:
+            if self.is_closed:
+                raise ShuttingDown("the server ends")
+            self._number += 1
+            number = self._number
+            settings = msgspec.structs.replace(self._settings, number=number)
+            try:
+                process = await self._host.in_thread(WorkerProcess, settings)
+            except OSError as error:
+                raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
+            worker = self.workers[number] = Worker(number, process, self._host, self._home)
+            if self.is_closed:
+                worker.kill()
+            await worker.ready
+            if worker.is_over:
+                raise worker.error()
+            return worker
+
+    async def close(self, seconds: float) -> None:
+        """End all workers; those that do not end in time are killed."""
+        self.is_closed = True
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            warm.cancel()
+        await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
+
+
+def _seen(warm: asyncio.Task[Worker]) -> None:
+    """Log a failed start once; the next one is told to its caller."""
+    if not warm.cancelled() and (error := warm.exception()) is not None:
+        log.warning("no process could be started ahead: %s", error)

@@ -1,0 +1,189 @@
+"""The server's connection to a worker, on the worker's side: requests of many callers, and orders of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from rrext.engine.events.records import Filter
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
+from rrext.errors import Cancelled, RrextError, error_from_wire
+from rrext.server.session import Session
+from rrext.server.session_commands import OWN_COMMANDS
+from rrext.tasks.settings import ROUTE
+from rrext.tasks.worker_engine import WorkerEngine
+from rrext.tasks.worker_feed import WorkerFeed
+from rrext.tools.context import CancelReason
+from rrext.wire.messages import Request
+
+
+class WorkerSession(Session):
+    """A session whose requests name their callers by number. The server told each caller before."""
+
+    __slots__ = ("_callers", "_feeds", "_numbers", "_subscriptions")
+
+    commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._callers: dict[int, Caller] = {}
+        self._numbers: dict[Caller, int] = {}
+        self._feeds: dict[int | str, WorkerFeed] = {}
+        self._subscriptions: list[Any] = []
+
+    @property
+    def engine(self) -> WorkerEngine:
+        """The engine of the worker."""
+        assert isinstance(self._engine, WorkerEngine)
+        return self._engine
+
+    def number_of(self, caller: Caller) -> int | None:
+        """The number under which the server knows a caller."""
+        return self._numbers.get(caller)
+
+    def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
+        arguments = request.arguments
+        number, request_id, left = arguments.pop(ROUTE)
+        operation: Any = msgspec.convert(arguments, shape)
+        call = Call(
+            operation,
+            self,
+            self._callers[number],
+            request_id,
+            request.command,
+            request.tail,
+            outlet=self.outbox,
+            key=request.id,
+        )
+        if left is not None:
+            call.received = self.now() - (operation.timeout - left)
+        if shape is Tool or shape is CallTool:
+            key = request.id
+            if key is not None and (operation.progress or operation.stream or operation.events or operation.permits):
+                call.feed = self._feeds[key] = WorkerFeed(self, key, self._loop)
+        self._inflight.add(call, request.nbytes, counts=shape in (Tool, CallTool, Open))
+        return call
+
+    def _finish(self, call: Call, pieces: list[bytes]) -> None:
+        if call.key is not None and self._feeds:
+            self._feeds.pop(call.key, None)
+        super()._finish(call, pieces)
+
+    # -- orders of the server
+
+    def _take_caller(self, request: Request) -> None:
+        number = request.arguments["number"]
+        known = self._callers.pop(number, None)
+        if known is not None and self._numbers.get(known) == number:
+            del self._numbers[known]
+        caller = self._callers[number] = msgspec.convert(request.arguments["caller"], Caller)
+        self._numbers[caller] = number
+
+    def _forget(self, request: Request) -> None:
+        """Free what a connection has that ended."""
+        connection = request.arguments["connection"]
+        for number, caller in list(self._callers.items()):
+            if caller.connection_id == connection:
+                del self._callers[number]
+                self._numbers.pop(caller, None)
+        self.engine.disconnect(connection)
+
+    def _stop_call(self, request: Request) -> None:
+        call = self._inflight.find(request.arguments["call"])
+        if call is not None:
+            reason: CancelReason = request.arguments["reason"]
+            call.cancel(reason, Cancelled())
+
+    def _give_credit(self, request: Request) -> None:
+        feed = self._feeds.get(request.arguments["call"])
+        if feed is not None:
+            feed.give(request.arguments["bytes"])
+
+    def _subscribe(self, request: Request) -> None:
+        """Tell the server events of these kinds from now on, some with their data, and no others."""
+        before, data = self._subscriptions, frozenset(request.arguments["data"])
+        plain = frozenset(request.arguments["kinds"]) - data
+        self._subscriptions = [
+            self.engine.subscribe(Filter(kinds=kinds, data=kinds is data), self._tell_event) for kinds in (plain, data) if kinds
+        ]
+        for subscription in before:
+            subscription.cancel()
+
+    def _tell_event(self, event: Any) -> None:
+        self.send(self.connection.event("worker_event", msgspec.json.encode(event)))
+
+    def _take_answer(self, request: Request) -> None:
+        given = request.arguments
+        error = given.get("error")
+        if error is not None:
+            self.engine.answered(given["ask"], None, None, error_from_wire(*error))
+        else:
+            self.engine.answered(given["ask"], msgspec.json.encode(given["body"]), request.tail, None)
+
+    def _load(self, request: Request) -> None:
+        self._answer_later(request, self._loaded(request))
+
+    async def _loaded(self, request: Request) -> dict[str, Any]:
+        given = request.arguments
+        text = given["pipeline"] if request.tail is None else request.tail
+        engine = self.engine
+        task = engine.load(text, **given["options"])
+        task.is_restarted = given["isRestart"]
+        return {
+            "token": task.token,
+            "publicToken": task.public_token,
+            "name": task.name,
+            "projectId": task.project_id,
+            "source": task.source,
+            "provider": task.provider,
+            "description": task.description,
+            "pipeline": task.pipeline,
+            "textType": task.text_type,
+            "unavailable": task.unavailable(engine.environment.redactor.text),
+            "status": engine.status_of_all()[0],
+        }
+
+    def _tell_status(self, request: Request) -> None:
+        engine = self.engine
+        self.answer_own(request, {"statuses": engine.status_of_all(), "totals": engine.totals_now()._asdict()})
+
+    def _unload(self, request: Request) -> None:
+        self._answer_later(request, self._unloaded(request.arguments["reason"], request.arguments["patience"]))
+
+    async def _unloaded(self, reason: Any, patience: float) -> dict[str, Any]:
+        await self.engine.unload_all(reason, patience)
+        return {}
+
+    def _answer_later(self, request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        async def answer() -> None:
+            try:
+                body = await work
+            except RrextError as error:
+                self.engine.environment.redactor.error(error)
+                self.refuse(request, error)
+            except Exception as error:
+                self.refuse(request, error)
+            else:
+                self.answer_own(request, body)
+            self.outbox.flush()
+
+        self.engine.host.spawn(answer(), request.command)
+
+
+_ORDERS: dict[str, Callable[[Any, Request], None]] = {
+    "worker_caller": WorkerSession._take_caller,
+    "worker_forget": WorkerSession._forget,
+    "worker_cancel": WorkerSession._stop_call,
+    "worker_credit": WorkerSession._give_credit,
+    "worker_subscribe": WorkerSession._subscribe,
+    "worker_answered": WorkerSession._take_answer,
+    "worker_load": WorkerSession._load,
+    "worker_status": WorkerSession._tell_status,
+    "worker_unload": WorkerSession._unload,
+}
+WorkerSession.commands = {**OWN_COMMANDS, **_ORDERS}
+WorkerSession.never_held = frozenset(WorkerSession.commands)
+WorkerSession.with_tail = frozenset(("worker_load", "worker_answered"))

@@ -1,0 +1,50 @@
+"""What workers write to stderr, on its way to that of the server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rrext.redaction import Redactor
+
+if TYPE_CHECKING:
+    from rrext.connections.connections import Connections
+    from rrext.pipefile.environment import Environment
+
+
+class WorkerStderr:
+    """Writes whole lines without secrets. It knows every variable, because code in C prints what no redactor sees."""
+
+    def __init__(self, environment: Environment, connections: Connections, most: int) -> None:
+        self._redactor = Redactor()
+        self._used = environment.redactor
+        self._most = most
+        self._rests: dict[int, bytes] = {}
+        self.learn({name: environment.get(name) or "" for name in environment.names})
+        connections.known_to(self._redactor)
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """Learn the values of variables of a pipeline."""
+        for name, value in values.items():
+            self._redactor.learn(name, value)
+
+    def redacted(self, text: str) -> str:
+        """A text without secrets."""
+        return self._redactor.text(self._used.text(text))
+
+    def write(self, number: int, piece: bytes) -> None:
+        """Write the lines that a piece of a worker's stderr completes."""
+        *lines, rest = (self._rests.get(number, b"") + piece).split(b"\n")
+        if len(rest) > self._most:
+            lines, rest = [*lines, rest], b""
+        self._rests[number] = rest
+        if lines:
+            sys.stderr.write(self.redacted(b"\n".join(lines).decode("utf-8", "replace")) + "\n")
+            sys.stderr.flush()
+
+    def end(self, number: int) -> None:
+        """Write the rest of a worker that has ended."""
+        if self._rests.get(number):
+            self.write(number, b"\n")
+        self._rests.pop(number, None)
