@@ -64,10 +64,16 @@ class ToolCalls:
             routes = [route] if route is not None else self._routes(call, task, operation)
             if call.caller.tools is not None and call.task is None:
                 routes = self._allowed(call, task, operation, routes)
-            run = self._admit(call, task, routes[0], operation, is_only=len(routes) == 1)
+            kwargs = timeout = None  # of several owners, the tool that will run is not known yet
+            if len(routes) == 1:
+                spec, timeout = routes[0].spec, routes[0].spec.timeout
+                if routes[0].plain:  # the input is checked before the call waits
+                    kwargs = spec.structure(None, operation.input, self._host.limits)
+            run = self._begun(call, task, routes[0], self._lease(call, task, operation), timeout)
         except RrextError as error:
             call.fail(error)
             return is_quick
+        run.kwargs = kwargs
         if call.deadline is not None:
             self._host.watch(call)
         if run.kwargs is None or not (run.lease.turn.granted and run.route.component.ready):
@@ -133,17 +139,6 @@ class ToolCalls:
         finally:
             if not isinstance(call.work, ToolRun):
                 task.active.discard(call)
-
-    def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
-        """Make the run of a call. The input of a plain tool is checked before the call waits.
-
-        With several owners, the tool that will run is not known yet, so no timeout of a tool applies to the call.
-        """
-        kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
-        own_timeout = route.spec.timeout if is_only else None
-        run = self._begun(call, task, route, self._lease(call, task, operation), own_timeout)
-        run.kwargs = kwargs
-        return run
 
     def _begun(
         self,

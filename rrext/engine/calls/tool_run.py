@@ -231,14 +231,8 @@ class ToolRun(CallRun):
 
     def on_loop(self) -> Coroutine[Any, Any, Encoded]:
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
-        return self._when_ready() if self.owners else self._begin()
-
-    async def _when_ready(self) -> Encoded:
-        await self._get_ready()
-        return await self._begin()
-
-    def _begin(self) -> Coroutine[Any, Any, Encoded]:
-        """The coroutine of the tool's kind: not one more around it, which costs a hundredth of a call."""
+        if self.owners:
+            return self._when_ready()
         spec = self.route.spec
         node = self.node
         if node is None:
@@ -248,6 +242,11 @@ class ToolRun(CallRun):
         kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
         assert kwargs is not None
         return self._awaited(node, kwargs, self.context() if spec.wants_context else None)
+
+    async def _when_ready(self) -> Encoded:
+        await self._get_ready()
+        self.owners = ()
+        return await self.on_loop()
 
     async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
         spec = self.route.spec

@@ -115,18 +115,14 @@ class _Fiber:
                     job.task = task
                     await job.main()
                     job.task = None
-                    if not self._is_stepped or getrefcount(task) > mine or not _is_as_it_was(task, untouched):
+                    try:
+                        is_as_it_was = not task.cancelling() and copy_context() == untouched
+                    except Exception:  # comparing the values of context variables may raise
+                        is_as_it_was = False
+                    if not (is_as_it_was and self._is_stepped) or getrefcount(task) > mine:
                         return
         finally:
             self.is_spent = True
-
-
-def _is_as_it_was(task: asyncio.Task[None], context: Context) -> bool:
-    """Whether a job left no traces for the next job: no cancel of its task, no changed context variable."""
-    try:
-        return not task.cancelling() and copy_context() == context
-    except Exception:  # comparing the values of context variables may raise
-        return False
 
 
 class _Bell:
