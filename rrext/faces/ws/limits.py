@@ -12,6 +12,8 @@ MAX_MESSAGE: Final = 250 * MIB
 """Bytes of one message of a client; those of RocketRide receive as much."""
 MAX_STRANGERS_MESSAGE: Final = 64 * KIB
 """Bytes of one message of a client that has shown no key."""
+LARGE_READ: Final = 256 * KIB
+"""Bytes that are read at once while a large message comes; less at other times, because each read maps so much memory anew."""
 
 # sink.py
 SINK_WINDOW: Final = 256 * KIB

@@ -9,7 +9,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame
 
-from rrext.faces.ws.limits import MAX_MESSAGE, MAX_STRANGERS_MESSAGE
+from rrext.faces.ws.limits import LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
+from rrext.limits import READ_BUFFER
 
 CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
@@ -33,6 +34,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(**kwargs)
         self._on_lost = on_lost
         self._pong: bytes | None = None
+        self._is_large = False
         self._messages: list[tuple[bytes, bool]] = []
         self.on_messages: Callable[[list[tuple[bytes, bool]]], object] | None = None
         self.on_writable: Callable[[], object] = lambda: None
@@ -64,6 +66,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         await super().run_asgi()
 
     def data_received(self, data: bytes) -> None:
+        is_large = len(data) >= READ_BUFFER
+        if is_large != self._is_large:  # while much comes, larger reads cost less than the memory that they map anew
+            self._is_large = is_large
+            self.transport.max_size = LARGE_READ if is_large else READ_BUFFER  # type: ignore[attr-defined]
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(REFUSAL)  # uvicorn would leave the connection open, without any answer
