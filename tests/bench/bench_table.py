@@ -85,6 +85,12 @@ ROWS = (
     Row("the slowest of them", "network", "slowest client ms", ("rrext", "median client ms"), 3, 1.5),
     Row("64 in flight over WebSocket", "network", "rrext.Client calls/s", ("rrext", "MCP SDK calls/s"), 5, 10, more=True),
     Row("served MCP client", "network", "for an MCP client CPU µs", ("rrext", "MCP SDK's server CPU µs"), 1.2, 1),
+    Row("call of a task in a process", "network", "in a process µs", ("rrext", "in the server µs"), 1.6, 1.3),
+    Row(
+        "raw writes to it, over WebSocket", "network", "in a process MB/s", ("rrext", "in the server MB/s"), 0.7, 0.9, more=True
+    ),
+    Row("execute to first result, in a process", "network", "execute in a process ms", None, 60, 30),
+    Row("memory of that process, proportional", "network", "process MiB", None, 40, 25),
     Row("memory over 100,000 calls", "memory", "soak MiB", None, 5, 0.5),
     Row("memory over 1 GiB written", "memory", "flood MiB", None, 10, 0.5),
 )

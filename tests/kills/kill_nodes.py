@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 from rrext import Node, tool_function
@@ -27,6 +28,11 @@ class Victim(Node):
         """The same, in a later iteration of the loop."""
         await asyncio.sleep(0)
         return tag + "." * size
+
+    @tool_function
+    def pid(self) -> int:
+        """The process."""
+        return os.getpid()
 
     @tool_function
     async def wait(self) -> None:

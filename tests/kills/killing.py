@@ -24,10 +24,11 @@ TAG = re.compile(r"tag-\d+-")
 class NetworkServer(ListeningServer):
     """A server of a Unix socket (`kind` "unix") or of WebSockets ("ws"). `address` is where clients connect."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, *options: str) -> None:
         self.kind = kind
         self._path = str(folder / "s")
-        super().__init__([*SERVE, *(["--ws", "127.0.0.1:0"] if kind == "ws" else ["--listen", f"unix:{self._path}"])])
+        way = ["--ws", "127.0.0.1:0"] if kind == "ws" else ["--listen", f"unix:{self._path}"]
+        super().__init__([*SERVE, *way, *options])
         found = re.search(r"listening at \S+:(\d+)", self.log)
         self.port = int(found[1]) if found is not None else 0
 

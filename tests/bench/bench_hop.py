@@ -1,0 +1,135 @@
+"""What a task in a process of its own costs, beside one in the server's process: over WebSockets, in turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bench_client import FIRST_ID, Dap
+from bench_sockets import IN_8, MASK, WebServer, call, message, received, whole
+from bench_subject import ADD, MIB, SUM, Figures, Size, Subject, check, no_collector, on_one_core
+
+PLACES = {"process": "a process", "none": "the server"}
+"""Isolation → where its tasks run."""
+BLOCK = 100
+PIPES = 4
+TURNS = 5
+EXECUTES = 10
+REST = 0.4
+"""Seconds before a task is loaded, in which the server has a process ready for it."""
+
+
+def hop(subject: Subject, size: Size) -> Figures:
+    """The same figures of both isolations, whose servers run side by side."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with on_one_core(), ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(WebServer([*subject.command, "--isolation", name, "--ws", "127.0.0.1:0"]))
+            for name in PLACES
+        }
+        ends = {name: stack.enter_context(server.clients(1))[0] for name, server in servers.items()}
+        for end in ends.values():
+            calls(end, BLOCK)
+            flood(end, 8)
+        workers = children_of(servers["process"].process.pid)
+        found["process MiB"] += (proportional(pid) / 1024 for pid in workers)
+        with no_collector():
+            for _ in range(TURNS):
+                for name, end in ends.items():
+                    found[f"in {PLACES[name]} µs"] += calls(end, size.calls // TURNS)
+                    found[f"in {PLACES[name]} MB/s"].append(flood(end, size.base64 // TURNS // MIB))
+        for _ in range(EXECUTES):
+            for name, end in ends.items():
+                time.sleep(REST)
+                found[f"execute in {PLACES[name]} ms"].append(executed(end, subject.command[-1]))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def calls(end: socket.socket, count: int) -> list[float]:
+    """µs of calls one after another."""
+    request, taken = message(Dap().request(FIRST_ID, "add", ADD, token="bench")), []
+    for _ in range(count):
+        begun = time.perf_counter()
+        answer = call(end, request)
+        taken.append((time.perf_counter() - begun) * 1e6)
+        check(answer["body"]["result"], SUM)
+    return taken
+
+
+def flood(end: socket.socket, count: int) -> float:
+    """MB per second of raw bytes in pieces of 1 MiB, one in flight on each of some pipes."""
+    data = os.urandom(MIB)
+    pipes = [process_request(end, subcommand="open", object={"name": "bench"})["pipe_id"] for _ in range(PIPES)]
+    heads = [raw_head(number, pipes[number % PIPES]) for number in range(count)]
+    done, held = 0, b""
+    begun = time.perf_counter()
+    for sent in range(count + PIPES):
+        while done < sent + 1 - PIPES:
+            answers, held = whole(held + received(end))
+            done += answers
+        if sent < count:
+            end.sendall(heads[sent])
+            end.sendall(data)
+    speed = count * MIB / (time.perf_counter() - begun) / 1e6
+    arrived = 0
+    for pipe in pipes:
+        arrived += process_request(end, subcommand="tool", tool="total_bytes", nodeId="sink_1", input={}, pipe_id=pipe)[
+            "result"
+        ]
+        process_request(end, subcommand="close", pipe_id=pipe)
+    check(arrived, count * MIB)
+    return speed
+
+
+def raw_head(number: int, pipe: int) -> bytes:
+    """What stands before the bytes of a `write`, in its message."""
+    head = {"type": "request", "seq": FIRST_ID + 1 + number, "command": "rrext_process"}
+    line = json.dumps({**head, "arguments": {"subcommand": "write", "pipe_id": pipe, "token": "bench"}}).encode() + b"\n"
+    return bytes((0x82, 0x80 | IN_8)) + (len(line) + MIB).to_bytes(8, "big") + MASK + line
+
+
+def process_request(end: socket.socket, **arguments: Any) -> dict[str, Any]:
+    """The body of the answer to a request about a pipe or a tool."""
+    return asked(end, "rrext_process", token="bench", **arguments)
+
+
+def asked(end: socket.socket, command: str, **arguments: Any) -> dict[str, Any]:
+    """The body of the answer to a request."""
+    request = {"type": "request", "seq": FIRST_ID, "command": command, "arguments": arguments}
+    answer = call(end, message(json.dumps(request).encode()))
+    if not answer["success"]:
+        raise RuntimeError(answer["message"])
+    return answer["body"]
+
+
+def executed(end: socket.socket, path: str) -> float:
+    """Milliseconds from `execute` to the first result of a tool of the new task."""
+    pipeline = json.loads(Path(path).read_text()) | {"project_id": "executed"}
+    begun = time.perf_counter()
+    asked(end, "execute", pipeline=pipeline, token="executed")
+    body = asked(end, "rrext_process", token="executed", subcommand="tool", tool="add", input={"a": 1, "b": 2})
+    taken = (time.perf_counter() - begun) * 1e3
+    check(body["result"], SUM)
+    asked(end, "terminate", token="executed")
+    return taken
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process started and that run Python of their own, not the watchdog."""
+    children = [
+        int(child) for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()
+    ]
+    return [child for child in children if b"watchdog" not in Path(f"/proc/{child}/comm").read_bytes()]
+
+
+def proportional(pid: int) -> float:
+    """KiB of a process: its share of what it has in common with others."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("Pss:"))
