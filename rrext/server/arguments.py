@@ -30,7 +30,7 @@ def decode(arguments: dict[str, Any], shape: type[T], limits: Limits, *, also: f
     """
     known = _known(shape)
     if not arguments.keys() <= known:
-        _refuse_misspelt(arguments, known | also | _ENVELOPE)
+        _refuse_misspelt(arguments, known | also)
     try:
         decoded = msgspec.convert(arguments, shape)
     except msgspec.ValidationError as error:
@@ -45,7 +45,7 @@ _ENVELOPE = frozenset(("subcommand", "context", "_meta"))
 
 @cache
 def _known(shape: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(shape.__struct_encode_fields__) | {"subcommand"}
+    return frozenset(shape.__struct_encode_fields__) | _ENVELOPE
 
 
 def _refuse_misspelt(arguments: dict[str, Any], known: frozenset[str]) -> None:
