@@ -270,7 +270,7 @@ PROMISES: dict[str, str] = {
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",
-    "kill:workers": "The calls of a worker that is killed fail and say so, no other pipeline notices, and nothing is left of it",
+    "kill:workers": "The calls of a killed worker fail and say so, no other pipeline notices, and nothing of it is left",
     "kill:nothing-left": "A client that is killed leaves no pipe and no call, a killed server no process",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

@@ -8,7 +8,8 @@ import socket
 import statistics
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +27,45 @@ REST = 0.4
 """Seconds before a task is loaded, in which the server has a process ready for it."""
 
 
-def hop(subject: Subject, size: Size) -> Figures:
-    """The same figures of both isolations, whose servers run side by side."""
+@contextmanager
+def both(subject: Subject) -> Iterator[dict[str, tuple[WebServer, socket.socket]]]:
+    """A server and a client of it for each place."""
+    with ExitStack() as stack:
+        found: dict[str, tuple[WebServer, socket.socket]] = {}
+        for isolation, place in PLACES.items():
+            server = stack.enter_context(WebServer([*subject.command, "--isolation", isolation, "--ws", "127.0.0.1:0"]))
+            found[place] = server, stack.enter_context(server.clients(1))[0]
+        yield found
+
+
+def hop_calls(subject: Subject, size: Size) -> Figures:
+    """Calls, and the loading of pipelines. All on one core: what counts is all the work that a call needs."""
     found: dict[str, list[float]] = defaultdict(list)
-    with on_one_core(), ExitStack() as stack:
-        servers = {
-            name: stack.enter_context(WebServer([*subject.command, "--isolation", name, "--ws", "127.0.0.1:0"]))
-            for name in PLACES
-        }
-        ends = {name: stack.enter_context(server.clients(1))[0] for name, server in servers.items()}
-        for end in ends.values():
+    with on_one_core(), both(subject) as servers:
+        for _, end in servers.values():
             calls(end, BLOCK)
-            flood(end, 8)
-        workers = children_of(servers["process"].process.pid)
+        workers = children_of(servers["a process"][0].process.pid)
         found["process MiB"] += (proportional(pid) / 1024 for pid in workers)
         with no_collector():
             for _ in range(TURNS):
-                for name, end in ends.items():
-                    found[f"in {PLACES[name]} µs"] += calls(end, size.calls // TURNS)
-                    found[f"in {PLACES[name]} MB/s"].append(flood(end, size.base64 // TURNS // MIB))
+                for place, (_, end) in servers.items():
+                    found[f"in {place} µs"] += calls(end, size.calls // TURNS)
         for _ in range(EXECUTES):
-            for name, end in ends.items():
+            for place, (_, end) in servers.items():
                 time.sleep(REST)
-                found[f"execute in {PLACES[name]} ms"].append(executed(end, subject.command[-1]))
+                found[f"execute in {place} ms"].append(executed(end, subject.command[-1]))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def hop_writes(subject: Subject, size: Size) -> Figures:
+    """Raw bytes, which both processes work at, on all cores."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with both(subject) as servers:
+        for _, end in servers.values():
+            flood(end, 8)
+        for _ in range(TURNS):
+            for place, (_, end) in servers.items():
+                found[f"in {place} MB/s"].append(flood(end, size.base64 // TURNS // MIB))
     return {name: statistics.median(values) for name, values in found.items()}
 
 

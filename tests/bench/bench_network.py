@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from bench_client import FIRST_ID, Dap
-from bench_hop import hop
+from bench_hop import hop_calls, hop_writes
 from bench_peers import SERVERS
 from bench_sockets import WebServer, call, message, together
 from bench_subject import ADD, SUM, WINDOW, Figures, Size, Subject, check, no_collector, on_one_core, other_cores
@@ -33,15 +33,12 @@ def requests(count: int) -> list[bytes]:
 
 
 def network(subject: Subject, size: Size) -> Figures:
-    """Client and server have a core each; what a process of its own costs a task is measured on one."""
+    """Client and server have a core each, unless said otherwise."""
     command = [*subject.command, "--ws", "127.0.0.1:0"]
     with on_one_core():
-        return (
-            idle_clients(command)
-            | calling_clients(command, size)
-            | asyncio.run(sdk_clients(command, size))
-            | hop(subject, size)
-        )
+        sdk = asyncio.run(sdk_clients(command, size))
+        figures = idle_clients(command) | calling_clients(command, size) | sdk
+    return figures | hop_calls(subject, size) | hop_writes(subject, size)
 
 
 def idle_clients(command: list[str]) -> Figures:
