@@ -23,7 +23,7 @@ from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
 from rrext.errors import InvalidArguments, TaskError, TooManyRequests, near_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rrext.clock import Timer
     from rrext.engine.events.hub import Subscription
@@ -159,6 +159,20 @@ class Monitors:
                     self._tell_status(caller, found, found.status, always=True)
 
     def _tick(self) -> None:
+        if self._views.refresh is None:
+            self._tell_changes()
+        else:
+            self._host.spawn(self._look(self._views.refresh), "status for monitors")
+
+    async def _look(self, refresh: Callable[[list[TaskIdentity]], Awaitable[None]]) -> None:
+        """Tell the changes of tasks that are elsewhere."""
+        keys = {key for monitors in self._monitors.values() for key, mask in monitors.items() if mask & SUMMARY}
+        await refresh(
+            [task for task in self._tasks if any(_fits(key, task.token, task.project_id, task.source) for key in keys)]
+        )
+        self._tell_changes()
+
+    def _tell_changes(self) -> None:
         """Tell the changes of the last second."""
         self._timer = None
         statuses: dict[int, dict[str, Any]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 class TaskViews:
     """Answers operations that look at tasks, and keeps the last status of those that ended. `status` is the whole status of a
-    running task.
+    running task; `refresh` brings those of some tasks up to date, if they are elsewhere.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class TaskViews:
         tasks: Tasks[Any],
         status: Callable[[Any], dict[str, Any]],
         clients: Mapping[str, ConnectedClient],
+        refresh: Callable[[list[Any]], Awaitable[None]] | None = None,
     ) -> None:
         self._began = time()
         self._clients = clients
@@ -43,6 +44,7 @@ class TaskViews:
         self._host = host
         self._tasks = tasks
         self.status = status
+        self.refresh = refresh
         self._finished = FinishedTasks(host.clock)
 
     def body(self, caller: Caller, operation: operations.Operation) -> dict[str, Any]:

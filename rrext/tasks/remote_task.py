@@ -38,6 +38,11 @@ class RemoteTask(TaskIdentity):
         self.text_type: str = described["textType"]
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
 
+    def take_statuses(self, told: dict[str, Any]) -> None:
+        """Take what the worker tells of its tasks, of which there is one until its end."""
+        if told["statuses"]:
+            self.take_status(told["statuses"][0], told["totals"])
+
     def take_status(self, status: dict[str, Any], totals: dict[str, int]) -> None:
         """Take what the worker tells of the task."""
         self.latest = status

@@ -77,7 +77,7 @@ class TaskEngine(Engine):
         self.tasks: Tasks[RemoteTask] = Tasks()
         self.pool = WorkerPool(self.host, self, settings)
         self.loader = RemoteLoader(self)
-        self._views = TaskViews(self.host, self.tasks, lambda task: task.latest, self.clients)
+        self._views = TaskViews(self.host, self.tasks, lambda task: task.latest, self.clients, self._refresh)
         self._store = StoreCalls(self.host, store)
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
@@ -296,8 +296,7 @@ class TaskEngine(Engine):
                     told = await task.worker.ask("worker_status", {})
             except (TimeoutError, RrextError):
                 return
-            if told["statuses"]:
-                task.take_status(told["statuses"][0], told["totals"])
+            task.take_statuses(told)
 
         await asyncio.gather(*map(look, tasks))
 

@@ -102,6 +102,7 @@ class Worker:
             "rrext_permission": self._on_permission,
             "worker_ask": lambda body, tail: home.asked(self, body, tail),
             "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
+            "worker_looked": self._on_looked,
             "worker_retired": self._on_retired,
             "worker_ended": self._on_ended,
             "worker_ready": lambda body, tail: self._is_ready(),
@@ -298,6 +299,11 @@ class Worker:
         assert call.feed is not None
         allow = await call.feed.permit(body)
         self.order("rrext_permit", {"permission": question, "allow": allow})
+
+    def _on_looked(self, body: bytes, tail: bytes | None) -> None:
+        """Take the status before the event that changed it."""
+        if self.task is not None:
+            self.task.take_statuses(msgspec.json.decode(body))
 
     def _on_retired(self, body: bytes, tail: bytes | None) -> None:
         given = msgspec.json.decode(body)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from rrext.engine.events.records import Filter
+from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
 from rrext.errors import Cancelled, RrextError, error_from_wire
@@ -113,6 +113,8 @@ class WorkerSession(Session):
             subscription.cancel()
 
     def _tell_event(self, event: Any) -> None:
+        if isinstance(event, ObjectEnded):
+            self.engine.tell("worker_looked", self._statuses())
         self.send(self.connection.event("worker_event", msgspec.json.encode(event)))
 
     def _take_answer(self, request: Request) -> None:
@@ -147,8 +149,10 @@ class WorkerSession(Session):
         }
 
     def _tell_status(self, request: Request) -> None:
-        engine = self.engine
-        self.answer_own(request, {"statuses": engine.status_of_all(), "totals": engine.totals_now()._asdict()})
+        self.answer_own(request, self._statuses())
+
+    def _statuses(self) -> dict[str, Any]:
+        return {"statuses": self.engine.status_of_all(), "totals": self.engine.totals_now()._asdict()}
 
     def _unload(self, request: Request) -> None:
         self._answer_later(request, self._unloaded(request.arguments["reason"], request.arguments["patience"]))
