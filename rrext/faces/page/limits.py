@@ -36,3 +36,5 @@ MAX_PAGE_REQUEST: Final = 8 * KIB
 """Bytes of the body of a request of the page, which names a pipeline."""
 PICTURE_WIDTH: Final = 110
 """Columns of a picture on the page: two thirds of a screen."""
+MAX_DRAWINGS: Final = 2
+"""Pictures that are drawn at once; the others wait. One of a thousand nodes takes seconds."""

@@ -20,7 +20,7 @@ from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, Rrex
 from rrext.faces.http.failures import failure
 from rrext.faces.page.assets import SAFETY, assets
 from rrext.faces.page.feed import PageFeed
-from rrext.faces.page.limits import MAX_PAGE_REQUEST, MAX_PAGES, MAX_PAGES_OF_USER, PICTURE_WIDTH
+from rrext.faces.page.limits import MAX_DRAWINGS, MAX_PAGE_REQUEST, MAX_PAGES, MAX_PAGES_OF_USER, PICTURE_WIDTH
 from rrext.faces.page.watch import Watch
 
 FOLDER: Final = "/status/"
@@ -50,6 +50,7 @@ class StatusPage:
         self._user_of = user_of
         self._on_answer = on_answer
         self._watches: dict[str, Watch] = {}
+        self._drawings = asyncio.Semaphore(MAX_DRAWINGS)
         self._calls = 0
         self._is_draining = False
 
@@ -134,7 +135,8 @@ class StatusPage:
 
     async def _picture(self, token: str, caller: Caller) -> Response:
         body, _ = await self._engine.ask(GetPipeline(token=token, outline=True), caller)
-        svg = await asyncio.to_thread(_drawn, msgspec.json.decode(body)["outline"])
+        async with self._drawings:
+            svg = await asyncio.to_thread(_drawn, msgspec.json.decode(body)["outline"])
         return Response(svg, headers=PRIVATE, media_type="image/svg+xml")
 
 

@@ -6,7 +6,7 @@ Events come from any thread, and of all users: those of others are left out.
 from __future__ import annotations
 
 from collections import deque
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 import msgspec
@@ -108,11 +108,11 @@ class Traffic:
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        self._lock = Lock()
+        self._lock = RLock()  # a finalizer that runs inside of it may end a pipe
         self._running: dict[int, tuple[str, str]] = {}
         """Call → token and node, of calls at work."""
         self._tasks: dict[str, TaskTraffic] = {}
-        self.seconds: deque[float] = deque(maxlen=KEPT_LATENCIES)
+        self._seconds: deque[float] = deque(maxlen=KEPT_LATENCIES)
         self.failures: Tail[RecentError] = Tail(KEPT_FAILURES)
         self.lines: Tail[CallEnded] = Tail(KEPT_LINES)
         self.is_list_old = True
@@ -184,7 +184,7 @@ class Traffic:
             traffic = self._task(event)
             traffic.calls += 1
             traffic.seconds.append(event.seconds)
-            self.seconds.append(event.seconds)
+            self._seconds.append(event.seconds)
         if event.code is not None and event.command in FAILING:
             where = event.command if event.tool is None else event.tool if node is None else f"{node}.{event.tool}"
             self._fail(event, where, event.code, event.message or "")
@@ -194,6 +194,11 @@ class Traffic:
         self.failures.add(RecentError(event.time, event.token, where, code, message))
 
     # for the page
+
+    def latencies(self) -> list[float]:
+        """The seconds of the last calls of all pipelines."""
+        with self._lock:
+            return list(self._seconds)
 
     def version(self, token: str) -> int:
         """A number that differs after each change of a pipeline's measures."""

@@ -144,7 +144,7 @@ class Watch:
         ended = [row for row in board["tasks"] if row["completed"]]
         self._listed = listed
         self._server_began = time() - board["overview"]["serverUptime"]
-        self._ended = {f"{row['id']} {row['startTime']}": _ended_row(row) for row in ended[-MAX_ENDED:]}
+        self._ended = {f"{row['id']} {row['startTime']}": ended_row(row) for row in ended[-MAX_ENDED:]}
 
     async def _ask(self, operation: operations.Operation) -> Any:
         body, _ = await self._engine.ask(operation, self.caller)
@@ -192,15 +192,15 @@ class Watch:
             "clients": len([each for each in clients if caller.trusted or each.user_id == caller.user_id]),
             "tasks": len(rows),
             **{name: sum(row[name] for row in rows) for name in ("pipes", "rate", "completed", "failed")},
-            **percentiles(list(self.traffic.seconds)),
+            **percentiles(self.traffic.latencies()),
         }
 
 
-def _ended_row(row: dict[str, Any]) -> dict[str, Any]:
+def ended_row(row: dict[str, Any]) -> dict[str, Any]:
     """The row of a pipeline that has ended, by that of the dashboard."""
     return {
         "name": row["name"].removesuffix(f".{row['source']}")[:MAX_PAGE_TEXT],
-        "state": ENDS.get(row["state"], "Ended"),
+        "state": "Failed" if row["exitCode"] else ENDS.get(row["state"], "Ended"),
         "began": row["startTime"],
         "ended": row["endTime"] or 0,
         "exitCode": row["exitCode"] or 0,

@@ -362,14 +362,18 @@ SOON = "const later = setTimeout; window.setTimeout = (act, ms) => later(act, {2
 
 
 def test_a_server_that_hangs_is_lost_and_found_again(browser: Browser, alone: WsServer) -> None:
-    with browser.page(url(alone), script=SOON) as page:
-        page.until("document.body.dataset.connection === 'live'")
+    with alone.client() as client, browser.page(url(alone), script=SOON) as page:
+        for number in range(5):
+            client.body("execute", pipeline={**pipeline(), "project_id": f"h{number}"}, token=f"h{number}", name=f"h{number}")
+        page.until("document.querySelectorAll('.toggle').length === 5")
+        page.value("document.querySelector('.toggle[aria-expanded=false]')?.click()")
         alone.process.send_signal(signal.SIGSTOP)
         try:
             page.until("document.body.dataset.connection === 'lost'")
         finally:
             alone.process.send_signal(signal.SIGCONT)
         page.until("document.body.dataset.connection === 'live'")
+        page.until("document.querySelector('.toggle').getAttribute('aria-expanded') === 'true'")
 
 
 def test_a_page_that_nobody_sees_lets_go_of_the_server_until_somebody_looks(browser: Browser, alone: WsServer) -> None:

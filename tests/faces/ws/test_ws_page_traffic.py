@@ -20,11 +20,13 @@ from rrext.engine.events.records import (
     PipeOpened,
     TaskBegun,
 )
-from rrext.engine.interface.call import Caller
+from rrext.engine.interface.call import ANONYMOUS, Caller
+from rrext.engine.interface.operations import ListTasks, Operation, TaskStatus
 from rrext.engine.local_engine import LocalEngine
+from rrext.errors import ToolTimeout
 from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT
 from rrext.faces.page.traffic import Traffic, percentiles
-from rrext.faces.page.watch import Watch
+from rrext.faces.page.watch import Watch, ended_row
 
 pytestmark = pytest.mark.promise("ws:page")
 
@@ -96,7 +98,7 @@ def test_memory_is_bounded_whatever_callers_send() -> None:
     for number in range(MAX_COUNTED + 5000):
         traffic.take(started(number, f"n{number}", "ada", callers=(f"c{number}.x",)))
         traffic.take(ended(number, f"n{number}", "ada", code="x", message="m" * 5000))
-    assert len(traffic.seconds) == KEPT_LATENCIES
+    assert len(traffic.latencies()) == KEPT_LATENCIES
     assert len(traffic.failures.after(0)) == KEPT_FAILURES
     assert len(traffic.lines.after(0)) == KEPT_LINES
     measures = traffic.measures("t")
@@ -115,7 +117,7 @@ def test_a_missing_node_is_not_counted_and_other_commands_have_no_latency() -> N
     traffic.take(ended(3, "typo", "ada", code="tool_not_found"))
     assert traffic.measures("t")["edges"] == []
     traffic.take(ended(2, None, "ada", command="task_status"))
-    assert (traffic.measures("t")["nodes"], len(traffic.seconds), len(traffic.lines.after(0))) == ({}, 2, 2)
+    assert (traffic.measures("t")["nodes"], len(traffic.latencies()), len(traffic.lines.after(0))) == ({}, 2, 2)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
@@ -146,6 +148,54 @@ async def test_an_engine_publishes_nothing_before_the_first_page_and_after_the_l
     assert (events.watches_calls, events.flow, ends) == (False, None, [None])
     await watch.after(watch.number)  # waits for nothing any more
     await engine.aclose()
+
+
+class Sulking(LocalEngine):
+    """An engine that does not answer some operations."""
+
+    refused: tuple[type[Operation], ...] = ()
+
+    async def ask(self, operation: Operation, caller: Caller = ANONYMOUS, **more: Any) -> tuple[bytes, bytes | None]:
+        if isinstance(operation, self.refused):
+            raise ToolTimeout("it thinks")
+        return await super().ask(operation, caller, **more)
+
+
+async def test_what_does_not_come_in_time_leaves_the_page_as_it_was_until_it_comes() -> None:
+    engine = Sulking()
+    engine.refused = (ListTasks,)
+    engine.load({"components": [{"id": "t", "provider": "tools", "config": {}}]}, token="kept")
+    watch = Watch(engine, OPERATOR, asyncio.get_running_loop(), lambda: None)
+    watch.enter()
+    await watch.after(0)
+    assert watch.rows == {}
+    engine.refused = ()
+    await watch.after(1)
+    before = watch.rows
+    assert set(before) == {"kept"}
+    engine.refused = (TaskStatus,)
+    await watch.after(2)
+    assert watch.rows == before
+    watch.leave()
+    await engine.aclose()
+
+
+def test_a_pipeline_whose_process_died_has_failed() -> None:
+    row = {
+        "name": "n.s",
+        "source": "s",
+        "projectId": "p",
+        "startTime": 1.0,
+        "endTime": 2.0,
+        "totalCount": 3,
+        "completedCount": 1,
+    }
+    told = [ended_row({**row, "state": state, "exitCode": code}) for state, code in ((5, 0), (6, None), (5, -9))]
+    assert [(each["name"], each["state"], each["failed"]) for each in told] == [
+        ("n", "Completed", 2),
+        ("n", "Cancelled", 2),
+        ("n", "Failed", 2),
+    ]
 
 
 def test_a_task_of_another_user_makes_no_list() -> None:

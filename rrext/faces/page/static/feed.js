@@ -91,7 +91,11 @@ export class Feed {
       text = events.pop();
       for (const event of events) {
         if (event.startsWith("event: end")) return "The server ends.";
-        this.on.state(JSON.parse(event.slice("data: ".length)));
+        try {
+          this.on.state(JSON.parse(event.slice("data: ".length)));
+        } catch (error) {
+          reportError(error); // a bug of the page, and no fault of the connection
+        }
       }
     }
   }

@@ -27,6 +27,7 @@ export class TaskTable {
     this.place = place;
     this.filter = filter;
     this.views = new Map();
+    this.wereOpen = new Set();
     this.isFirst = true;
     const heads = COLUMNS.map(([name, style]) => element("th", { scope: "col", class: style || null }, name));
     this.table = element("table", { class: "tasks" }, element("caption", { class: "hidden" }, "Pipelines"), element("thead", {}, element("tr", {}, ...heads)));
@@ -35,10 +36,14 @@ export class TaskTable {
     this.clear();
   }
 
+  // Forget all rows, but for which of them were open: after a break of the connection they are open again.
   clear() {
+    if (this.views.size) {
+      this.wereOpen = new Set([...this.views.values()].filter((view) => view.isOpen).map((view) => view.key));
+      this.isFirst = false;
+    }
     for (const view of this.views.values()) view.body.remove();
     this.views.clear();
-    this.isFirst = true;
     this.place.replaceChildren(this.empty);
   }
 
@@ -68,6 +73,7 @@ export class TaskTable {
     const after = row.ended === undefined ? [...this.views.values()].find((each) => each.row.ended !== undefined) : undefined;
     this.table.insertBefore(view.body, after === undefined ? null : after.body); // those that have ended are the last
     this.views.set(key, view);
+    if (this.wereOpen.has(key)) view.open();
   }
 
   sift() {
@@ -145,7 +151,7 @@ class TaskView {
       ? [row.state, perSecond(row.rate), latency(row.p50), latency(row.p99), whole(row.pipes), whole(row.completed), whole(row.failed)]
       : [row.state, "–", "–", "–", "–", whole(row.completed), whole(row.failed)];
     texts.forEach((text, index) => say(this.cells[index], text));
-    this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : "ended");
+    this.cells[0].className = "state " + (isRunning ? (row.unavailable.length ? "partial" : "running") : row.exitCode ? "error" : "ended");
     this.cells[6].classList.toggle("error", row.failed > 0);
     if (!this.isOpen) return;
     this.tell(facts(row));
