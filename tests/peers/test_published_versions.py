@@ -17,8 +17,8 @@ PACKAGES = (
 )
 
 
-@pytest.mark.parametrize("version", ["1.3.0", "1.5.0"])
-def test_a_version_of_the_published_client_drives_the_server(version: str) -> None:
+@pytest.mark.parametrize(("version", "options"), [("1.3.0", ""), ("1.5.0", ""), ("1.5.0", "--isolation none")])
+def test_a_version_of_the_published_client_drives_the_server(version: str, options: str) -> None:
     variable = f"RREXT_ROCKETRIDE_{version.replace('.', '_')}"
     if variable not in os.environ:
         pytest.skip(f"set {variable} to a Python that has rocketride[otel] {version}")
@@ -26,7 +26,10 @@ def test_a_version_of_the_published_client_drives_the_server(version: str) -> No
     found, packages = said.strip().split(maxsplit=1)
     assert found == version
     command = [sys.executable, "-m", "pytest", str(HERE / "published"), "-q", "-n0", "--no-skips", "-p", "no:cacheprovider"]
-    env = os.environ | {"PYTHONPATH": packages}  # the client and what it needs come from there, the rest from here
+    env = os.environ | {
+        "RREXT_SERVE_OPTIONS": options,
+        "PYTHONPATH": packages,
+    }  # the client and what it needs come from there, the rest from here
     done = subprocess.run(command, capture_output=True, text=True, timeout=390, env=env, cwd=HERE.parents[1], check=False)
     assert done.returncode == 0, done.stdout[-20_000:]
     assert " passed" in done.stdout

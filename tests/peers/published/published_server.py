@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -48,12 +49,11 @@ class PublishedServer:
 
 @contextmanager
 def served(*options: str, key: str | None = KEY) -> Iterator[PublishedServer]:
-    """A server with these options, as `rrext serve --ws` starts it."""
+    """A server with these options, and those in `RREXT_SERVE_OPTIONS`, as `rrext serve --ws` starts it."""
     command = [sys.executable, "-m", "rrext", "serve", "--ws", "127.0.0.1:0", "--nodes", str(HERE / "published_nodes.py")]
     env = server_env({"PYTHONPATH": str(HERE.parents[2])} | ({} if key is None else {"ROCKETRIDE_APIKEY": key}))
-    with subprocess.Popen(
-        [*command, *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, text=True
-    ) as process:
+    command += [*os.environ.get("RREXT_SERVE_OPTIONS", "").split(), *options]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, text=True) as process:
         assert process.stderr is not None
         found = re.search(r"listening at ws(s?)://127.0.0.1:(\d+)", said := process.stderr.readline())
         assert found is not None, said
