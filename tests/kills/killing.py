@@ -18,17 +18,18 @@ from listening_server import PATIENCE, ListeningServer
 HERE = Path(__file__).resolve().parent
 SERVE = [sys.executable, "-m", "rrext", "serve", "--nodes", str(HERE / "kill_nodes.py"), str(HERE / "kill.pipe")]
 READ = 1 << 16
+SERVERS = [(kind, isolation) for kind in ("ws", "unix") for isolation in ("none", "process")]
 TAG = re.compile(r"tag-\d+-")
 
 
 class NetworkServer(ListeningServer):
     """A server of a Unix socket (`kind` "unix") or of WebSockets ("ws"). `address` is where clients connect."""
 
-    def __init__(self, kind: str, folder: Path, *options: str) -> None:
+    def __init__(self, kind: str, isolation: str, folder: Path) -> None:
         self.kind = kind
         self._path = str(folder / "s")
         way = ["--ws", "127.0.0.1:0"] if kind == "ws" else ["--listen", f"unix:{self._path}"]
-        super().__init__([*SERVE, *way, *options])
+        super().__init__([*SERVE, *way, "--isolation", isolation])
         found = re.search(r"listening at \S+:(\d+)", self.log)
         self.port = int(found[1]) if found is not None else 0
 

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from forked import process
-from killing import SERVE, NetworkServer, all_gone, descendants, descriptors, opened
+from killing import SERVE, SERVERS, NetworkServer, all_gone, descendants, descriptors, opened
 from listening_server import PATIENCE
 
 from rrext import Client
@@ -77,9 +77,9 @@ def kill(client: subprocess.Popen[bytes]) -> None:
     client.stdout.close()
 
 
-@pytest.mark.parametrize("kind", ["ws", "unix"])
-async def test_a_killed_client_leaves_no_pipe_and_no_call(kind: str, folder: Path, rounds: range) -> None:
-    with NetworkServer(kind, folder) as server:
+@pytest.mark.parametrize(("kind", "isolation"), SERVERS)
+async def test_a_killed_client_leaves_no_pipe_and_no_call(kind: str, isolation: str, folder: Path, rounds: range) -> None:
+    with NetworkServer(kind, isolation, folder) as server:
         before = 0
         for seed in rounds:
             await anyio.to_thread.run_sync(lambda seed=seed: kill(victim(seed, server.address)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from killing import SERVE, NetworkServer, Relay, all_gone, kill, tags_in
+from killing import SERVE, SERVERS, NetworkServer, Relay, all_gone, kill, tags_in
 from listening_server import PATIENCE
 
 from rrext import Client, NotConnected, ServerExited
@@ -27,10 +27,12 @@ MOST = 300
 """Answers after which a server is killed, at most."""
 
 
-@pytest.mark.parametrize("kind", ["ws", "unix"])
-async def test_each_answer_that_a_killed_server_wrote_is_received(kind: str, folder: Path, rounds: range) -> None:
+@pytest.mark.parametrize(("kind", "isolation"), SERVERS)
+async def test_each_answer_that_a_killed_server_wrote_is_received(
+    kind: str, isolation: str, folder: Path, rounds: range
+) -> None:
     for seed in rounds:
-        with NetworkServer(kind, folder) as server:
+        with NetworkServer(kind, isolation, folder) as server:
             relay = Relay(server, folder)
             received = await answers_until_killed(Client.connect(relay.address), lambda: server.process.pid, seed)
             assert tags_in(relay.ended(), is_web=kind == "ws") == received, f"seed {seed}"

@@ -33,7 +33,7 @@ PIPELINE: dict[str, Any] = json.loads((HERE / "kill.pipe").read_text())
 
 @pytest.mark.parametrize("kind", ["ws", "unix"])
 async def test_the_calls_of_a_killed_worker_fail_and_no_other_task_notices(kind: str, folder: Path, rounds: range) -> None:
-    with NetworkServer(kind, folder, "--isolation", "process") as server:
+    with NetworkServer(kind, "process", folder) as server:
         async with Client.connect(server.address) as client, Client.connect(server.address) as other:
             settled = (0, 0)
             for seed in rounds:
