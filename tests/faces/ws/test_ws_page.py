@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -232,6 +234,28 @@ def test_the_log_is_for_trusted_clients_alone(trusting: WsServer, open_server: W
         assert any("WARNING rrext.failures" in line for line in page.lines) is is_trusted
         assert ("swordfish" in page.text) is is_trusted  # the text of the exception
         assert any("tool=crash" in line and "outcome=tool_failed" in line for line in page.lines) is not is_trusted
+
+
+def workers(server: WsServer) -> list[int]:
+    """The processes of pipelines."""
+    threads = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    children = [pid for thread in threads for pid in thread.read_text().split()]
+    return [int(pid) for pid in children if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for processes in /proc")
+def test_pipelines_in_processes_of_their_own_are_shown_alike_and_fail_with_them() -> None:
+    with WsServer("--isolation", "process", files=()) as server, open_page(server) as page, server.client() as client:
+        client.body("execute", pipeline=echo(), token="apart", name="apart")
+        pipe = client.body("rrext_process", subcommand="open", token="apart", mimeType="text/plain")["pipe_id"]
+        client.body("rrext_process", subcommand="write", pipe_id=pipe, data="hi")
+        client.body("rrext_process", subcommand="close", pipe_id=pipe)
+        page.until(lambda page: page.rows.get("apart", {}).get("calls") == 3 and page.rows["apart"]["completed"] == 1)
+        assert page.rows["apart"]["nodes"] == {"out": [1, 0, 0]}
+        assert post(server, "/status/picture", "apart")[0] == 200
+        for pid in workers(server):
+            os.kill(pid, signal.SIGKILL)
+        page.until(lambda page: [(row["name"], row["state"]) for row in page.rows.values()] == [("apart", "Failed")])
 
 
 # pictures
