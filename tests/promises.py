@@ -250,6 +250,7 @@ PROMISES: dict[str, str] = {
         "A pipeline is traced in the detail that its level names, at no cost for others; a trace has no values of variables, "
         "and no payload over its limit"
     ),
+    "log:own-runs": "A user reads the log of its own traced runs, each event once and in order, and of no other's",
     "profile:trusted-only": "A trusted client learns what uses the processor; others learn nothing of it and start nothing",
     "ws:access": (
         "A client on a network without a known key, host or origin gets no answer that needs one; its messages, its attempts "

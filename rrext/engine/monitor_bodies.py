@@ -9,13 +9,30 @@ from msgspec import UNSET
 
 from rrext.engine.events.limits import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.events.records import FlowStep, Message, ObjectBegun, ObjectEnded, Output, PipeEvent, TaskBegun, TaskEnded
+from rrext.engine.task_status import id_of
 
 Told = tuple[str, dict[str, Any]]
 """The name of an event and its body."""
 
 
-def bodies_of(event: PipeEvent) -> Iterator[Told]:
-    """What monitors are told of an event of a pipe."""
+def told_of(event: PipeEvent | TaskBegun | TaskEnded, number: str) -> list[Told]:
+    """What monitors are told of an event; `number` is the id of the task."""
+    bodies = [_task(event)] if isinstance(event, TaskBegun | TaskEnded) else _of_pipes(event)
+    return [(name, {**body, "eventTime": event.time, "__id": number}) for name, body in bodies]
+
+
+def _task(event: TaskBegun | TaskEnded) -> Told:
+    action = "end" if isinstance(event, TaskEnded) else "restart" if event.is_restart else "begin"
+    number = id_of(event.token or "", event.source)
+    body = {"action": action, "name": event.name, "projectId": event.project_id, "source": event.source, "id": number}
+    if isinstance(event, TaskEnded):
+        body["reason"] = "ttl" if event.reason == "idle" else event.reason
+    return "apaevt_task", body
+
+
+def _of_pipes(event: PipeEvent) -> Iterator[Told]:
+    if event.pipe_id is None and not isinstance(event, Output):
+        return  # RocketRide's clients tell such events apart by the pipe alone
     match event:
         case FlowStep():
             yield "apaevt_flow", _step(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.events.records import (
@@ -16,11 +17,12 @@ from rrext.engine.events.records import (
     TaskBegun,
     TaskEnded,
 )
-from rrext.engine.monitor_bodies import bodies_of, counts_of, state_of
+from rrext.engine.interface.call import Caller
+from rrext.engine.monitor_bodies import Told, counts_of, state_of, told_of
 from rrext.engine.task_status import display_name, id_of, is_whole, no_task, without_objects
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
-from rrext.errors import InvalidArguments, TaskError, TooManyRequests, near_matches
+from rrext.errors import InvalidArguments, TooManyRequests, near_matches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     from rrext.clock import Timer
     from rrext.engine.events.hub import Subscription
     from rrext.engine.host.host import Host
-    from rrext.engine.interface.call import Caller
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.operations import Monitor
     from rrext.engine.interface.task_identity import TaskIdentity
+    from rrext.engine.run_logs import RunLogs
     from rrext.engine.task_views import TaskViews
     from rrext.engine.tasks.registry import Tasks
 
@@ -54,6 +56,8 @@ KINDS: Final = {
     TYPES["SSE"]: {"message"},
 }
 """The engine's events of each type."""
+RECORDED: Final = TYPES["DETAIL"] | TYPES["OUTPUT"] | TYPES["FLOW"] | TASK | TYPES["SSE"]
+"""The types whose events are in run logs; DETAIL, because a status follows the end of an object."""
 TYPE_OF: Final = {
     FlowStep: TYPES["FLOW"],
     Message: TYPES["SSE"],
@@ -78,6 +82,7 @@ class Monitors:
         self._monitors: dict[str, dict[Key, int]] = {}
         self._told: dict[tuple[str, int], dict[str, Any]] = {}
         self._subscription: Subscription | None = None
+        self._logs: RunLogs | None = None
         self._timer: Timer | None = None
 
     def set(self, caller: Caller, operation: Monitor) -> dict[str, Any]:
@@ -102,6 +107,20 @@ class Monitors:
         if mask & (SUMMARY | TASK):
             self._host.loop.call_soon(self._show, caller, key, mask)
         return {}
+
+    @property
+    def logs(self) -> RunLogs:
+        """The logs of traced runs."""
+        if self._logs is None:
+            from rrext.engine.run_logs import RunLogs
+
+            self._logs = RunLogs()
+        return self._logs
+
+    def record(self, task: TaskIdentity) -> None:
+        """Begin to record a traced task."""
+        self.logs.begin_run(task)
+        self._refresh()
 
     def disconnect(self, connection_id: str) -> None:
         """End the monitors of a connection."""
@@ -128,6 +147,8 @@ class Monitors:
         for monitors in self._monitors.values():
             for mask in monitors.values():
                 wanted |= mask
+        if self._logs is not None and self._logs.is_recording:
+            wanted |= RECORDED
         kinds = {kind for type, named in KINDS.items() if wanted & type for kind in named}
         filter = Filter(kinds=frozenset(kinds))
         if self._subscription is None:
@@ -205,52 +226,73 @@ class Monitors:
     # -- events, on their threads
 
     def _on_event(self, event: Any) -> None:
+        told = told_of(event, id_of(event.token or "", event.source))
+        logs = self._logs
+        if logs is None:
+            self._tell_all(event, told)
+            return
+        with logs.lock:
+            self._log(logs, event, told)
+            self._tell_all(event, told)
+
+    def _log(self, logs: RunLogs, event: Any, told: list[Told]) -> None:
+        """Record an event of a traced run."""
+        if isinstance(event, FlowStep | Message | Output):
+            for name, body in told:
+                logs.add(event.owner, event.token or "", name, body)
+        elif isinstance(event, ObjectEnded):
+            if logs.wants_status(event, self._host.clock.now()):
+                self._log_last(logs, event.owner, event.token)
+        elif isinstance(event, TaskBegun | TaskEnded):
+            for name, body in told:
+                logs.add(event.user_id, event.token or "", name, body)
+            if isinstance(event, TaskEnded):
+                self._log_last(logs, event.user_id, event.token)
+                logs.end_run(event)
+                self._refresh()
+
+    def _log_last(self, logs: RunLogs, owner: str | None, token: str | None) -> None:
+        """Record the present status of a traced task."""
+        found, status = self._views.latest(token, Caller("", owner))
+        if found is not None:
+            body = {**status, "__id": id_of(found.token, status["source"]), "eventTime": time()}
+            logs.add(owner, found.token, "apaevt_status_update", body)
+
+    def _tell_all(self, event: Any, told: list[Told]) -> None:
         for connection, monitors in self._monitors.items():
             client = self._clients.get(connection)
             if client is None:
                 continue
             try:
                 if isinstance(event, PipeEvent):
-                    self._on_pipe(client.caller, monitors, event)
+                    self._on_pipe(client.caller, monitors, event, told)
                 elif isinstance(event, TaskBegun | TaskEnded):
-                    self._on_task(client.caller, monitors, event)
+                    self._on_task(client.caller, monitors, event, told)
             except Exception:  # the other clients are told all the same
                 log.exception("client=%s was not told of an event: a bug of rrext", connection)
 
-    def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded) -> None:
+    def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded, told: list[Told]) -> None:
         if not (caller.trusted or event.user_id is None or event.user_id == caller.user_id):
             return
         mask = _mask_for(monitors, event.token, event.project_id, event.source)
-        ended = isinstance(event, TaskEnded)
-        if ended and event.reason == "restarted":
+        if isinstance(event, TaskEnded) and event.reason == "restarted":
             return  # the begin of the new task tells it
         if mask & SUMMARY and event.token is not None:
             self._tell_last(caller, event.token)
-        number = id_of(event.token or "", event.source)
         if mask & TYPES["DETAIL"]:
-            self._send(caller.connection_id, *state_of(event, number))
-        if not mask & TASK:
-            return
-        body: dict[str, Any] = {"action": "end" if ended else "restart" if event.is_restart else "begin", "name": event.name}
-        body |= {"projectId": event.project_id, "source": event.source, "id": number, "__id": number, "eventTime": event.time}
-        if isinstance(event, TaskEnded):
-            body["reason"] = "ttl" if event.reason == "idle" else event.reason
-        self._send(caller.connection_id, "apaevt_task", body)
+            self._send(caller.connection_id, *state_of(event, told[0][1]["__id"]))
+        if mask & TASK:
+            self._send(caller.connection_id, *told[0])
 
     def _tell_last(self, caller: Caller, token: str) -> None:
         """Tell the status of a task that began or ended."""
-        try:
-            found = self._views.find(token, caller)
-        except TaskError:
-            return  # so many ended at once that it is forgotten
-        is_finished = isinstance(found, FinishedTask)
-        self._tell_status(caller, found, found.status if is_finished else self._views.status(found))
-        if is_finished:
-            self._told.pop((caller.connection_id, found.number), None)
+        found, status = self._views.latest(token, caller)
+        if found is not None:  # so many may end at once that it is forgotten
+            self._tell_status(caller, found, status)
+            if isinstance(found, FinishedTask):
+                self._told.pop((caller.connection_id, found.number), None)
 
-    def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent) -> None:
-        if event.pipe_id is None and not isinstance(event, Output):
-            return  # RocketRide's clients tell such events apart by the pipe alone
+    def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent, told: list[Told]) -> None:
         if not (caller.trusted or (caller.user_id is not None and event.user_id == caller.user_id)):
             return
         if isinstance(event, FlowStep | Output) and not is_whole(event.owner, caller):
@@ -258,14 +300,13 @@ class Monitors:
         token = event.token or ""
         if not _mask_for(monitors, token, event.project_id, event.source, event.pipe_id) & TYPE_OF[type(event)]:
             return
-        number = id_of(token, event.source)
-        for name, body in bodies_of(event):
-            self._send(caller.connection_id, name, {**body, "eventTime": event.time, "__id": number})
+        for name, body in told:
+            self._send(caller.connection_id, name, body)
         if isinstance(event, ObjectEnded):
             for task in self._tasks.visible(caller):
                 if (task.token, task.project_id, task.source) == (token, event.project_id, event.source):
                     counts = counts_of(self._views.status(task), event)
-                    self._send(caller.connection_id, "apaevt_status_counts", {**counts, "__id": number})
+                    self._send(caller.connection_id, "apaevt_status_counts", {**counts, "__id": id_of(token, event.source)})
 
     def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> bool:
         """Send an event to a client; False if it was dropped."""

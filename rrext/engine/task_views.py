@@ -12,7 +12,7 @@ from rrext.engine.outline import outline_of
 from rrext.engine.pages import page_of
 from rrext.engine.task_status import ended, is_whole, row_of, stopping, summary_of, without_objects
 from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
-from rrext.errors import InternalError, TaskNotRegistered, Unavailable
+from rrext.errors import InternalError, TaskError, TaskNotRegistered, Unavailable
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rrext.engine.monitors import Monitors
     from rrext.engine.profiler import Profiler
     from rrext.engine.tasks.registry import Tasks
+
+    Observation = operations.Monitor | operations.ProfileOperation | operations.LogOperation
 
 
 class TaskViews:
@@ -50,7 +52,7 @@ class TaskViews:
     def body(self, caller: Caller, operation: operations.Operation) -> dict[str, Any]:
         """The body of the answer to an operation that changes no task."""
         match operation:
-            case operations.Monitor() | operations.ProfileOperation():
+            case operations.Monitor() | operations.ProfileOperation() | operations.LogOperation():
                 return self._observed(caller, operation)
             case operations.ListTasks():
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
@@ -81,14 +83,12 @@ class TaskViews:
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
 
-    def _observed(self, caller: Caller, operation: operations.Monitor | operations.ProfileOperation) -> dict[str, Any]:
+    def _observed(self, caller: Caller, operation: Observation) -> dict[str, Any]:
         """The body of the answer to an operation that observes what runs; few clients do."""
         if isinstance(operation, operations.Monitor):
-            if self._monitors is None:
-                from rrext.engine.monitors import Monitors
-
-                self._monitors = Monitors(self._host, self._tasks, self, self._clients)
-            return self._monitors.set(caller, operation)
+            return self._made_monitors().set(caller, operation)
+        if isinstance(operation, operations.LogOperation):
+            return self._made_monitors().logs.body(caller, operation)
         if operation.target is not None:
             self._tasks.get(operation.target, caller)
         if self._profiler is None:
@@ -96,6 +96,21 @@ class TaskViews:
 
             self._profiler = Profiler(self._host.clock)
         return self._profiler.body(caller, operation)
+
+    def _made_monitors(self) -> Monitors:
+        if self._monitors is None:
+            from rrext.engine.monitors import Monitors
+
+            self._monitors = Monitors(self._host, self._tasks, self, self._clients)
+        return self._monitors
+
+    def latest(self, token: str | None, caller: Caller) -> tuple[TaskIdentity | FinishedTask | None, dict[str, Any]]:
+        """The task of a token with its last status; None if it is not known any more."""
+        try:
+            found = self.find(token, caller)
+        except TaskError:
+            return None, {}
+        return found, found.status if isinstance(found, FinishedTask) else self.status(found)
 
     def find(self, token: str | None, caller: Caller) -> TaskIdentity | FinishedTask:
         """The task of a token: a running one, else one that ended. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
@@ -149,6 +164,8 @@ class TaskViews:
     def begins(self, task: TaskIdentity) -> None:
         """Note a task that begins: tasks that ran in its place are forgotten."""
         self._finished.replace(task)
+        if task.options.get("trace"):
+            self._made_monitors().record(task)
 
     def stops(self, task: TaskIdentity) -> None:
         """Keep the status of a task that begins to end."""

@@ -48,6 +48,7 @@ COMMANDS: tuple[str, ...] = (
     "initialize",
     "rrext_process",
     *ENGINE_COMMANDS,
+    "rrext_log",
     *PROFILE_COMMANDS,
     "rrext_public_probe",
     "rrext_identify",
@@ -107,6 +108,10 @@ def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Op
         from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS  # few clients keep files
 
         return _of_subcommand(arguments, STORE_SUBCOMMANDS)
+    if command == "rrext_log":
+        from rrext.engine.interface.log_operations import LOG_SUBCOMMANDS
+
+        return _of_subcommand(arguments, LOG_SUBCOMMANDS)
     if command in PROFILE_COMMANDS:
         from rrext.engine.interface import profile_operations  # few clients profile
 

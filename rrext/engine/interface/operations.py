@@ -207,6 +207,15 @@ class ProfileOperation(Operation, frozen=True, kw_only=True):
     target: str | None = None
 
 
+class LogOperation(Operation, frozen=True, kw_only=True, rename="camel"):
+    """The base class of operations of run logs (`log_operations.py`): the log of one source of a project."""
+
+    project_id: str | None = None
+    source: str | None = None
+    team_id: str | None = None
+    run_kind: str | None = None
+
+
 class StoreOperation(Operation, frozen=True, kw_only=True):
     """The base class of operations of the file store (`store_operations.py`)."""
 

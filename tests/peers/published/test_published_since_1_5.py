@@ -58,6 +58,43 @@ async def test_it_resolves_settings(client: RocketRideClient) -> None:
         await client.resolve_config("nonsense")
 
 
+@pytest.mark.promise("log:own-runs")
+async def test_it_reads_and_replays_the_log_of_traced_runs(client: RocketRideClient) -> None:
+    where = ("logged", "w")
+    assert (await client.log.streams(*where))["streams"] == []
+    for n in range(2):
+        token = (await client.use(pipeline=pipeline("logged", "teller"), pipelineTraceLevel="full"))["token"]
+        await client.send(token, f"text {n}", {"name": f"{n}.txt"}, "text/plain")
+        await client.terminate(token)
+    timeline = await client.log.chapters(*where)
+    assert [(each["outcome"], each["traceLevel"]) for each in timeline["chapters"]] == [("cancelled", "full")] * 2
+    page = await client.log.read(*where, max_events=5)
+    assert [event["body"]["logSeq"] for event in page["events"]] == [1, 2, 3, 4, 5]
+    rest = await client.log.read(*where, cursor=page["nextSeq"], types=["output"])
+    assert {event["body"]["output"] for event in rest["events"]} <= {"heard text 0\n", "heard text 1\n"}
+    session = client.log.open_event_stream(*where)
+    await session.seek(timeline["endTime"] + 1)
+    status = await session.get_status()
+    assert status is not None
+    assert (status["state"], status["completedCount"]) == (6, 1)
+    assert await session.get_console(10) == ["heard text 0", "heard text 1"]
+    traces = await session.get_traces(10)
+    assert ([each["doc"] for each in traces["closed"]], traces["open"]) == (["0.txt", "1.txt"], [])
+    detail = await session.get_trace(traces["closed"][1]["beginSeq"])
+    assert detail["summary"]["open"] is False
+    assert "text 1" in str(detail["events"])
+    await session.seek(timeline["startTime"] - 1)
+    played: list[int] = []
+    await session.play(None, 0, lambda item: played.append(item["event"]["body"]["logSeq"]))
+    while session._playing:
+        await asyncio.sleep(0)
+    assert played == list(range(1, len(played) + 1))
+    assert len(played) > 20
+    session.close_event_stream()
+    assert (await client.log.delete(*where, all=True))["deletedSegments"] == 1
+    assert (await client.log.read(*where))["events"] == []
+
+
 async def test_it_reads_many_files_of_the_store_at_once(client: RocketRideClient) -> None:
     await client.fs_write_string("many/b.txt", "wörld\n\0")
     many = await client.fs_read_many(["many/b.txt", "nothing", "many"])
