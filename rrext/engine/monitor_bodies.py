@@ -57,10 +57,10 @@ def state_of(event: TaskBegun | TaskEnded, number: str) -> Told:
     return "apaevt_status_state", {"service": isinstance(event, TaskBegun), **named}
 
 
-def counts_of(status: dict[str, Any], event: ObjectEnded) -> dict[str, Any]:
-    """The body of `apaevt_status_counts` at the end of an object: RocketRide's ten numbers."""
+def counts_of(status: dict[str, Any]) -> dict[str, Any]:
+    """The body of `apaevt_status_counts`: RocketRide's ten numbers."""
     units = [f"{what}{unit}" for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")]
-    return {**{name: status[name] for name in units}, **_of_pipe(event), "eventTime": event.time}
+    return {**{name: status[name] for name in units}, "project_id": status["project_id"], "source": status["source"]}
 
 
 def _step(event: FlowStep) -> dict[str, Any]:

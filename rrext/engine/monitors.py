@@ -230,19 +230,18 @@ class Monitors:
         logs = self._logs
         if logs is None:
             self._tell_all(event, told)
-            return
-        with logs.lock:
-            self._log(logs, event, told)
-            self._tell_all(event, told)
+        else:
+            with logs.lock:
+                self._log(logs, event, told)
+                self._tell_all(event, told)
+        if isinstance(event, ObjectEnded):
+            self._count(event)
 
     def _log(self, logs: RunLogs, event: Any, told: list[Told]) -> None:
         """Record an event of a traced run."""
         if isinstance(event, FlowStep | Message | Output):
             for name, body in told:
                 logs.add(event.owner, event.token or "", name, body)
-        elif isinstance(event, ObjectEnded):
-            if logs.wants_status(event, self._host.clock.now()):
-                self._log_last(logs, event.owner, event.token)
         elif isinstance(event, TaskBegun | TaskEnded):
             for name, body in told:
                 logs.add(event.user_id, event.token or "", name, body)
@@ -302,11 +301,24 @@ class Monitors:
             return
         for name, body in told:
             self._send(caller.connection_id, name, body)
-        if isinstance(event, ObjectEnded):
-            for task in self._tasks.visible(caller):
-                if (task.token, task.project_id, task.source) == (token, event.project_id, event.source):
-                    counts = counts_of(self._views.status(task), event)
-                    self._send(caller.connection_id, "apaevt_status_counts", {**counts, "__id": id_of(token, event.source)})
+
+    def _count(self, event: ObjectEnded) -> None:
+        """Tell the numbers of the task of an object that ended."""
+        for task in self._tasks:
+            if (task.token, task.owner) == (event.token, event.owner):
+                self._tell_counts(task)
+
+    def _tell_counts(self, task: TaskIdentity) -> None:
+        status, now, logs = self._views.status(task), time(), self._logs
+        number = id_of(task.token, task.source)
+        if logs is not None and logs.wants_status(task, self._host.clock.now()):
+            logs.add(task.owner, task.token, "apaevt_status_update", {**status, "__id": number, "eventTime": now})
+        body = {**counts_of(status), "eventTime": now, "__id": number}
+        for connection, monitors in self._monitors.items():
+            client = self._clients.get(connection)
+            wants = _mask_for(monitors, task.token, task.project_id, task.source) & TYPES["DETAIL"]
+            if client is not None and wants and task in self._tasks.visible(client.caller):
+                self._send(connection, "apaevt_status_counts", body)
 
     def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> bool:
         """Send an event to a client; False if it was dropped."""

@@ -14,7 +14,7 @@ from rrext.engine.tasks.limits import STATUS_INTERVAL
 from rrext.errors import InternalError, InvalidArguments
 
 if TYPE_CHECKING:
-    from rrext.engine.events.records import ObjectEnded, TaskEnded
+    from rrext.engine.events.records import TaskEnded
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.task_identity import TaskIdentity
 
@@ -57,9 +57,9 @@ class RunLogs:
             if log is not None:
                 log.end_run(event.token or "", event.time, OUTCOMES[event.reason])
 
-    def wants_status(self, event: ObjectEnded, now: float) -> bool:
-        """Whether a status of a traced task follows this event: at most one a second."""
-        key = (event.owner, event.token or "")
+    def wants_status(self, task: TaskIdentity, now: float) -> bool:
+        """Whether the log of a traced task gets a status now: at most one a second."""
+        key = (task.owner, task.token)
         is_due = key in self._runs and now - self._statuses.get(key, now - STATUS_INTERVAL) >= STATUS_INTERVAL
         if is_due:
             self._statuses[key] = now

@@ -77,7 +77,12 @@ class HopMessages:
         route = b"%d,%b,%b]" % (caller, _encode(request_id), b"null" if left is None else b"%f" % left)
         if len(given) > 2:
             route += b","
-        head = b'{"type":"request","seq":%d,"command":%b%b%b' % (number, COMMANDS[kind], _ROUTE, route)
+        head = b'{"type":"request","seq":%d,"command":%b%b%b' % (
+            number,
+            COMMANDS.get(kind) or _profile_command(kind),
+            _ROUTE,
+            route,
+        )
         return self.framer.frame([head + given[1:] + b"}"], tail)
 
     def order(self, command: str, arguments: Any, tail: bytes | None = None, number: int | None = None) -> list[bytes]:
@@ -92,3 +97,11 @@ class HopMessages:
 
     def _refused(self, error: RrextError, start: memoryview) -> None:
         raise error
+
+
+def _profile_command(kind: type[operations.Operation]) -> bytes:
+    """The beginning of a request to the profiler of a worker; few servers get one."""
+    from rrext.engine.interface.profile_operations import PROFILE_COMMANDS
+
+    name = next(name for name, shape in PROFILE_COMMANDS.items() if shape is kind)
+    return b'"%b","arguments":{' % name.encode()

@@ -103,6 +103,8 @@ class TaskEngine(Engine):
                 case operations.Tool() | operations.Write() | operations.Close():
                     assert operation.pipe_id is not None
                     self.run_in(self._worker_of_pipe(operation.pipe_id), call)
+                case operations.ProfileOperation(target=str(token)):
+                    self.run_in(self.tasks.get(token, call.caller).worker, call)
                 case operations.ResolveTools() | operations.CallTool():
                     self._references.start(call)
                 case _:

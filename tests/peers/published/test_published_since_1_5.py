@@ -276,6 +276,27 @@ def test_store(shell: Shell) -> None:
 
 
 @pytest.mark.promise("profile:trusted-only")
+async def test_a_task_in_a_process_of_its_own_is_profiled_there() -> None:
+    from published_server import served
+    from rocketride import RocketRideClient
+
+    with served("--trust-clients", "--isolation", "process") as server:
+        client = RocketRideClient(uri=server.url, auth=KEY)
+        await client.connect()
+        token = (await client.use(pipeline=pipeline("profiled apart", "teller")))["token"]
+        assert (await client.cprofile_start(target=token, session="of it"))["status"] == "started"
+        assert ((await client.cprofile_status())["active"], (await client.cprofile_status(target=token))["active"]) == (
+            False,
+            True,
+        )
+        assert (await client.cprofile_stop(target=token))["session"] == "of it"
+        assert "processor time" in (await client.cprofile_report(target=token))["report"]
+        with pytest.raises(RuntimeError, match="not running"):
+            await client.cprofile_start(target="nobody")
+        await client.disconnect()
+
+
+@pytest.mark.promise("profile:trusted-only")
 def test_profile(shell: Shell) -> None:
     bad = shell.bad("profile", "start")
     assert "profile start needs --token" in bad

@@ -146,3 +146,30 @@ async def test_two_users_hear_nothing_of_each_other(tmp_path_factory: pytest.Tem
             other = "bob" if name == "ada" else "ada"
             assert f"secret of {other}" not in str(heard[name].all)
             assert f"{other}.txt" not in str(heard[name].all)
+
+
+async def test_it_hears_of_tasks_in_processes_of_their_own_as_of_others() -> None:
+    from published_server import KEY, served
+    from rocketride import RocketRideClient
+
+    with served("--trust-clients", "--isolation", "process") as server:
+        heard = Ear()
+        client = RocketRideClient(uri=server.url, auth=KEY, on_event=heard)
+        await client.connect()
+        await client.add_monitor({"token": "*"}, ["all"])
+        used = await client.use(pipeline=pipeline("apart", "teller", "refuser"), pipelineTraceLevel="full")
+        await client.send(used["token"], "hello", {"name": "a.txt"}, "text/plain")
+        bodies = await flow(heard)
+        assert [body["component"] for body in bodies if body["trace"].get("lane") == "text" and body["op"] == "enter"] == [
+            "teller",
+            "refuser",
+            "out",
+        ]
+        assert "heard hello\n" in [event["body"]["output"] for event in heard.all if event["event"] == "output"]
+        counts = (await heard.wanted("apaevt_status_counts"))["body"]
+        assert (counts["totalCount"], counts["completedCount"]) == (1, 1)
+        status = await heard.status(completedCount=1)
+        assert status["componentStats"]["refuser"]["calls"] >= 1
+        await client.terminate(used["token"])
+        assert (await heard.task(action="end"))["body"]["reason"] == "terminated"
+        await client.disconnect()
