@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Call
     from rrext.engine.tasks.task import Task
+    from rrext.nodes.base.node import Node
 
 
 class Lease:
@@ -35,12 +36,13 @@ class Lease:
         self.pipe = pipe
         self._objects: NodeObjects | None = None if pipe is None else pipe.objects
 
-    @property
-    def objects(self) -> NodeObjects:
-        """The node objects. Without a pipe they are borrowed from the task's spare objects at first use."""
-        if self._objects is None:
-            self._objects = self.task.take_spare()
-        return self._objects
+    def node(self, node_id: str) -> Node:
+        """The object of a node. Without a pipe, node objects are borrowed from the task's spare ones at first use."""
+        objects = self._objects
+        if objects is None:
+            objects = self._objects = self.task.take_spare()
+        made = objects.made.get(node_id)
+        return objects.object(node_id) if made is None else made
 
     def keep(self) -> None:
         """Add a user: a thread."""

@@ -171,7 +171,7 @@ class ReferenceCalls:
             return route.spec.describe(None)
         lease = Lease(task, Place.free())
         try:
-            return route.spec.describe(lease.objects.object(route.component.id))
+            return route.spec.describe(lease.node(route.component.id))
         finally:
             lease.drop()
 

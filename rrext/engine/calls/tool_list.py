@@ -113,7 +113,7 @@ class ToolList:
         """The descriptor of a tool. Raises `RrextError` if its node's code cannot give one."""
         component, name = route.component, route.spec.name
         try:
-            return shape(route, route.spec.describe(lease.objects.object(component.id)))
+            return shape(route, route.spec.describe(lease.node(component.id)))
         except ToolDefinitionError as error:  # its text names the tool and the reason
             failures.log.warning(
                 "%s %s cannot be described: %s", call.name, route.label, error.message, exc_info=error.__cause__

@@ -89,9 +89,7 @@ class ToolRun(CallRun):
     def is_usable(self) -> bool:
         """Whether the caller may see and call the tool now."""
         route = self.route
-        return not route.spec.has_predicate or route.spec.is_available(
-            self.lease.objects.object(route.component.id), self.context()
-        )
+        return not route.spec.has_predicate or route.spec.is_available(self.lease.node(route.component.id), self.context())
 
     def prepare(self, value: Any) -> None:
         """Check that the tool is available and accepts this input. Raises `Unavailable` and `InvalidArguments`.
@@ -99,7 +97,7 @@ class ToolRun(CallRun):
         The component must be ready.
         """
         component, spec = self.route.component, self.spec
-        self.node = self.lease.objects.object(component.id)
+        self.node = self.lease.node(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
             refusing = getattr(spec.options.available, "refusing", None)
             predicate = spec.options.available if refusing is None else refusing(self.node, self.context())
@@ -207,7 +205,7 @@ class ToolRun(CallRun):
             kwargs = spec.structure(None, operation.input, self.host.limits)
         node = self.node
         if node is None:
-            node = self.node = self.lease.objects.object(route.component.id)
+            node = self.node = self.lease.node(route.component.id)
         if spec.wants_context:
             if self.place is not None:
                 self.loan = Loan(self.lease.task.sync_places, self.call)
@@ -236,7 +234,7 @@ class ToolRun(CallRun):
         spec = self.route.spec
         node = self.node
         if node is None:
-            node = self.node = self.lease.objects.object(self.route.component.id)
+            node = self.node = self.lease.node(self.route.component.id)
         if spec.is_def and (spec.thread != "main" or spec.kind == "sync"):
             return self._in_thread()
         kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
