@@ -59,7 +59,7 @@ def idle_clients(command: list[str]) -> Figures:
 def calling_clients(command: list[str], size: Size) -> Figures:
     """Calls per second of one client and of many, in turns, and how long the slowest of them takes."""
     each = size.burst // CLIENTS
-    speeds: dict[str, list[float]] = {"one client": [], "100 clients": []}
+    speeds: dict[str, list[float]] = defaultdict(list)
     slowest: list[float] = []
     usual: list[float] = []
     with WebServer(command, cpus=other_cores()) as server, server.clients(1 + CLIENTS) as ends, no_collector():
@@ -69,6 +69,7 @@ def calling_clients(command: list[str], size: Size) -> Figures:
             speeds["one client"].append(together(ends[:1], requests(WINDOW), size.burst)[0])
             speed, taken = together(ends[1:], requests(EACH), each)
             speeds["100 clients"].append(speed)
+            speeds["100 clients, a call each,"].append(together(ends[1:], requests(1), each // 2)[0])
             slowest.append(max(taken) * 1e3)
             usual.append(statistics.median(taken) * 1e3)
     figures = {f"{name} calls/s": statistics.median(values) for name, values in speeds.items()}
