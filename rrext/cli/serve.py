@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--isolation",
         choices=("process", "none"),
-        help="each task in a process of its own, or all in this one (default: none)",
+        help="each task in a process of its own, or all in this one (default: process with --ws, else none)",
     )
     parser.set_defaults(face=Face(), user=None, space=None)
 
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_INVALID
     args.key = take_key(args)
-    args.isolation = args.isolation or "none"
+    args.isolation = args.isolation or ("none" if args.ws is None else "process")
     try:
         if not serves_stdio:
             open_missing()

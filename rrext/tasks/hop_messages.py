@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.engine.interface import operations
+from rrext.engine.interface.profile_operations import PROFILE_COMMANDS
 from rrext.errors import RrextError, error_from_wire
 from rrext.limits import Limits
 from rrext.tasks.settings import ROUTE, without_limits
@@ -22,6 +23,7 @@ COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
     operations.ListTools: b'"tools","arguments":{',
     operations.ResolveTools: b'"rrext_tools_resolve","arguments":{',
     operations.CallTool: b'"rrext_tools_call","arguments":{',
+    **{shape: b'"%b","arguments":{' % command.encode() for command, shape in PROFILE_COMMANDS.items()},
 }
 """Operation that a worker runs → the beginning of its request."""
 _ROUTE: Final = b'"%b":[' % ROUTE.encode()

@@ -107,6 +107,8 @@ class TaskEngine(Engine):
                     self.run_in(self.tasks.get(token, call.caller).worker, call)
                 case operations.ResolveTools() | operations.CallTool():
                     self._references.start(call)
+                case operations.ProfileOperation(target=str() as token):
+                    self.run_in(self.tasks.get(token, call.caller).worker, call)
                 case _:
                     if self.host.events.watches_calls:
                         self._watch(call)

@@ -1,0 +1,205 @@
+"""A process of a task that dies takes down one task, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import anyio
+import pytest
+from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, task_server
+
+DEATHS = {"exit": (7, "exit code was 7"), "abort": (-signal.SIGABRT, "SIGABRT"), "segfault": (-signal.SIGSEGV, "SIGSEGV")}
+
+
+@pytest.mark.promise("tasks:death-told")
+@pytest.mark.parametrize("how", DEATHS)
+async def test_every_pending_call_of_a_process_that_dies_fails_with_its_exit_and_last_words(
+    server: TaskServer, how: str
+) -> None:
+    code, told = DEATHS[how]
+    async with server.task() as (face, token), server.line() as line:
+        pending = await begun(line, "nap", token)
+        error = await face.tool_failure("die", {"how": how, "say": "my last words"}, token=token)
+        assert error.code == "task_lost"
+        assert told in error.message
+        assert error.data["exitCode"] == code
+        assert "my last words" in error.data["stderr"]
+        assert error.data.get("signal") == (signal.Signals(-code).name if code < 0 else None)
+        answer = await line.answer(pending)
+        assert answer.error is not None
+        assert (answer.error.code, answer.error.data) == ("task_lost", error.data)
+        status = await ended(face, token)
+        assert (status["state"], status["exitCode"]) == (5, code)
+        assert told in status["exitMessage"]
+        assert (await face.tool_failure("pid", token=token)).code == "TASK_NOT_REGISTERED"
+        assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_a_pipeline_whose_process_died_can_be_executed_again(server: TaskServer) -> None:
+    async with server.connect() as face:
+        given = {"pipeline": pipeline(), "token": "again"}
+        await face.request("execute", given)
+        before = await face.tool("pid", token="again")
+        await face.tool_failure("die", {"how": "exit"}, token="again")
+        await face.request("execute", given)
+        assert await face.tool("pid", token="again") != before
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_a_trace_of_the_crash_is_among_the_last_words(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        error = await face.tool_failure("die", {"how": "segfault"}, token=token)
+        assert "Fatal Python error: Segmentation fault" in error.data["stderr"]
+        assert "dying_nodes.py" in error.data["stderr"]
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_a_killed_process_ends_its_pipes_and_its_task(server: TaskServer) -> None:
+    async with server.task() as (face, token), server.line() as line:
+        told = await line.send("rrext_monitor", {"token": token, "types": ["TASK"]})
+        await line.answer(told)
+        opened = await face.request("rrext_process", {"subcommand": "open", "token": token, "mimeType": "text/plain"})
+        os.kill(await face.tool("pid", token=token), signal.SIGKILL)
+        status = await ended(face, token)
+        assert status["exitCode"] == -signal.SIGKILL
+        written = {"subcommand": "write", "pipe_id": opened["pipe_id"], "data": "x"}
+        assert (await failure(face, "rrext_process", written)).code in ("pipe_not_open", "task_lost")
+        await line.until(lambda: any(getattr(each, "body", {}).get("action") == "end" for each in line.messages))
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_an_object_whose_process_dies_fails(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        opened = await face.request("rrext_process", {"subcommand": "open", "token": token, "mimeType": "text/plain"})
+        died = {"subcommand": "write", "pipe_id": opened["pipe_id"], "data": "die"}
+        assert (await failure(face, "rrext_process", died)).code == "task_lost"
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_tool_that_keeps_the_interpreters_lock_holds_up_no_other_task(server: TaskServer) -> None:
+    async with server.task() as (face, token), server.line() as line:
+        pid = await face.tool("pid", token=token)
+        held = await begun(line, "hold", token)
+        assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}
+        await line.cancel(held)
+        answer = await line.answer(held)
+        assert answer.error is not None
+        assert answer.error.code == "cancelled"
+        await face.request("terminate", {"token": token})
+        await gone(pid)
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_stopped_process_is_ended_by_terminate_and_answers_for_its_status_meanwhile(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        pid = await face.tool("pid", token=token)
+        os.kill(pid, signal.SIGSTOP)
+        status = await face.request("rrext_get_task_status", {"token": token})
+        assert status["state"] == 3
+        await face.request("terminate", {"token": token})
+        await gone(pid)
+
+
+@pytest.mark.promise("tasks:no-orphan")
+@pytest.mark.parametrize("end", ["terminate", "kill", "server"])
+async def test_processes_that_tools_left_behind_end_with_the_task(server: TaskServer, end: str) -> None:
+    async with server.task() as (face, token):
+        pid, child = await face.tool("pid", token=token), await face.tool("leave_child", token=token)
+        assert lives(child)
+        if end == "terminate":
+            await face.request("terminate", {"token": token})
+        elif end == "kill":
+            os.kill(pid, signal.SIGKILL)
+        else:
+            os.kill(server.pid, signal.SIGKILL)
+        await gone(pid, child)
+
+
+@pytest.mark.promise("tasks:no-orphan")
+@pytest.mark.parametrize("tool", ["nap", "hold"])
+async def test_no_process_outlives_a_killed_server(tool: str) -> None:
+    async with task_server() as server:
+        async with server.task() as (face, token), server.line() as line:
+            await begun(line, tool, token)
+            del face
+            below = descendants(server.pid)
+            assert below
+            os.kill(server.pid, signal.SIGKILL)
+        await gone(*below)
+
+
+@pytest.mark.promise("tasks:no-orphan")
+async def test_no_process_outlives_a_server_that_ends_by_a_signal() -> None:
+    async with task_server(drain=0.5) as server, server.task() as (face, token), server.line() as line:
+        await begun(line, "nap", token)
+        del face
+        below = descendants(server.pid)
+        os.kill(server.pid, signal.SIGTERM)
+        await gone(server.pid, *below)
+
+
+@pytest.mark.promise("tasks:failures-stay")
+async def test_the_error_of_a_tool_passes_the_process_unchanged(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        error = await face.tool_failure("fail", token=token)
+        assert (error.code, error.message, error.hint, error.data) == ("no_luck", "no luck", "try again", {"at": [1, None]})
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_client_that_does_not_read_its_chunks_holds_up_no_other_call_of_the_task(server: TaskServer) -> None:
+    async with server.task() as (face, token), server.line(reading=False) as deaf:
+        await deaf.call("chunks", {"count": 100_000, "size": 65_536}, token=token, stream=True)
+        with anyio.fail_after(30):
+            for _ in range(50):
+                await face.tool("pid", token=token)
+        pids = [server.pid, await face.tool("pid", token=token)]
+        assert all(memory(pid) < 400 for pid in pids)
+
+
+def memory(pid: int) -> float:
+    """The resident memory of a process, in MiB."""
+    with open(f"/proc/{pid}/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_each_task_has_a_process_and_its_own_numbers_of_pipes(server: TaskServer) -> None:
+    pids: set[int] = set()
+    pipes: set[int] = set()
+    async with server.connect() as face, anyio.create_task_group() as tasks:
+
+        async def one() -> None:
+            loaded = await face.request("execute", {"pipeline": pipeline()})
+            token = loaded["token"]
+            pids.add(await face.tool("pid", token=token))
+            opened = await face.request("rrext_process", {"subcommand": "open", "token": token, "mimeType": "text/plain"})
+            pipes.add(opened["pipe_id"])
+            body = await face.request("rrext_process", {"subcommand": "close", "pipe_id": opened["pipe_id"]})
+            assert "error" not in body
+            await face.request("terminate", {"token": token})
+
+        for _ in range(6):
+            tasks.start_soon(one)
+    assert len(pids) == len(pipes) == 6
+    assert all(pipe < 2**53 for pipe in pipes)
+    await gone(*pids)
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_an_idle_task_ends_with_its_process(server: TaskServer) -> None:
+    async with server.task(ttl=1) as (face, token):
+        pid = await face.tool("pid", token=token)
+        await gone(pid)
+        status = await ended(face, token)
+        assert (status["state"], status["exitMessage"]) == (5, "the pipeline was idle for its ttl")
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_restarted_task_has_another_process_and_the_same_token(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        before = await face.tool("pid", token=token)
+        await face.request("restart", {"token": token})
+        assert await face.tool("pid", token=token) != before
+        await gone(before)
