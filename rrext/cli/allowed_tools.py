@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rrext.engine.local_engine import LocalEngine
+    from rrext.engine.interface.engine import Engine
 
 
 def add_tools_option(parser: argparse.ArgumentParser) -> None:
@@ -35,22 +35,17 @@ def _written(name: str) -> str:
     return ref.text if ref.provider != "node" or ref.names_a_wrapper else f"{ref.integration}.{ref.action}"
 
 
-async def tell_unknown(names: Iterable[str], engine: LocalEngine) -> None:
+def tell_unknown(names: Iterable[str], engine: Engine) -> None:
     """Warn on stderr of allowed tools that no pipeline has. A call ref of a connection or a pipeline needs none."""
-    import msgspec
-
     from rrext.columns import printable
-    from rrext.engine.interface.operations import ListTasks
     from rrext.errors import near_matches
     from rrext.references.call_ref import CallRef
 
-    body, _ = await engine.ask(ListTasks())
-    tasks = [engine.task(task["token"]) for task in msgspec.json.decode(body)["tasks"]]
-    routes = [route for task in tasks for route in task.tools_of(None)]
-    known = dict.fromkeys(name for route in routes for name in (route.spec.name, route.exported_name, route.label))
-    later = [part.id for task in tasks for part in task.unlisted()]
+    tasks = engine.tool_names()
+    known = dict.fromkeys(name for task in tasks for name in task.names)
+    later = [node_id for task in tasks for node_id in task.later]
     for name in sorted(names) if tasks else ():
-        if CallRef.read(name) is not None or any(route.is_among((name,)) for route in routes):
+        if CallRef.read(name) is not None or name in known:
             continue
         near = near_matches(name, known)
         hint = f" Did you mean {near[0]}?" if near else ""

@@ -230,7 +230,7 @@ def _serve_claimed(
             listener = (face.listen or _unix_clients)(args, environment)
         seen, tools = face.as_one(engine), allowed_tools(args)
         if tools is not None:
-            await tell_unknown(tools, engine)
+            tell_unknown(tools, engine)
         return ServingProcess(
             seen,
             engine.host,

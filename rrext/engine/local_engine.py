@@ -24,7 +24,7 @@ from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
-from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.interface.totals import Totals
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.slow_operation import answer_slowly
@@ -291,6 +291,9 @@ class LocalEngine(Engine):
     def _status_of(self, task: Task) -> dict[str, Any]:
         pipes = [pipe for pipe in self._pipes.of_task(task) if pipe.has_object]
         return status_of(task, pipes, self._host.redactor.text)
+
+    def tool_names(self) -> list[ToolNames]:
+        return [task.tool_names for task in self._tasks]
 
     async def totals(self) -> Totals:
         return self._tasks.totals(len(self._pipes))

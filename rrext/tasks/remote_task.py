@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 
 if TYPE_CHECKING:
     from rrext.tasks.worker import Worker
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class RemoteTask(TaskIdentity):
     """The names of a task, its worker, and its last known status."""
 
-    __slots__ = ("began", "is_finished", "latest", "open_pipes", "text_type", "unavailable", "worker")
+    __slots__ = ("began", "is_finished", "latest", "open_pipes", "text_type", "tool_names", "unavailable", "worker")
 
     def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
         super().__init__(
@@ -35,6 +35,7 @@ class RemoteTask(TaskIdentity):
         """The status as the worker told it last."""
         self.is_finished = False
         self.open_pipes = 0
+        self.tool_names = ToolNames(*described["toolNames"])
         self.text_type: str = described["textType"]
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
 

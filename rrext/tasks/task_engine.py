@@ -38,7 +38,7 @@ from rrext.tasks.worker_stderr import WorkerStderr
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
     from rrext.engine.events.records import Filter
-    from rrext.engine.interface.task_identity import TaskIdentity
+    from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
     from rrext.engine.interface.totals import Totals
     from rrext.files.limits import FileStoreSettings
     from rrext.tasks.settings import WorkerSettings
@@ -309,6 +309,9 @@ class TaskEngine(Engine):
 
     async def text_type(self, token: str, caller: Caller = ANONYMOUS) -> str:
         return self.tasks.get(token, caller).text_type
+
+    def tool_names(self) -> list[ToolNames]:
+        return [task.tool_names for task in self.tasks]
 
     async def totals(self) -> Totals:
         tasks = list(self.tasks)

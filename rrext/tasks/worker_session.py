@@ -144,6 +144,7 @@ class WorkerSession(Session):
             "description": task.description,
             "pipeline": task.pipeline,
             "textType": task.text_type,
+            "toolNames": task.tool_names,
             "unavailable": task.unavailable(engine.environment.redactor.text),
             "status": engine.status_of_all()[0],
         }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.clients import ConnectedClient
-    from rrext.engine.interface.task_identity import TaskIdentity
+    from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
     from rrext.engine.interface.totals import Totals
 
 
@@ -79,6 +79,10 @@ class Engine:
 
     async def text_type(self, token: str, caller: Caller) -> str:
         """The MIME type of a text for a pipeline. Raises `TaskNotRegistered` if the caller sees none of this token."""
+        raise NotImplementedError
+
+    def tool_names(self) -> list[ToolNames]:
+        """What the tools of each pipeline are called."""
         raise NotImplementedError
 
     async def totals(self) -> Totals:

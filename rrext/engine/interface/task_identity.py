@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sized
 
     from rrext.engine.interface.call import Caller
+
+
+class ToolNames(NamedTuple):
+    """What the tools of a task are called: each by its name, its exported name, and `node.tool`. `later` are the nodes that
+    learn their tools at first use.
+    """
+
+    names: list[str]
+    later: list[str]
+
 
 _NUMBERS: Final = count(1)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.not_found import node_not_found, tool_not_found
 from rrext.engine.tasks.process_metrics import ProcessMetrics
@@ -101,6 +101,12 @@ class Task(TaskIdentity):
         self.references = references
         self.routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
+
+    @property
+    def tool_names(self) -> ToolNames:
+        """What its tools are called."""
+        names = dict.fromkeys(name for route in self.routes for name in (route.spec.name, route.exported_name, route.label))
+        return ToolNames(list(names), [part.id for part in self.unlisted()])
 
     @property
     def text_type(self) -> str:
