@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+SETTLED = 5
+"""The processes of a server with one task: a watchdog; the worker, and one that waits for a further task, with theirs."""
 CALLERS = 12
 MOST = 200
 """Answers after which a worker is killed, at most."""
@@ -35,22 +37,19 @@ PIPELINE: dict[str, Any] = json.loads((HERE / "kill.pipe").read_text())
 async def test_the_calls_of_a_killed_worker_fail_and_no_other_task_notices(kind: str, folder: Path, rounds: range) -> None:
     with NetworkServer(kind, "process", folder) as server:
         async with Client.connect(server.address) as client, Client.connect(server.address) as other:
-            settled = (0, 0)
+            with anyio.fail_after(PATIENCE * 2):
+                await one_round(client, other, -1)  # for all that the first one makes
+                while len(descendants(server.process.pid)) < SETTLED:
+                    await anyio.lowlevel.checkpoint()
+            settled = descriptors(server.process.pid)
             for seed in rounds:
                 with anyio.fail_after(PATIENCE * 2):
                     await one_round(client, other, seed)
-                    if not seed:
-                        settled = left(server)
             with anyio.fail_after(PATIENCE):
-                while left(server) > settled:
+                while len(descendants(server.process.pid)) > SETTLED or descriptors(server.process.pid) > settled:
                     await anyio.lowlevel.checkpoint()
         assert "bug" not in server.log
         assert "Traceback" not in server.log
-
-
-def left(server: NetworkServer) -> tuple[int, int]:
-    """How many processes and descriptors the server has."""
-    return len(descendants(server.process.pid)), descriptors(server.process.pid)
 
 
 async def lost(work: Callable[[int], Awaitable[None]], number: int) -> None:
