@@ -92,7 +92,7 @@ class Monitors:
             if operation.project_id is not None or operation.source is not None:
                 raise InvalidArguments.at("/token", "expected a token, both of projectId and source, or none of these")
             key = ("*", None, None, operation.pipe_id)  # RocketRide's commands before 1.5 ask so ahead of `execute`
-        if operation.token not in (None, "*"):
+        if mask and operation.token not in (None, "*"):
             self._views.find(operation.token, caller)
         connection = caller.connection_id
         monitors = dict(self._monitors.get(connection, {}))  # replaced, because other threads read it

@@ -307,6 +307,17 @@ async def test_an_end_that_nobody_remembers_stops_no_monitor(monkeypatch: pytest
         assert [action for (action,) in ada.take("action") if action] == ["begin", "end"] * 2
 
 
+async def test_a_monitor_of_a_task_that_nobody_remembers_ends_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.engine.tasks.finished.MAX_FINISHED_TASKS", 0)
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        await ada.monitor(token="hers", types=["SSE"])
+        await ada.ask(Terminate(token="hers"))
+        await ada.monitor(token="hers", types=[])
+        assert not w.engine._host.events.messages
+
+
 @pytest.mark.promise("monitor:users:apart")
 async def test_names_of_objects_of_others_are_in_no_status() -> None:
     async with world(Teller) as w:

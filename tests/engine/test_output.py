@@ -21,6 +21,16 @@ from rrext.tools.decorator import tool_function
 ADA = Caller("ada", "ada", trusted=False)
 
 
+class Strange:
+    """Has no attributes, and says so in its own way."""
+
+    def __getattr__(self, name: str) -> None:
+        raise KeyError(name)
+
+    def _run(self) -> None:
+        print("strange")
+
+
 class Chatty(Node):
     """Prints and logs."""
 
@@ -46,6 +56,10 @@ class Chatty(Node):
     def log_it(self, text: str) -> None:
         logging.getLogger("my.node").warning("logged %s", text)
         logging.getLogger("rrext.sql").warning("of the operator")
+
+    @tool_function
+    def say_strangely(self) -> None:
+        Strange()._run()
 
     @tool_function
     def in_a_thread_of_its_own(self) -> None:
@@ -102,6 +116,23 @@ async def test_nobody_is_told_of_output_of_which_nobody_knows_whose_it_is() -> N
         await w.tool("in_a_thread_of_its_own").result()
         print("the engine's own")
         assert lines(heard) == []
+
+
+async def test_objects_of_nodes_are_not_asked_whose_output_it_is() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output")
+        await w.tool("say_strangely").result()
+        assert lines(heard) == ["strange\n"]
+
+
+async def test_a_process_without_streams_has_output_to_tell_none_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(Chatty) as w:
+        monkeypatch.setattr(sys, "stderr", None)
+        heard = Heard(w, "output")
+        await say(w, "once\n")
+        heard.subscription.cancel()
+        assert lines(heard) == ["once\n"]
+        assert sys.stderr is None
 
 
 async def test_a_subscriber_that_prints_is_not_told_of_itself() -> None:

@@ -38,7 +38,7 @@ def speaker() -> CallsNodes | None:
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in CALLERS:
+        if frame.f_code.co_name in CALLERS and frame.f_globals.get("__name__", "").startswith("rrext.engine."):
             caller = frame.f_locals.get("self")
             if getattr(caller, "event_origin", None) is not None:
                 return caller
@@ -58,6 +58,8 @@ class Console:
     def begin(self) -> None:
         """Begin to listen."""
         for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # a process without a terminal may have none
+                continue
             stream = ConsoleStream(getattr(sys, name), self)
             self._streams.append((name, stream))
             setattr(sys, name, stream)
