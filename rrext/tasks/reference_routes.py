@@ -91,7 +91,7 @@ class ReferenceRoutes:
 
     async def _outside_worker(self) -> Worker:
         if self._outside is None:
-            self._outside = self._engine.host.loop.create_task(self._engine.pool.take(), name="a worker without a task")
+            self._outside = self._engine.host.loop.create_task(self._begin_outside(), name="a worker without a task")
         try:
             return await asyncio.shield(self._outside)
         except Exception:
@@ -99,6 +99,11 @@ class ReferenceRoutes:
             raise
         finally:
             self._engine.pool.warm_up()
+
+    async def _begin_outside(self) -> Worker:
+        worker = await self._engine.pool.take()
+        self._engine.subscribe_worker(worker)
+        return worker
 
     def disconnect(self, connection_id: str) -> None:
         """Forget a connection."""

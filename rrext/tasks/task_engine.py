@@ -195,6 +195,8 @@ class TaskEngine(Engine):
 
     def begin(self, task: RemoteTask) -> None:
         """Register a task. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
+        if task.worker.is_over:
+            raise task.worker.error()
         if self.tasks.find_same(task.token, task) is not None:
             raise already_running()
         self.tasks.add(task)
@@ -272,16 +274,18 @@ class TaskEngine(Engine):
         self.stderr.end(worker.number)
         self._questions.cancel_all(worker)
         self._references.lost(worker)
-        error = worker.error()
+        error = worker.error(shows_stderr=False)  # what all see who may use the pipeline
         for event in worker.begun.ends(error):
             self.tell(event)
         task = worker.task
         if worker.expects_end:
             return
-        log.error("%s", error.message)
-        if task is not None:
+        words = worker.error().message
+        log.error("%s", words)
+        if task is not None and (task.stopping or self.tasks.running(task.token, task.scope) is task):
             self._retire(task)
-            self._finish(task, "lost", exitCode=worker.process.exit_code, exitMessage=error.message)
+            told = {"exitCode": worker.process.exit_code, "exitMessage": error.message}
+            self._finish(task, "lost", **told, errors=[*task.latest["errors"], words])
 
     def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
         self._questions.begin(worker, body, tail)
@@ -295,6 +299,8 @@ class TaskEngine(Engine):
         """Ask the workers for the status of their tasks; of one that does not answer soon, the last one stays."""
 
         async def look(task: RemoteTask) -> None:
+            if task.worker.outbox.is_full:
+                return
             try:
                 async with asyncio.timeout(ANSWER_PATIENCE):
                     told = await task.worker.ask("worker_status", {})
@@ -322,8 +328,7 @@ class TaskEngine(Engine):
 
     def _subscribe_all(self) -> None:
         for worker in list(self.pool.workers.values()):
-            if worker.task is not None:
-                self.subscribe_worker(worker)
+            self.subscribe_worker(worker)
 
     def subscribe_worker(self, worker: Worker) -> None:
         """Let a worker tell the events that somebody wants."""

@@ -7,6 +7,7 @@ import logging
 import signal
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,7 +20,7 @@ from rrext.errors import Cancelled, RrextError
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.hop_messages import HopMessages, Incoming
-from rrext.tasks.limits import EXIT_PATIENCE, FEED_WINDOW, MAX_ANY, MAX_CALLERS
+from rrext.tasks.limits import EXIT_PATIENCE, FEED_WINDOW, MAX_CALLERS
 from rrext.tasks.lost import process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
@@ -85,8 +86,11 @@ class Worker:
         self._home = home
         self._messages = HopMessages(host.limits, self._take)
         self._sink = DescriptorSink(process.write_fd, host.loop)
-        self.outbox = Outbox(self._sink, MAX_ANY, host.loop)
+        self.outbox = Outbox(self._sink, host.limits.outbox_bytes, host.loop, self._send_waiting)
+        self._waiting: dict[int, Call] = {}
+        """Calls until the process has read what is on its way, by number. One that is cancelled leaves nothing behind."""
         self._callers: OrderedDict[Caller, int] = OrderedDict()
+        self._caller_numbers = count()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._owed: dict[int, int] = {}
         self._abandoned: dict[int, Call] = {}
@@ -114,19 +118,37 @@ class Worker:
 
     def run(self, call: Call, *, batched: bool = False) -> None:
         """Give a call to the worker; with `batched` it leaves at the next `flush`."""
-        messages, operation = self._messages, call.operation
-        number = messages.next_number()
+        if self.is_over:
+            call.fail(self._error_for(call.caller))
+            return
+        number = self._messages.next_number()
+        call.work = Routed(self, number)
+        if call.settled:  # cancelled meanwhile
+            return
+        self.calls[number] = call
+        if self._waiting or self.outbox.is_full:
+            self._waiting[number] = call
+            self.outbox.want_room()
+        else:
+            self._send(number, call, batched=batched)
+
+    def _send_waiting(self) -> None:
+        waiting = self._waiting
+        while waiting and not self.outbox.is_full:
+            number = next(iter(waiting))
+            self._send(number, waiting.pop(number))
+        if waiting:
+            self.outbox.want_room()
+
+    def _send(self, number: int, call: Call, *, batched: bool = False) -> None:
+        operation = call.operation
         left = operation.timeout
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
         caller = self._callers.get(call.caller)
         if caller is None:
             caller = self._announce(call.caller)
-        pieces = messages.operation(number, operation, caller, call.request_id, left, call.data)
-        call.work = Routed(self, number)
-        if call.settled:  # cancelled meanwhile
-            return
-        self.calls[number] = call
+        pieces = self._messages.operation(number, operation, caller, call.request_id, left, call.data)
         if batched:
             self.outbox.append(pieces)
         else:
@@ -145,7 +167,7 @@ class Worker:
     def cancel(self, number: int, reason: CancelReason) -> None:
         """Stop a call that was answered; its answer from the worker is dropped."""
         call = self.calls.pop(number, None)
-        if call is not None:
+        if call is not None and self._waiting.pop(number, None) is None:
             self._let_go(number)
             if isinstance(call.operation, Open):
                 self._abandoned[number] = call
@@ -173,23 +195,20 @@ class Worker:
         return next((known for known, number in self._callers.items() if number == caller), None)
 
     def _announce(self, caller: Caller) -> int:
-        if len(self._callers) < MAX_CALLERS:
-            number = len(self._callers)
-        else:
-            _, number = self._callers.popitem(last=False)
+        """Tell the worker a caller under a new number: an old one may be in a question that is on its way."""
+        number = next(self._caller_numbers)
+        oldest = self._callers.popitem(last=False)[1] if len(self._callers) >= MAX_CALLERS else None
         self._callers[caller] = number
-        self.outbox.append(self._messages.order("worker_caller", {"number": number, "caller": caller}))
+        self.outbox.append(self._messages.order("worker_caller", {"number": number, "caller": caller, "instead": oldest}))
         return number
 
     def disconnect(self, connection_id: str) -> None:
         """Free what a connection has in the worker."""
-        if any(caller.connection_id == connection_id for caller in self._callers):
-            kept = [caller for caller in self._callers if caller.connection_id != connection_id]
+        gone = [caller for caller in self._callers if caller.connection_id == connection_id]
+        for caller in gone:
+            del self._callers[caller]
+        if gone:
             self.order("worker_forget", {"connection": connection_id})
-            self._callers.clear()
-            for caller in kept:
-                self._announce(caller)
-            self.outbox.flush()
 
     # -- in
 
@@ -353,14 +372,16 @@ class Worker:
         self._home.lost(self)
         calls = list(self.calls.values())
         self.calls.clear()
+        self._waiting.clear()
         for call in calls:
-            call.fail(self.error(shows_stderr=self._may_read(call.caller)))
+            call.fail(self._error_for(call.caller))
         for answer in list(self._asked.values()):
             if not answer.done():
                 answer.set_exception(self.error())
         self._is_ready()
         self.ended.set_result(None)
 
-    def _may_read(self, caller: Caller) -> bool:
-        """Whether a caller may read what the process wrote last: who is trusted, and who loaded the pipeline."""
-        return caller.trusted or (self.task is not None and self.task.owner is not None and self.task.owner == caller.user_id)
+    def _error_for(self, caller: Caller) -> RrextError:
+        """The error for a caller. What the process wrote last is for those who are trusted or loaded the pipeline."""
+        owner = None if self.task is None else self.task.owner
+        return self.error(shows_stderr=caller.trusted or (owner is not None and owner == caller.user_id))

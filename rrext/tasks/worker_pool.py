@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rrext.errors import ShuttingDown, Unavailable
-from rrext.tasks.limits import MAX_STARTS
+from rrext.errors import RrextError, ShuttingDown, Unavailable
+from rrext.tasks.limits import MAX_STARTS, STOP_MARGIN
 from rrext.tasks.worker import Worker
 from rrext.tasks.worker_process import WorkerProcess
 
@@ -33,12 +34,14 @@ class WorkerPool:
         self._warm: asyncio.Task[Worker] | None = None
         self.workers: dict[int, Worker] = {}
         """The workers that have not ended, by number."""
+        self.starting: set[asyncio.Task[Worker]] = set()
+        """The starts that are under way."""
         self.is_closed = False
 
     def warm_up(self) -> None:
         """Start a worker ahead of its use, if none is."""
         if self._warm is None and not self.is_closed:
-            self._warm = self._host.loop.create_task(self._start(), name="a warm worker")
+            self._warm = self._begin()
             self._warm.add_done_callback(_seen)
 
     async def take(self) -> Worker:
@@ -46,16 +49,39 @@ class WorkerPool:
         warm, self._warm = self._warm, None
         if warm is not None:
             try:
-                worker = await asyncio.shield(warm)
-            except Unavailable:
+                worker = await self._started(warm)
+            except RrextError:
                 pass  # it may be possible by now
-            except asyncio.CancelledError:
-                self._warm = self._warm or warm
-                raise
             else:
                 if not worker.is_over:
                     return worker
-        return await self._start()
+        return await self._started(self._begin())
+
+    def _begin(self) -> asyncio.Task[Worker]:
+        start = self._host.loop.create_task(self._start(), name="start of a worker")
+        self.starting.add(start)
+        start.add_done_callback(self._is_begun)
+        return start
+
+    def _is_begun(self, start: asyncio.Task[Worker]) -> None:
+        self.starting.discard(start)
+        if not start.cancelled():
+            start.exception()  # who waits for the start is told, if anybody still does
+
+    async def _started(self, start: asyncio.Task[Worker]) -> Worker:
+        """Wait for a start. A worker that its caller does not want any more is the warm one, or ends."""
+        try:
+            return await asyncio.shield(start)
+        except asyncio.CancelledError:
+            if self._warm is None:
+                self._warm = start
+            else:
+                self._host.spawn(self._end(start), "end of a worker that nobody wants")
+            raise
+
+    async def _end(self, start: asyncio.Task[Worker]) -> None:
+        with suppress(RrextError):
+            await (await start).stop(STOP_MARGIN)
 
     async def _start(self) -> Worker:
         async with self._starts:
@@ -79,9 +105,8 @@ class WorkerPool:
     async def close(self, seconds: float) -> None:
         """End all workers; those that do not end in time are killed."""
         self.is_closed = True
-        warm, self._warm = self._warm, None
-        if warm is not None:
-            warm.cancel()
+        if self.starting:
+            await asyncio.wait(self.starting, timeout=seconds)
         await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
 
 

@@ -110,8 +110,7 @@ class WorkerProcess:
             os.close(self._exit)
             self._exit = -1
         self.signal_group(signal.SIGKILL)
-        while self._read_stderr():
-            pass
+        self._read_stderr()  # all that a pipe holds; a process that is left may write to it for ever
         self._popen.wait()
         self._loop.remove_reader(self.stderr_fd)
         os.close(self.stderr_fd)

@@ -75,9 +75,9 @@ class WorkerSession(Session):
     # -- orders of the server
 
     def _take_caller(self, request: Request) -> None:
-        number = request.arguments["number"]
-        known = self._callers.pop(number, None)
-        if known is not None and self._numbers.get(known) == number:
+        number, instead = request.arguments["number"], request.arguments["instead"]
+        known = self._callers.pop(instead, None)
+        if known is not None and self._numbers.get(known) == instead:
             del self._numbers[known]
         caller = self._callers[number] = msgspec.convert(request.arguments["caller"], Caller)
         self._numbers[caller] = number

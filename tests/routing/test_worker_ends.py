@@ -1,0 +1,99 @@
+"""Ends of processes at the worst moments: no call hangs, no process stays, no bytes of theirs hold up the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from routed_engine import routed, tool_of, until
+
+from rrext.engine.events.records import Filter
+from rrext.engine.interface.awaited_answer import AwaitedAnswer
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.operations import TaskStatus
+from rrext.errors import TaskLost, TaskNotRegistered
+
+pytestmark = [pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes of Linux")]
+
+
+async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_execute() -> None:
+    async with routed() as world:
+        worker = await world.engine.pool.take()
+        ask = worker.ask
+
+        async def dies(command: str, *given: Any) -> object:
+            body = await ask(command, *given)
+            os.kill(worker.process.pid, signal.SIGKILL)
+            await worker.ended
+            return body
+
+        worker.ask = dies  # type: ignore[method-assign]
+
+        async def take() -> object:
+            return worker
+
+        world.engine.pool.take = take  # type: ignore[method-assign, assignment]
+        with pytest.raises(TaskLost):
+            await world.execute("a")
+        with pytest.raises(TaskNotRegistered):
+            await world.tool("a", "pid")
+
+
+async def test_a_call_of_a_process_that_has_ended_is_answered() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        os.kill(worker.process.pid, signal.SIGKILL)
+        await worker.ended
+        answer = AwaitedAnswer(asyncio.get_running_loop())
+        worker.run(Call(tool_of("a", "pid"), answer))
+        with pytest.raises(TaskLost):
+            await answer.future
+
+
+async def test_cancelled_executes_leave_one_warm_process_at_most() -> None:
+    async with routed() as world:
+        for moment in range(12):
+            loading = asyncio.ensure_future(world.execute(f"t{moment}"))
+            for _ in range(moment * 3):
+                await asyncio.sleep(0.004)
+            loading.cancel()
+            with suppress(asyncio.CancelledError):
+                await loading
+        pool = world.engine.pool
+        await until(lambda: not pool.starting and len(pool.workers) <= len(world.engine.tasks) + 1)
+
+
+async def test_a_process_that_a_tool_left_behind_and_that_writes_for_ever_does_not_hold_up_the_server(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        child = await world.tool("a", "flood")
+        try:
+            os.kill(worker.process.pid, signal.SIGKILL)
+            async with asyncio.timeout(20):  # a deadline
+                await worker.ended
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+async def test_last_words_of_a_process_reach_only_who_is_trusted_or_loaded_the_pipeline() -> None:
+    stranger = Caller("b", user_id="b", trusted=False)
+    async with routed() as world:
+        told: list[object] = []
+        subscription = world.engine.subscribe(Filter(kinds=frozenset(["call_ended"])), told.append)
+        await world.execute("a")
+        with pytest.raises(TaskLost) as caught:
+            await world.tool("a", "say", stranger, text="the words\n")
+        assert "the words" not in f"{caught.value} {caught.value.data}"
+        await until(lambda: told)
+        assert "the words" not in str(told)
+        body, _ = await world.engine.ask(TaskStatus(token="a"), stranger)
+        assert b"the words" not in body
+        body, _ = await world.engine.ask(TaskStatus(token="a"))
+        assert b"the words" in body
+        subscription.cancel()
