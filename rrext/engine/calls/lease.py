@@ -7,7 +7,7 @@ objects are never used again, and the place is released when the thread returns.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.places import HeldPlace, Place
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from rrext.nodes.base.node import Node
 
 
+_LOCK: Final = threading.Lock()
+"""Shared by all leases: it is held for a few instructions, and making a lock costs as much."""
+
+
 class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
-    spoiled = False
-    _is_left = False
-    _is_tainted = False
-    _users = 1
-    _lock = threading.Lock()  # shared by all leases: it is held for a few instructions, and making a lock costs as much
+    __slots__ = ("_is_left", "_is_tainted", "_objects", "_users", "pipe", "spoiled", "task", "turn")
 
     def __init__(self, task: Task, turn: Place | HeldPlace | LockTurn, pipe: OpenPipe | None = None) -> None:
         self.task = task
         self.turn = turn
         self.pipe = pipe
+        self.spoiled = self._is_left = self._is_tainted = False
+        self._users = 1
         self._objects: NodeObjects | None = None if pipe is None else pipe.objects
 
     def node(self, node_id: str) -> Node:
@@ -46,12 +48,12 @@ class Lease:
 
     def keep(self) -> None:
         """Add a user: a thread."""
-        with self._lock:
+        with _LOCK:
             self._users += 1
 
     def drop(self) -> None:
         """Remove a user. The last one gives back the objects and the place or turn."""
-        with self._lock:
+        with _LOCK:
             self._users -= 1
             if self._users:
                 return
@@ -75,7 +77,7 @@ class Lease:
         lend that place, else 0.
         """
         task = self.task
-        with self._lock:
+        with _LOCK:
             if not self._users:
                 return
             self._is_left = True
@@ -92,7 +94,7 @@ class Lease:
 
     def spoil(self) -> None:
         """Release the pipe's turn though an answered call still runs on it: from now on the pipe can only be closed."""
-        with self._lock:
+        with _LOCK:
             if self.spoiled or not self._users:
                 return
             self.spoiled = True

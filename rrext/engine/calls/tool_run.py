@@ -70,6 +70,8 @@ class ToolRun(CallRun):
             self._token = token
         self._unclaimed = [True]
         self.route = route
+        self.node = self.kwargs = self.place = None  # an instance's own attribute is read faster than its class's
+        self.owners = ()
 
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

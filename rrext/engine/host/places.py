@@ -70,12 +70,11 @@ class Place:
 class HeldPlace:
     """A place that was free when it was taken. All holders share this object, and each releases it once."""
 
-    __slots__ = ("_places",)
-
-    granted = True
+    __slots__ = ("_places", "granted")
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self.granted = True
 
     def when_granted(self, wake: Callable[[], None]) -> bool:
         """False: the place is held already."""
