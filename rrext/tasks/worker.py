@@ -259,8 +259,9 @@ class Worker:
 
     def _free(self, call: Call, opened: bytes) -> None:
         """Close the pipe of an `open` that was cancelled while its answer was on its way."""
-        pipe_id = msgspec.json.decode(opened)["pipe_id"]
-        self.run(Call(Close(pipe_id=pipe_id), DroppedAnswer(), call.caller))
+        if call.caller in self._callers:  # the end of a connection closes all its pipes
+            pipe_id = msgspec.json.decode(opened)["pipe_id"]
+            self.run(Call(Close(pipe_id=pipe_id), DroppedAnswer(), call.caller))
 
     def _is_ready(self) -> None:
         if not self.ready.done():

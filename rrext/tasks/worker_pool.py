@@ -99,12 +99,16 @@ class WorkerPool:
                 worker.kill()
             await worker.ready
             if worker.is_over:
-                raise worker.error()
+                raise ShuttingDown("the server ends") if self.is_closed else worker.error()
             return worker
 
     async def close(self, seconds: float) -> None:
         """End all workers; those that do not end in time are killed."""
         self.is_closed = True
+        for worker in list(self.workers.values()):
+            if not worker.ready.done():
+                worker.expects_end = True
+                worker.kill()  # it has nothing to lose
         if self.starting:
             await asyncio.wait(self.starting, timeout=seconds)
         await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
@@ -112,5 +116,5 @@ class WorkerPool:
 
 def _seen(warm: asyncio.Task[Worker]) -> None:
     """Log a failed start once; the next one is told to its caller."""
-    if not warm.cancelled() and (error := warm.exception()) is not None:
+    if not warm.cancelled() and (error := warm.exception()) is not None and not isinstance(error, ShuttingDown):
         log.warning("no process could be started ahead: %s", error)

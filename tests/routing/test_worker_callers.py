@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from typing import Any
@@ -11,6 +12,8 @@ from routed_engine import Noted, routed, tool_of, until
 
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Open
+from rrext.errors import Cancelled
 
 
 async def test_the_number_of_a_caller_never_means_another() -> None:
@@ -39,6 +42,19 @@ async def test_the_end_of_a_connection_costs_the_same_with_many_others() -> None
         assert worker.outbox.size - sent < 250 * 1000
         os.kill(worker.process.pid, signal.SIGCONT)
         await until(lambda: all(noted.answers for noted in calls))
+
+
+async def test_a_connection_that_ends_while_its_open_is_answered_leaves_no_pipe_and_no_caller() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        caller = Caller("c")
+        opening = Noted(world.engine, Open(token="a", mime_type="text/plain"), caller)
+        assert select.select([worker.process.read_fd], [], [], 30)[0]  # the answer is on its way
+        opening.call.cancel("disconnected", Cancelled())
+        world.engine.disconnect("c")
+        told = await worker.ask("worker_status", {})
+        assert told["totals"]["pipes"] == 0
+        assert not any(worker.caller_of(number) for number in range(5))
 
 
 async def test_events_of_a_pipeline_reach_who_subscribed_while_it_was_loaded() -> None:
