@@ -295,7 +295,6 @@ def _worker_settings(args: argparse.Namespace, environment: Environment, limits:
         log_level=level,
         log_file=None if args.log_file is None else os.path.abspath(args.log_file),
         modules=list(sys.path),
-        folder=os.getcwd(),
     )
 
 

@@ -42,10 +42,11 @@ class Watchdog:
         self.ring.setblocking(False)
         self._pid = self._orders = -1
 
-    def start(self, stdin: int | None, parent: int | None, *, grace: float, drain: float) -> None:
+    def start(self, stdin: int | None, parent: int | None, *, grace: float, drain: float, leads_group: bool = False) -> None:
         """Fork the process, before the first thread starts. Watching begins with `arm`; a hang-up is noticed on `stdin`.
 
-        Without both of them only signals and the time of `expect_end` are watched.
+        Without both of them only signals and the time of `expect_end` are watched. With `leads_group` the server leads a
+        process group, which is killed with it.
         """
         if not hasattr(os, "pidfd_open"):
             return
@@ -68,7 +69,8 @@ class Watchdog:
             self._pid = -1
         if self._pid == 0:
             try:
-                _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent_end, grace=grace, drain=drain).run()
+                process = _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent_end, grace=grace, drain=drain)
+                process.run(leads_group=leads_group)
             finally:
                 os._exit(0)
         stdin_end.close()
@@ -116,7 +118,7 @@ class _WatchdogProcess:
         self._silent_since = self._until = float("inf")
         self._poll = select.poll()
 
-    def run(self) -> None:
+    def run(self, *, leads_group: bool) -> None:
         """Watch until the server has ended or must be killed."""
         self._let_go()
         poll = self._poll
@@ -133,7 +135,11 @@ class _WatchdogProcess:
                     self._is_alone = True
                     self._silent_since = float("inf")
             if self._is_armed and self._is_overdue():
-                self._kill()
+                try:
+                    self._kill()
+                finally:
+                    if leads_group:
+                        os.killpg(0, signal.SIGKILL)
                 return
 
     def _let_go(self) -> None:

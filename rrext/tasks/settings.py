@@ -36,7 +36,6 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     log_level: str = "warning"
     log_file: str | None = None
     modules: list[str] = []
-    folder: str = ""
 
     @property
     def first_message(self) -> bytes:

@@ -7,13 +7,13 @@ import gc
 import os
 import signal
 import sys
-from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.limits import THREAD_SWITCH_INTERVAL
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
 from rrext.transports.claim import ClaimedStdio, claim_stdio
+from rrext.transports.descriptors import has_hung_up
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
@@ -35,18 +35,17 @@ def main() -> None:
     settings = read_settings(stdio.read_fd)
     if settings is None:
         os._exit(0)
-    from rrext.server.last_words import leave
+    from rrext.server.last_words import leave, write_last_words
     from rrext.server.watchdog import Watchdog
 
     watchdog = Watchdog()  # before the modules, whose memory its process needs not
-    watchdog.start(stdio.read_fd, parent.pid, grace=settings.limits.eof_grace, drain=settings.limits.drain)
+    watchdog.start(stdio.read_fd, parent.pid, grace=settings.limits.eof_grace, drain=settings.limits.drain, leads_group=True)
     sys.path[:] = settings.modules or sys.path
     writers = [stdio.stderr]
     code = _serve(settings, stdio, parent, watchdog, writers)
-    if os.getpgrp() == os.getpid():
-        with suppress(OSError):
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            os.killpg(0, signal.SIGTERM)  # processes that tools have left behind
+    if parent.is_gone() or has_hung_up(stdio.read_fd):  # else the server ends what tools have left behind
+        write_last_words(writers)
+        os.killpg(0, signal.SIGKILL)
     leave(code, writers, watchdog)
 
 

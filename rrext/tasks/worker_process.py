@@ -38,7 +38,6 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            cwd=settings.folder or None,
             start_new_session=True,
         )
         assert self._popen.stdin is not None

@@ -90,3 +90,10 @@ def waits_to_be_read(fd: int) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
+
+
+def has_hung_up(fd: int) -> bool:
+    """Whether nobody can write to the other end of a pipe any more."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))

@@ -203,3 +203,12 @@ async def test_a_restarted_task_has_another_process_and_the_same_token(server: T
         await face.request("restart", {"token": token})
         assert await face.tool("pid", token=token) != before
         await gone(before)
+
+
+@pytest.mark.promise("tasks:no-orphan")
+async def test_processes_of_a_stuck_task_end_with_a_killed_server() -> None:
+    async with task_server() as server, server.task() as (face, token), server.line() as line:
+        pid, child = await face.tool("pid", token=token), await face.tool("leave_child", token=token)
+        await begun(line, "hold", token)
+        os.kill(server.pid, signal.SIGKILL)
+        await gone(pid, child)
