@@ -92,6 +92,8 @@ class Monitors:
             if operation.project_id is not None or operation.source is not None:
                 raise InvalidArguments.at("/token", "expected a token, both of projectId and source, or none of these")
             key = ("*", None, None, operation.pipe_id)  # RocketRide's commands before 1.5 ask so ahead of `execute`
+        elif operation.token is not None:
+            key = (operation.token, None, None, operation.pipe_id)
         if mask and operation.token not in (None, "*"):
             self._views.find(operation.token, caller)
         connection = caller.connection_id
@@ -372,9 +374,12 @@ def _fits(key: Key, token: str | None, project: str, source: str) -> bool:
 
 def _mask_for(monitors: dict[Key, int], token: str | None, project: str, source: str, pipe_id: int | None = None) -> int:
     mask = 0
-    for key, bits in monitors.items():
-        if key[3] in (None, pipe_id) and _fits(key, token, project, source):
-            mask |= bits
+    for pipe in (None,) if pipe_id is None else (None, pipe_id):
+        keys: tuple[Key, ...] = (
+            ("*", None, None, pipe), (token, None, None, pipe), (None, project, source, pipe), (None, project, "*", pipe)
+        )  # fmt: skip
+        for key in keys:
+            mask |= monitors.get(key, 0)
     return mask
 
 

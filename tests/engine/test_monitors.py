@@ -198,6 +198,20 @@ async def test_the_flow_of_a_traced_pipeline_is_told_step_by_step() -> None:
         ]
 
 
+async def test_a_target_with_more_than_a_token_is_that_of_the_token() -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.monitor(token="*", project_id="other", source="source", types=["TASK"])
+        ada.take()
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        assert ada.take("action") == [("begin",)]
+        await ada.monitor(token="*", types=[])
+        await ada.monitor(project_id="p", source="*", types=["TASK"])
+        ada.take()
+        await ada.ask(Terminate(token="hers"))
+        assert ada.take("action") == [("end",)]
+
+
 async def test_a_flow_is_of_one_pipe_of_traced_pipelines_only_and_ends_with_its_monitor() -> None:
     async with world(Teller) as w:
         ada = Listener(w, ADA)

@@ -15,7 +15,7 @@ MAX_FINISHED_TASKS: Final = 1000
 STATUS_INTERVAL: Final = 1.0
 """Seconds between two statuses of a task that a monitor is told, as in the reference server."""
 MAX_MONITORS: Final = 1000
-"""Monitors of one connection: each is looked at for each event."""
+"""Monitors of one connection; each costs memory, and a look for each status."""
 DEFAULT_PAGE: Final = 50
 """Rows of a page of a list, if the request does not say, as in the reference server."""
 MAX_PAGE: Final = 100
