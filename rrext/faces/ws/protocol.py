@@ -15,7 +15,6 @@ from rrext.limits import READ_BUFFER
 CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
 
-
 REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -66,11 +65,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         await super().run_asgi()
 
     def data_received(self, data: bytes) -> None:
-        is_large = len(data) >= READ_BUFFER
-        if is_large != self._is_large:  # while much comes, larger reads cost less than the memory that they map anew
+        super().data_received(data)
+        is_large = len(self.conn.reader.buffer) >= READ_BUFFER // 2  # of a frame that is not complete
+        if is_large != self._is_large:  # larger reads cost less then than the memory that they map anew
             self._is_large = is_large
             self.transport.max_size = LARGE_READ if is_large else READ_BUFFER  # type: ignore[attr-defined]
-        super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(REFUSAL)  # uvicorn would leave the connection open, without any answer
             self.transport.close()

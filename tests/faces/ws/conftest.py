@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from ws_server import ADA, BOB, EVE, WsServer
+from ws_server import WsServer, keys_file
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +23,3 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WsServer]:
     (folder / "root" / "notes.txt").write_text("found")
     with WsServer("--keys", str(keys_file(folder)), "--root", str(folder / "root")) as server:
         yield server
-
-
-def keys_file(folder: Path) -> Path:
-    """A file of keys."""
-    path = folder / "keys.toml"
-    path.write_text(f'"{ADA}" = "ada"\n"{BOB}" = "bob"\n"{EVE}" = "eve"\n')
-    path.chmod(0o600)
-    return path

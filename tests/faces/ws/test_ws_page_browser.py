@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page, running_browser
-from conftest import keys_file
-from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer
+from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, keys_file
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("ws:page"), pytest.mark.timeout(180)]
 

@@ -122,3 +122,11 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run([*words, *names], check=True, capture_output=True)
     return cert, key
+
+
+def keys_file(folder: Path) -> Path:
+    """A file of keys."""
+    path = folder / "keys.toml"
+    path.write_text(f'"{ADA}" = "ada"\n"{BOB}" = "bob"\n"{EVE}" = "eve"\n')
+    path.chmod(0o600)
+    return path
