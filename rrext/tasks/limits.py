@@ -15,6 +15,8 @@ FEED_WINDOW: Final = MIB
 """Bytes of chunks of a call that are on their way to a slow client before its tool waits: enough to keep a fast one busy."""
 STDERR_TAIL: Final = 4 * KIB
 """Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
+STDERR_KEPT: Final = 2 * STDERR_TAIL
+"""Bytes of them that are kept. A secret at their beginning may be cut, and cannot be found: the first half is not told."""
 READ_AT_ONCE: Final = 64 * KIB
 """Bytes of stderr that are read at once."""
 PIPE_SIZE: Final = MIB

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 from rrext.errors import TaskLost
+from rrext.tasks.limits import STDERR_KEPT, STDERR_TAIL
 
 
 def process_lost(name: str | None, how: str, exit_code: int, stderr: str | None) -> TaskLost:
@@ -19,6 +21,12 @@ def process_lost(name: str | None, how: str, exit_code: int, stderr: str | None)
         last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
         text += f". Its last words: {last}" if last else ""
     return TaskLost(text, hint="execute the pipeline again", data=data)
+
+
+def last_words(kept: bytes, redact: Callable[[str], str]) -> str:
+    """The end of what a process wrote to stderr, without secrets, whole or cut."""
+    text = redact(kept.decode("utf-8", "replace"))
+    return (text if len(kept) < STDERR_KEPT else text[STDERR_TAIL:])[-STDERR_TAIL:]
 
 
 def _name_of(number: int) -> str:

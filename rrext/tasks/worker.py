@@ -21,7 +21,7 @@ from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.hop_messages import HopMessages, Incoming
 from rrext.tasks.limits import EXIT_PATIENCE, FEED_WINDOW, MAX_CALLERS
-from rrext.tasks.lost import process_lost
+from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ class Worker:
         """The error of calls that the process leaves without an answer."""
         if self.expects_end:
             return Cancelled("cancelled: the pipeline was terminated")
-        stderr = self._home.redacted(self.process.tail.decode("utf-8", "replace")) if shows_stderr else None
+        stderr = last_words(self.process.tail, self._home.redacted) if shows_stderr else None
         return process_lost(None if self.task is None else self.task.name, self.process.how, self.process.exit_code, stderr)
 
     def _exited(self) -> None:

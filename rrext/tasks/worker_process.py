@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rrext.limits import DEFAULTS
-from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE, STDERR_TAIL
+from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE, STDERR_KEPT
 from rrext.tasks.settings import WorkerSettings
 
 HOME: Final = str(Path(__file__).parents[2])
@@ -97,7 +97,7 @@ class WorkerProcess:
             assert self._loop is not None
             self._loop.remove_reader(self.stderr_fd)
             return False
-        self.tail = (self.tail + piece)[-STDERR_TAIL:]
+        self.tail = (self.tail + piece)[-STDERR_KEPT:]
         self._on_text(piece)
         return True
 

@@ -16,6 +16,7 @@ from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import TaskStatus
 from rrext.errors import TaskLost, TaskNotRegistered
+from rrext.tasks.limits import STDERR_KEPT, STDERR_TAIL
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes of Linux")]
 
@@ -97,3 +98,18 @@ async def test_last_words_of_a_process_reach_only_who_is_trusted_or_loaded_the_p
         body, _ = await world.engine.ask(TaskStatus(token="a"))
         assert b"the words" in body
         subscription.cancel()
+
+
+@pytest.mark.parametrize("after", ["y", "y\n"])
+@pytest.mark.parametrize("cut", range(2, 20, 4))
+async def test_last_words_hold_no_part_of_a_secret_wherever_they_are_cut(after: str, cut: int) -> None:
+    secret = "s3cr3t-Value-0123456789-abcdefghij"
+    async with routed(SECRET=secret) as world:
+        await world.execute("a")
+        for size in (STDERR_TAIL, STDERR_KEPT):
+            rest = (after * size)[: size - cut] if after == "y" else after * ((size - cut) // 2)
+            with pytest.raises(TaskLost) as caught:
+                await world.tool("a", "say", text="x" * 100 + secret + rest)
+            assert secret[-cut + 1 :] not in caught.value.data["stderr"]
+            assert 0 < len(caught.value.data["stderr"]) <= STDERR_TAIL
+            await world.execute("a")
