@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
@@ -61,6 +61,18 @@ def log_tail() -> Tail[bytes]:
     """The last events of the log of this process; none before `set_up_logging`."""
     found = (handler.tail for handler in logging.getLogger().handlers if isinstance(handler, LineHandler))
     return next(found, Tail(0))
+
+
+def keep_lines(lines: Sequence[bytes]) -> None:
+    """Keep lines that other processes of the server wrote among the last events of the log."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler):
+            handler.acquire()  # events of other threads are numbered meanwhile
+            try:
+                for line in lines:
+                    handler.tail.add(line + b"\n")
+            finally:
+                handler.release()
 
 
 class LineHandler(logging.Handler):

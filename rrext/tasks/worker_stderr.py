@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rrext.redaction import Redactor
+from rrext.server.logs import keep_lines
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
@@ -40,7 +41,9 @@ class WorkerStderr:
             lines, rest = [*lines, rest], b""
         self._rests[number] = rest
         if lines:
-            sys.stderr.write(self.redacted(b"\n".join(lines).decode("utf-8", "replace")) + "\n")
+            shown = self.redacted(b"\n".join(lines).decode("utf-8", "replace"))
+            keep_lines(shown.encode().split(b"\n"))
+            sys.stderr.write(f"{shown}\n")
             sys.stderr.flush()
 
     def end(self, number: int) -> None:
