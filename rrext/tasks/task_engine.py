@@ -47,12 +47,11 @@ if TYPE_CHECKING:
 Reason = Literal["terminated", "idle", "closed", "restarted", "lost"]
 
 _OF_TASKS: Final = (
-    operations.TaskStatus,
     operations.ListTaskRows,
     operations.Dashboard,
     operations.Monitor,
 )
-"""Operations whose answers have the status of tasks."""
+"""Operations whose answers have the status of all tasks that the caller sees."""
 
 log: Final = logging.getLogger("rrext.tasks")
 
@@ -188,6 +187,11 @@ class TaskEngine(Engine):
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
+            case operations.TaskStatus():
+                found = self._views.find(operation.token, call.caller)
+                if isinstance(found, RemoteTask):
+                    await self._refresh([found])
+                return self._views.body(call.caller, operation)
             case _:
                 if isinstance(operation, _OF_TASKS):
                     await self._refresh(self.tasks.visible(call.caller))
@@ -221,7 +225,7 @@ class TaskEngine(Engine):
             async with asyncio.timeout(2 * patience + STOP_MARGIN):
                 await worker.ask("worker_unload", {"reason": reason, "patience": patience})
         except (TimeoutError, RrextError) as error:
-            log.warning("%s does not end by itself: %s", task.name, error or "it is stuck")
+            log.warning("%s does not end by itself: %s", task.name, str(error) or "it is stuck")
             worker.kill()
         await worker.stop(STOP_MARGIN)
         self._finish(task, reason)

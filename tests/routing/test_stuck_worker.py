@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import msgspec
 from routed_engine import Noted, routed, tool_of, until
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import Open, Write
-from rrext.errors import Cancelled
+from rrext.engine.interface.operations import Open, TaskStatus, Write
+from rrext.errors import Cancelled, TaskLost
 from rrext.limits import MIB
 
 
@@ -31,3 +32,20 @@ async def test_cancelled_writes_to_a_stopped_process_leave_no_bytes_behind() -> 
         await until(lambda: small.answers and all(noted.answers for noted in later))
         assert small.answers == [{"result": "y"}]
         assert all(not isinstance(noted.answers[0], Exception) for noted in later)
+
+
+async def test_the_status_of_one_task_waits_for_no_other() -> None:
+    async with routed() as world:
+        await world.execute("a")
+        other = await world.execute("b")
+        asked: list[str] = []
+
+        async def note(command: str, *given: Any) -> Any:
+            asked.append(command)
+            raise TaskLost("stuck")
+
+        ask, other.ask = other.ask, note  # type: ignore[method-assign]
+        body, _ = await world.engine.ask(TaskStatus(token="a"))
+        assert msgspec.json.decode(body)["project_id"] == "a"
+        assert not asked
+        other.ask = ask  # type: ignore[method-assign]
