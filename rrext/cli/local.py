@@ -22,7 +22,7 @@ from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
-from rrext.server.redacted_stream import RedactedStream
+from rrext.transports.redacted_stream import RedactedStream
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections

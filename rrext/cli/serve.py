@@ -32,10 +32,10 @@ from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
-from rrext.server.redacted_stream import RedactedStream
 from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
+from rrext.transports.redacted_stream import RedactedStream
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections

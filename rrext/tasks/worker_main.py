@@ -58,7 +58,7 @@ def _serve(
     from rrext.server.last_words import trace_crashes, write_last_words
     from rrext.server.logs import set_up_logging
     from rrext.server.loop import ServingLoop
-    from rrext.server.redacted_stream import RedactedStream
+    from rrext.transports.redacted_stream import RedactedStream
 
     environment = Environment(settings.values, settings.names)
     redact = environment.redactor.text
