@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_client import FIRST_ID, Dap
-from bench_sockets import IN_8, MASK, WebServer, call, message, received, whole
+from bench_sockets import IN_8, MASK, WebServer, call, children_of, message, received, whole
 from bench_subject import ADD, MIB, SUM, Figures, Size, Subject, check, no_collector, on_one_core
 
 PLACES = {"process": "a process", "none": "the server"}
@@ -136,14 +136,6 @@ def executed(end: socket.socket, path: str) -> float:
     check(body["result"], SUM)
     asked(end, "terminate", token="executed")
     return taken
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes that a process started and that run Python of their own, not the watchdog."""
-    children = [
-        int(child) for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()
-    ]
-    return [child for child in children if b"watchdog" not in Path(f"/proc/{child}/comm").read_bytes()]
 
 
 def proportional(pid: int) -> float:

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -94,7 +95,8 @@ class WebServer:
             yield ends
 
     def processor_seconds(self) -> float:
-        return processor_seconds(self.process.pid)
+        """Processor time of the server, and of its processes for tasks."""
+        return sum(map(processor_seconds, (self.process.pid, *children_of(self.process.pid))))
 
     def memory(self) -> dict[str, float]:
         """KiB of the process: resident, and its share of what it has in common with others."""
@@ -105,6 +107,14 @@ class WebServer:
                 if name in ("Rss", "Pss"):
                     found[name.upper()] = float(value.split()[0])
         return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process started and that run Python of their own, not the watchdog."""
+    children = [
+        int(child) for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()
+    ]
+    return [child for child in children if b"watchdog" not in Path(f"/proc/{child}/comm").read_bytes()]
 
 
 def call(end: socket.socket, request: bytes) -> Any:
