@@ -24,6 +24,8 @@ class Dying(Node):
     def write_text(self, text: str) -> None:
         if text == "die":
             os._exit(9)
+        if text == "fail":
+            raise ToolError("no luck", code="no_luck")
         self.emit("text", text.upper())
 
     @tool_function
@@ -64,6 +66,11 @@ class Dying(Node):
     def leave_child(self) -> int:
         """Begin a process that outlives its parent, if nobody ends it."""
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
+
+    @tool_function
+    async def ask_other(self, token: str, text: str, *, ctx: ToolContext) -> Any:
+        """Give a text to another pipeline."""
+        return [text.strip() for text in (await ctx.run_pipeline(token, text))["text"]]
 
     @tool_function
     def fail(self) -> None:

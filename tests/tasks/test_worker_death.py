@@ -9,6 +9,8 @@ import anyio
 import pytest
 from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, task_server
 
+from rrext.errors import RrextError
+
 DEATHS = {"exit": (7, "exit code was 7"), "abort": (-signal.SIGABRT, "SIGABRT"), "segfault": (-signal.SIGSEGV, "SIGSEGV")}
 
 
@@ -145,6 +147,23 @@ async def test_the_error_of_a_tool_passes_the_process_unchanged(server: TaskServ
     async with server.task() as (face, token):
         error = await face.tool_failure("fail", token=token)
         assert (error.code, error.message, error.hint, error.data) == ("no_luck", "no luck", "try again", {"at": [1, None]})
+
+
+@pytest.mark.promise("tasks:failures-stay")
+async def test_a_pipeline_calls_another_in_its_process_and_gets_its_failures(server: TaskServer) -> None:
+    async with server.task() as (face, token), server.task() as (_, other):
+
+        async def asked(text: str) -> RrextError:
+            return await face.tool_failure("ask_other", {"token": other, "text": text}, token=token)
+
+        assert await face.tool("ask_other", {"token": other, "text": "hello"}, token=token) == ["HELLO"]
+        error = await asked("fail")
+        assert (error.code, error.message) == ("no_luck", "no luck")
+        error = await asked("die")
+        assert (error.code, error.data["exception"]) == ("tool_failed", "TaskLost")
+        assert "its exit code was 9" in error.message
+        assert (await asked("again")).data["exception"] == "TaskNotRegistered"
+        assert await face.tool("pid", token=token)
 
 
 @pytest.mark.promise("tasks:isolated")
