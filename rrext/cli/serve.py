@@ -100,7 +100,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
-    parser.set_defaults(store=None, store_quota=None, isolation="none")
+    parser.set_defaults(store=None, store_quota=None, isolation=None)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
