@@ -27,6 +27,10 @@ STOP_MARGIN: Final = 2.0
 """Seconds beyond the time of its calls in which a worker ends; then it is killed."""
 EXIT_PATIENCE: Final = 2.0
 """Seconds between the last byte of a worker and its end; then it is killed."""
+FIRST_RELOAD_DELAY: Final = 1.0
+"""Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
+LAST_RELOAD_DELAY: Final = 60.0
+"""The longest of these delays: a tool that always crashes takes little of the processor. Who ran longer begins anew."""
 MAX_CALLERS: Final = 4096
 """Callers that a worker knows by number: connections, and those whom their requests name. The oldest is told anew."""
 MAX_ANY: Final = 64 * GIB

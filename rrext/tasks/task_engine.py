@@ -28,6 +28,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.tasks.known_references import KnownReferences
 from rrext.tasks.limits import ANSWER_PATIENCE, PIPE_BITS, STOP_MARGIN
+from rrext.tasks.operator_files import OperatorFiles
 from rrext.tasks.reference_routes import ReferenceRoutes
 from rrext.tasks.remote_loader import RemoteLoader
 from rrext.tasks.remote_task import RemoteTask
@@ -76,6 +77,7 @@ class TaskEngine(Engine):
         self.tasks: Tasks[RemoteTask] = Tasks()
         self.pool = WorkerPool(self.host, self, settings)
         self.loader = RemoteLoader(self)
+        self._files = OperatorFiles(self.host, self.loader)
         self._views = TaskViews(self.host, self.tasks, lambda task: task.latest, self.clients, self._refresh)
         self._store = StoreCalls(self.host, store)
         self._references = ReferenceRoutes(self, KnownReferences())
@@ -209,8 +211,10 @@ class TaskEngine(Engine):
             events.task_begun({**task.event_head, "is_restart": task.is_restarted})
 
     async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
-        """Load a pipeline of the operator; the components that are unavailable, with the reasons."""
-        task = await self.loader.load(text, token=token, name=name, folder=folder, partial=partial)
+        """Load a pipeline of the operator, which comes back if its process is lost; the components that are unavailable, with
+        the reasons.
+        """
+        task = await self._files.load(pipeline=text, token=token, name=name, folder=folder, partial=partial)
         return task.unavailable
 
     # -- the end of a task
@@ -241,6 +245,7 @@ class TaskEngine(Engine):
             return
         task.is_finished = True
         self._views.ends(task, reason, **more)
+        self._files.ended(task, is_lost=reason == "lost")
         if (events := self.host.events.flow) is not None:
             events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)
 

@@ -85,6 +85,12 @@ def descendants(pid: int) -> set[int]:
     return found - {pid}
 
 
+def workers(pid: int) -> set[int]:
+    """The processes of tasks, and the warm one, of a server."""
+    below = {number: Path(f"/proc/{number}/cmdline") for number in descendants(pid)}
+    return {number for number, words in below.items() if b"rrext.tasks" in words.read_bytes()}
+
+
 def lives(pid: int) -> bool:
     """Whether a process runs."""
     return any(number == pid and state != "Z" for number, _, state in processes())

@@ -7,7 +7,7 @@ import signal
 
 import anyio
 import pytest
-from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, task_server
+from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, task_server, workers
 
 from rrext.errors import RrextError
 
@@ -47,6 +47,30 @@ async def test_a_pipeline_whose_process_died_can_be_executed_again(server: TaskS
         await face.tool_failure("die", {"how": "exit"}, token="again")
         await face.request("execute", given)
         assert await face.tool("pid", token="again") != before
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_pipeline_of_the_operator_comes_back_after_each_loss_of_its_process(server: TaskServer) -> None:
+    async with server.connect() as face:
+        for _ in range(3):  # at once, then after a second, then after two
+            pids = workers(server.pid)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            await gone(*pids)
+            with anyio.fail_after(30):
+                while not (await face.request("rrext_get_tasks", {}))["tasks"]:
+                    await anyio.sleep(0.02)
+            assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_pipeline_of_the_operator_that_a_client_terminated_does_not_come_back(server: TaskServer) -> None:
+    async with server.connect() as face:
+        await face.request("terminate", {"token": "face"})
+        assert (await face.request("rrext_get_tasks", {}))["tasks"] == []
+        await face.request("execute", {"pipeline": pipeline(), "token": "face"})
+        assert (await face.tool_failure("die", {"how": "exit"}, token="face")).code == "task_lost"
+        assert (await ended(face, "face"))["exitCode"] == 7
 
 
 @pytest.mark.promise("tasks:death-told")

@@ -1,0 +1,63 @@
+"""The pipelines that the operator names when the server starts: they run as long as the server."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning
+from rrext.tasks.limits import FIRST_RELOAD_DELAY, LAST_RELOAD_DELAY
+
+if TYPE_CHECKING:
+    from rrext.engine.host.host import Host
+    from rrext.tasks.remote_loader import RemoteLoader
+    from rrext.tasks.remote_task import RemoteTask
+
+log: Final = logging.getLogger("rrext.tasks")
+
+
+class OperatorFiles:
+    """Loads files, and loads one again whose process was lost: at once, then after growing delays while that goes on."""
+
+    def __init__(self, host: Host, loader: RemoteLoader) -> None:
+        self._host = host
+        self._loader = loader
+        self._given: dict[RemoteTask, dict[str, Any]] = {}
+        self._delays: dict[str, float] = {}
+        """Token → the seconds before the next attempt."""
+
+    async def load(self, **given: Any) -> RemoteTask:
+        """Load a pipeline by the arguments of `RemoteLoader.load`."""
+        task = await self._loader.load(**given)
+        self._given[task] = given
+        return task
+
+    def ended(self, task: RemoteTask, *, is_lost: bool) -> None:
+        """Take the end of a task; one of a file that was lost comes back."""
+        given = self._given.pop(task, None)
+        if given is not None and is_lost:
+            if self._host.clock.now() - task.began >= LAST_RELOAD_DELAY:
+                self._delays.pop(task.token, None)
+            self._come_back(given)
+
+    def _come_back(self, given: dict[str, Any]) -> None:
+        token = given["token"]
+        delay = self._delays.get(token, 0.0)
+        self._delays[token] = min(max(2 * delay, FIRST_RELOAD_DELAY), LAST_RELOAD_DELAY)
+        log.warning("pipeline %s is loaded again in %g seconds", token, delay)
+
+        def begin() -> None:
+            self._host.spawn(self._loaded_again(given), f"pipeline {token} again")
+
+        self._host.clock.call_later(delay, begin)
+
+    async def _loaded_again(self, given: dict[str, Any]) -> None:
+        try:
+            await self.load(**given)
+        except ShuttingDown:
+            return
+        except TaskAlreadyRunning:
+            log.warning("pipeline %s is not loaded again: a client has taken its token", given["token"])
+        except RrextError as error:
+            log.error("pipeline %s cannot be loaded again: %s", given["token"], error.message)
+            self._come_back(given)
