@@ -30,7 +30,8 @@ EXIT_PATIENCE: Final = 2.0
 FIRST_RELOAD_DELAY: Final = 1.0
 """Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
 LAST_RELOAD_DELAY: Final = 60.0
-"""The longest of these delays: a tool that always crashes takes little of the processor. Who ran longer begins anew."""
+"""The longest of these delays: a tool that always crashes takes little of the processor. After a run of this length the delays
+begin anew."""
 MAX_CALLERS: Final = 4096
 """Callers that a worker knows by number: connections, and those whom their requests name. The oldest is told anew."""
 MAX_ANY: Final = 64 * GIB

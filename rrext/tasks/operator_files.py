@@ -17,28 +17,31 @@ log: Final = logging.getLogger("rrext.tasks")
 
 
 class OperatorFiles:
-    """Loads files, and loads one again whose process was lost: at once, then after growing delays while that goes on."""
+    """Loads files. A pipeline whose process was lost is loaded again: at once, then after growing delays while that goes on."""
 
     def __init__(self, host: Host, loader: RemoteLoader) -> None:
         self._host = host
         self._loader = loader
-        self._given: dict[RemoteTask, dict[str, Any]] = {}
+        self._tokens: set[str] = set()
         self._delays: dict[str, float] = {}
         """Token → the seconds before the next attempt."""
 
     async def load(self, **given: Any) -> RemoteTask:
         """Load a pipeline by the arguments of `RemoteLoader.load`."""
         task = await self._loader.load(**given)
-        self._given[task] = given
+        self._tokens.add(task.token)
         return task
 
-    def ended(self, task: RemoteTask, *, is_lost: bool) -> None:
-        """Take the end of a task; one of a file that was lost comes back."""
-        given = self._given.pop(task, None)
-        if given is not None and is_lost:
-            if self._host.clock.now() - task.began >= LAST_RELOAD_DELAY:
-                self._delays.pop(task.token, None)
-            self._come_back(given)
+    def ended(self, task: RemoteTask, reason: str) -> None:
+        """Load a pipeline of the operator again if its process was lost. After a restart it is still the operator's."""
+        if task.scope is not None or task.token not in self._tokens or reason == "restarted":
+            return
+        if reason != "lost":
+            self._tokens.discard(task.token)
+            return
+        if self._host.clock.now() - task.began >= LAST_RELOAD_DELAY:
+            self._delays.pop(task.token, None)
+        self._come_back({"pipeline": task.pipeline, **task.options, "token": task.token})
 
     def _come_back(self, given: dict[str, Any]) -> None:
         token = given["token"]

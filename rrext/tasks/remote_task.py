@@ -40,7 +40,7 @@ class RemoteTask(TaskIdentity):
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
 
     def take_statuses(self, told: dict[str, Any]) -> None:
-        """Take what the worker tells of its tasks, of which there is one until its end."""
+        """Take the answer of the worker to a question for its status. After the end of the task the answer has no status."""
         if told["statuses"]:
             self.take_status(told["statuses"][0], told["totals"])
 

@@ -108,8 +108,6 @@ class TaskEngine(Engine):
                     self.run_in(self.tasks.get(token, call.caller).worker, call)
                 case operations.ResolveTools() | operations.CallTool():
                     self._references.start(call)
-                case operations.ProfileOperation(target=str() as token):
-                    self.run_in(self.tasks.get(token, call.caller).worker, call)
                 case _:
                     if self.host.events.watches_calls:
                         self._watch(call)
@@ -245,7 +243,7 @@ class TaskEngine(Engine):
             return
         task.is_finished = True
         self._views.ends(task, reason, **more)
-        self._files.ended(task, is_lost=reason == "lost")
+        self._files.ended(task, reason)
         if (events := self.host.events.flow) is not None:
             events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)
 

@@ -1,4 +1,4 @@
-"""Clients of real servers: of one that they spawn, and of one that listens for WebSockets."""
+"""Clients of real servers: a server that the client spawns, and a server that listens for WebSockets."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_log_records_of_nodes_are_told_and_those_of_rrext_are_not() -> Non
         assert lines(heard) == ["WARNING my.node: logged it\n"]
 
 
-async def test_nobody_is_told_of_output_of_which_nobody_knows_whose_it_is() -> None:
+async def test_output_without_a_known_object_is_told_to_nobody() -> None:
     async with world(Chatty) as w:
         heard = Heard(w, "output")
         await w.tool("in_a_thread_of_its_own").result()

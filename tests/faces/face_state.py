@@ -81,7 +81,7 @@ def _open(gate: Future[None]) -> None:
 
 
 def pass_gate(key: str) -> None:
-    """Open a gate, for those who wait and those who come."""
+    """Open a gate, for present and later waiters."""
     if _FOLDER is not None:
         _file(key, "gate").touch()
     _open(_gate(key))

@@ -64,7 +64,7 @@ class Dying(Node):
 
     @tool_function
     def leave_child(self) -> int:
-        """Begin a process that outlives its parent, if nobody ends it."""
+        """Begin a process that outlives its parent unless somebody ends the process."""
         return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
 
     @tool_function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -61,6 +62,18 @@ async def test_a_pipeline_of_the_operator_comes_back_after_each_loss_of_its_proc
                 while not (await face.request("rrext_get_tasks", {}))["tasks"]:
                     await anyio.sleep(0.02)
             assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}
+
+
+@pytest.mark.promise("tasks:isolated")
+async def test_a_pipeline_of_the_operator_that_a_client_restarted_comes_back_too(server: TaskServer) -> None:
+    async with server.connect() as face:
+        await face.request("restart", {"token": "face", "pipeline": pipeline()})
+        before = after = await face.tool("pid", token="face")
+        os.kill(before, signal.SIGKILL)
+        with anyio.fail_after(30):
+            while after == before:
+                with suppress(RrextError):
+                    after = await face.tool("pid", token="face")
 
 
 @pytest.mark.promise("tasks:isolated")

@@ -1,4 +1,4 @@
-"""What everybody knows of a task who sees it: its names, its user, its pipeline, its numbers."""
+"""The public description of a task: names, user, pipeline and numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rules for callers who are not trusted, such as clients on a network: forbidden settings, paths and servers.
 
 A pipeline of such a caller gives itself no permission (`allow_…`), uses no path outside of the root, and connects to no server
-at a private address. Its variables are those of its `env` and those that the operator named with `--env`.
+at a private address. It reads the variables of its own `env`, and those that the option `--env` of the server names.
 """
 
 from __future__ import annotations
