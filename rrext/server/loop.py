@@ -39,6 +39,11 @@ class ServingLoop(asyncio.SelectorEventLoop):
             self._quiet_until = self.time() + ACCEPT_RETRY_INTERVAL
             log.warning("a client cannot be taken now: %s", error.strerror)
 
+    def _start_serving(self, protocol_factory: Any, sock: Any, *given: Any, **options: Any) -> None:
+        """Accept clients of a socket, unless it was closed: asyncio tries again a while after descriptors ran out."""
+        if sock.fileno() >= 0:
+            super()._start_serving(protocol_factory, sock, *given, **options)  # type: ignore[misc]
+
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
         """Call `callback` on the loop at a signal, in addition to the end of the server where the signal asks for it."""
         if inspect.iscoroutinefunction(callback):

@@ -60,6 +60,7 @@ class OperatorFiles:
         except ShuttingDown:
             return
         except TaskAlreadyRunning:
+            self._tokens.discard(given["token"])
             log.warning("pipeline %s is not loaded again: a client has taken its token", given["token"])
         except RrextError as error:
             log.error("pipeline %s cannot be loaded again: %s", given["token"], error.message)
