@@ -87,8 +87,12 @@ def descendants(pid: int) -> set[int]:
 
 def workers(pid: int) -> set[int]:
     """The processes of tasks, and the warm one, of a server."""
-    below = {number: Path(f"/proc/{number}/cmdline") for number in descendants(pid)}
-    return {number for number, words in below.items() if b"rrext.tasks" in words.read_bytes()}
+    found = set()
+    for number in descendants(pid):
+        with suppress(OSError):  # it has ended meanwhile
+            if b"rrext.tasks" in Path(f"/proc/{number}/cmdline").read_bytes():
+                found.add(number)
+    return found
 
 
 def lives(pid: int) -> bool:

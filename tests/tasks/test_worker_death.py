@@ -56,12 +56,15 @@ async def test_a_pipeline_of_the_operator_comes_back_after_each_loss_of_its_proc
         for _ in range(3):  # at once, then after a second, then after two
             pids = workers(server.pid)
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             await gone(*pids)
+            result = None
             with anyio.fail_after(30):
-                while not (await face.request("rrext_get_tasks", {}))["tasks"]:
-                    await anyio.sleep(0.02)
-            assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}
+                while result is None:
+                    with suppress(RrextError):
+                        result = await face.tool("add", {"a": 1, "b": 2}, token="face")
+            assert result == {"sum": 3}
 
 
 @pytest.mark.promise("tasks:isolated")
