@@ -1,4 +1,4 @@
-"""Constants of behaviour stand in `limits.py`, or in the `limits.py` of a room or of a family of nodes."""
+"""Constants of behaviour stand in a `limits.py`, or in the module that uses them, with their unit and their reason."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def is_of_a_format(module: str, text: str) -> bool:
     return module in listed and not UNITS.match(text)
 
 
-def test_numbers_of_behaviour_stand_in_limits() -> None:
+def test_numbers_of_behaviour_stand_in_limits_or_tell_their_unit_and_reason() -> None:
     elsewhere = {
         f"{module}: {number}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if path.name != "limits.py"
         for module in [path.relative_to(PACKAGE).as_posix()]
         for number, text in numbers(path)
-        if not ANYWHERE.fullmatch(number) and not is_of_a_format(module, text)
+        if not ANYWHERE.fullmatch(number) and not UNITS.match(text) and not is_of_a_format(module, text)
     }
     assert elsewhere == OF_OTHERS
 

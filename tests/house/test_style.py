@@ -7,7 +7,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
-MAX_LINES = 400
 
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "mixins"}
 
@@ -18,12 +17,6 @@ def sources() -> list[Path]:
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def test_a_module_is_short_enough_to_read_at_once() -> None:
-    lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
-    long = {path: length for path, length in lengths.items() if length > MAX_LINES}
-    assert not long, f"each of these is more than one noun: {long}"
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
