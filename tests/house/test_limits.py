@@ -54,9 +54,6 @@ OF_FORMATS = {
 OF_OTHERS = {
     "cli/grid.py: GAP",  # a measure of a drawing
     "engine/tasks/component.py: GIVEN",  # attributes that another function sets
-    "nodes/sql/mysql/types.py: LONGEST_CHARACTER",  # of the server
-    "nodes/vectors/postgres/table.py: MAX_NAME",  # of the server
-    "pipefile/text/scanner.py: MAX_DIGITS",  # of Python
     "wire/framing.py: _FOREVER",  # a number that stands for all
 }
 
