@@ -783,3 +783,100 @@ async def test_results_of_failed_pipes_are_kept_as_long_as_an_idle_pipe() -> Non
         assert (await w.close(pipes[0]).error()).code == "pipe_expired"
         w.engine.disconnect("local")
         assert (await w.close(again).error()).code == "pipe_not_open"
+
+
+# -- each request has the code of its own fate
+
+
+class Relay(Node):
+    """Passes on what it gets after a stay in the park."""
+
+    provider = "relay"
+    lanes = {"text": ("text",)}
+    park: Park
+
+    def write_text(self, text: str) -> None:
+        if text == "park":
+            self.park.stay()
+        self.emit("text", text)
+
+
+def relay(park: Park) -> type[Node]:
+    return type("RelayHere", (Relay,), {"park": park})
+
+
+def stopped(w: World, asked: Any, fate: str) -> None:
+    """Let a call be cancelled or become late."""
+    if fate == "cancel":
+        asked.cancel()
+    else:
+        w.clock.advance(4)
+
+
+@pytest.mark.parametrize("fate", ["cancel", "timeout", "late"])
+async def test_a_write_that_is_stopped_in_line_stops_no_write_before_it(fate: str) -> None:
+    park = Park()
+    async with world(relay(park)) as w:
+        pipe = await w.open()
+        before = [w.write(pipe, "park"), w.write(pipe, "behind")]
+        await until(lambda: park.inside)
+        if fate == "late":  # before it begins
+            gap = w.asked_for(Write(pipe_id=pipe, data="gap", timeout=4))
+            w.clock.advance(4)
+            w.engine.start(gap.call)
+        else:
+            gap = w.write(pipe, "gap", timeout=4)
+            await asyncio.sleep(0)
+            stopped(w, gap, fate)
+        after = w.write(pipe, "after")
+        code = "cancelled" if fate == "cancel" else "tool_timeout"
+        assert (await gap.error()).code == code
+        park.let_go()
+        assert [await one.answer() for one in before] == [{}, {}]
+        failed = await after.error()
+        assert (failed.code, failed.data["cause"]) == ("pipe_failed", code)
+        assert (await w.close(pipe).answer())["error"]["code"] == code
+        await w.at_rest()
+
+
+@pytest.mark.parametrize("fate", ["cancel", "timeout"])
+async def test_a_close_that_is_stopped_in_line_stops_no_request_before_it_and_all_behind_it(fate: str) -> None:
+    park, log = Park(), []
+    async with world(keeper(park, log)) as w:
+        pipe = await w.open()
+        before = [w.write(pipe, "park"), w.write(pipe, "behind"), w.tool("look", pipe=pipe)]
+        await until(lambda: park.inside)
+        close = w.close(pipe, timeout=4)
+        after = [w.write(pipe, "after"), w.tool("look", pipe=pipe)]
+        await asyncio.sleep(0)
+        stopped(w, close, fate)
+        park.let_go()
+        assert (await close.error()).code == ("cancelled" if fate == "cancel" else "tool_timeout")
+        assert [len(await one.answer()) for one in before] == [0, 0, 1]
+        assert [(await one.error()).code for one in after] == ["pipe_not_open"] * 2
+        await w.at_rest()
+        assert log == ["open", "park", "behind", "close"]
+
+
+@pytest.mark.parametrize("fate", ["cancel", "timeout"])
+async def test_a_close_that_is_stopped_while_its_failed_pipe_ends_frees_it(fate: str) -> None:
+    park, log = Park(), []
+
+    class Slow(keeper(park, log, closes=False)):  # type: ignore[misc]
+        def close(self) -> None:
+            log.append("close")
+            park.stay()
+
+    async with world(Slow) as w:
+        pipe = await w.open()
+        assert (await w.write(pipe, "raise").error()).code == "tool_failed"
+        await until(lambda: park.inside)
+        close = w.close(pipe, timeout=4)
+        await asyncio.sleep(0)
+        stopped(w, close, fate)
+        assert (await close.error()).code == ("cancelled" if fate == "cancel" else "tool_timeout")
+        park.let_go()
+        await w.at_rest()
+        assert (await w.close(pipe).error()).code == "pipe_not_open"
+        assert w.engine._pipes._kept_bytes == 0
+        assert log == ["open", "raise", "close"]

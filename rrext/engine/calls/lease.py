@@ -66,6 +66,12 @@ class Lease:
             self.task.give_spare(self._objects)
         self.turn.release()
 
+    def hand_over(self) -> LockTurn:
+        """The turn on the pipe, which another holder releases from now on."""
+        turn, self.turn = self.turn, Place.free()
+        assert isinstance(turn, LockTurn)
+        return turn
+
     def taint(self) -> None:
         """Mark the call as stopped half-way: its borrowed objects are not used again."""
         self._is_tainted = True

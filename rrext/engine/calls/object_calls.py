@@ -44,7 +44,8 @@ class KeptResult:
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
         if self._pipes.at(self._pipe.id) is self._pipe:  # its owner is not gone
             self._pipes.remove(self._pipe)
-            self._pipes.keep_result(self._pipe, body, self._host.clock.now(), self._host.limits.pipe_idle)
+            if self._pipe.keeps_result:
+                self._pipes.keep_result(self._pipe, body, self._host.clock.now(), self._host.limits.pipe_idle)
 
     def fail(self, call: Call, error: RrextError) -> None:
         """Keep nothing: the task or the connection ended first."""
@@ -118,15 +119,19 @@ class ObjectCalls:
         lease = Lease(pipe.task, pipe.lock.enter(exclusive=True), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
-    def reclaim(self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
-        """Free an abandoned pipe: it was idle for `idle` seconds, or its connection or its task has ended."""
+    def reclaim(
+        self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None, turn: LockTurn | None = None
+    ) -> asyncio.Task[None]:
+        """Free an abandoned pipe: it was idle for `idle` seconds, its connection or its task has ended, or its `close`, whose
+        `turn` it takes, was cancelled. New requests do not find it; those before that turn go on.
+        """
         if idle is not None:
             self._pipes.expire(pipe, idle)
             pipe.end_reason = "idle"
         else:
             self._pipes.remove(pipe)
             pipe.end_reason = reason or pipe.end_reason
-        turn = pipe.lock.enter(exclusive=True)
+        turn = turn or pipe.lock.enter(exclusive=True)
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
@@ -138,6 +143,7 @@ class ObjectCalls:
         missing = host.left_behind(task.places)
         try:
             await host.granted(turn)
+            pipe.has_ended = True
             await host.woken(pipe.when_threads_returned)
             if not pipe.closed and any("close" in plan.methods(node_id) for node_id in plan.closing):
                 missing.add(pipe, "close", other=task.sync_places)

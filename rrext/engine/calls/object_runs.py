@@ -48,7 +48,7 @@ class ObjectRun(CallRun):
     """Base of the runs of `open`, `write` and `close`. `reclaim` frees an abandoned pipe."""
 
     def __init__(
-        self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object], *, name: str
+        self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[..., object], *, name: str
     ) -> None:
         super().__init__(host, call, lease, deadline=host.limit(call), trail=(name,))
         self._unclaimed = [True]
@@ -105,7 +105,7 @@ class OpenRun(ObjectRun):
         task: Task,
         plan: LanePlan,
         pipes: Pipes,
-        reclaim: Callable[[OpenPipe], object],
+        reclaim: Callable[..., object],
         entry: Entry,
         intake: Intake,
     ) -> None:
@@ -197,7 +197,7 @@ class WriteRun(ObjectRun):
         pipe: OpenPipe,
         lease: Lease,
         pipes: Pipes,
-        reclaim: Callable[[OpenPipe], object],
+        reclaim: Callable[..., object],
         data: bytes | str,
         settle: Callable[[OpenPipe], object],
     ) -> None:
@@ -221,7 +221,8 @@ class WriteRun(ObjectRun):
     async def on_loop(self) -> Encoded:
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
-        self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
+        self._pipes.check_open(pipe)
+        pipe.check_writable()
         services = PipeServices(self.host, self.call, pipe, self.token)
         if not pipe.objects.plan.needs_loop:
             return await in_thread(
@@ -242,9 +243,20 @@ class WriteRun(ObjectRun):
         return told
 
     def stopped(self, reason: CancelReason) -> None:
-        """Fail the pipe: without this write its object has a gap."""
-        late = reason == "timeout"
-        self._pipe.fail(ToolTimeout("a write did not finish in time") if late else Cancelled("a write was cancelled"))
+        """Fail the pipe: without this write its object has a gap. One that waits does so at its turn: others go before."""
+        late, lease = reason == "timeout", self.lease
+        error = ToolTimeout("a write did not finish in time") if late else Cancelled("a write was cancelled")
+        if lease.turn.granted:
+            self._pipe.fail(error)
+            return
+        turn = lease.hand_over()
+
+        def leave_gap() -> None:
+            self._pipe.fail(error)
+            turn.release()
+
+        if not turn.when_granted(leave_gap):
+            leave_gap()
 
     def overstay(self) -> None:
         super().overstay()
@@ -255,7 +267,7 @@ class CloseRun(ObjectRun):
     """The run of `close`: waits for the pipe's turn, ends its object, and frees the pipe."""
 
     def __init__(
-        self, host: Host, call: Call, pipe: OpenPipe, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object]
+        self, host: Host, call: Call, pipe: OpenPipe, lease: Lease, pipes: Pipes, reclaim: Callable[..., object]
     ) -> None:
         super().__init__(host, call, lease, pipes, reclaim, name="close")
         self._pipe = pipe
@@ -268,8 +280,8 @@ class CloseRun(ObjectRun):
         kept = self._pipes.take_result(pipe.id, self.call.caller.connection_id)
         if kept is not None:  # the pipe failed, and was settled before this turn
             return kept, None
-        self._pipes.find(pipe.id, self.call.caller.connection_id)
-        self._is_closing = True
+        self._pipes.check_open(pipe)
+        self._is_closing = pipe.has_ended = True
         if not pipe.is_settling:
             self._pipes.remove(pipe)
         try:
@@ -321,6 +333,10 @@ class CloseRun(ObjectRun):
         if self._is_closing:
             pipe.end_reason = "cancelled"
             pipe.fail(Cancelled("the close was cancelled"))  # a thread that closes nodes must commit nothing more
-        elif self._pipes.at(pipe.id) is pipe and not pipe.closes:
+        elif self._pipes.at(pipe.id) is not pipe:
+            return
+        elif not pipe.closes:  # no other `close` waits for the pipe
             pipe.end_reason = "cancelled"
-            self._reclaim(pipe)  # no other `close` waits for the pipe
+            self._reclaim(pipe, turn=self.lease.hand_over())
+        elif pipe.is_settling and pipe.closes == 1:  # what ends the failed pipe is the only one left
+            pipe.keeps_result = False

@@ -159,7 +159,8 @@ class ToolRun(CallRun):
         assert isinstance(operation, Tool)
         await self._turn()
         if lease.pipe is not None and self.pipes is not None:  # earlier requests may have closed or failed it
-            self.pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
+            self.pipes.check_open(lease.pipe)
+            lease.pipe.check_usable()
         reason = ""
         for self.route in owners:
             try:

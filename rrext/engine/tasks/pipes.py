@@ -63,6 +63,10 @@ class OpenPipe:
         self.end_reason = "closed"
         self.is_settling = False
         """Whether it ends because it failed, and stays open to its owner until the result is kept for the `close`."""
+        self.keeps_result = True
+        """Whether its result waits for a `close` if it fails; not after its `close` was cancelled or late."""
+        self.has_ended = False
+        """Whether its end has had its turn: requests behind it come too late, those before it go on."""
         self.has_object = True
         """Whether its object has not ended: it has not been counted yet."""
         task.throughput.begin(now)
@@ -207,6 +211,12 @@ class Pipes:
                 data={"pipe_id": pipe_id, "idle": idle},
             )
         raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+
+    def check_open(self, pipe: OpenPipe) -> None:
+        """Raise the error of `find` if the pipe ended before this turn."""
+        if pipe.has_ended:
+            self.find(pipe.id, pipe.caller.connection_id)
+            raise PipeNotOpen(f"Pipe {pipe.id} is not open", data={"pipe_id": pipe.id})
 
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Join the pipe's line, and note the time of this use."""
