@@ -233,6 +233,9 @@ PROMISES: dict[str, str] = {
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
     "mcp:as-tool": "A pipeline that is a tool gives the result of its object, and fails as its object fails",
     "mcp:permits": "The user of a host is asked before a tool that needs a permit runs, and only a clear yes lets it run",
+    "mcp:permits:once": (
+        "An answer that a host repeats with a call permits one call, of its process, user, tool and arguments, for a short time"
+    ),
     "mcp:offers": "Prompts and files that pipelines offer are listed and read by hosts, and nothing outside of them",
     "mcp:http:same-answers": "Over HTTP a tool answers as on stdio",
     "mcp:http:access": "A request over HTTP without a known host, origin or token is not answered, and no token is repeated",

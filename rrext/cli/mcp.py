@@ -80,6 +80,7 @@ def begin(args: argparse.Namespace, engine: Engine, session: Session) -> None:
     assert isinstance(session.connection, McpConnection)
     ToolChanges(engine, session, session.connection)
     session.connection.answer_permit = session.permissions.answer
+    session.connection.user_id = session.caller.user_id
     session.connection.offers = args.offers
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeGuard, cast
 
 import msgspec
 
+from rrext.clock import LoopClock
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.limits import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
 from rrext.faces.mcp.permits import METHOD as ELICIT
-from rrext.faces.mcp.permits import RepeatedCall, allows, elicits, question
+from rrext.faces.mcp.permits import Permits, RepeatedCall, allows, elicits, question
 from rrext.faces.mcp.versions import (
     CAPABILITIES,
     CLIENT_KEY,
@@ -95,6 +96,8 @@ class McpConnection:
         self._repeated: dict[RequestId, RepeatedCall] = {}  # calls that can be repeated with an answer
         self.answer_permit: Callable[[int, bool], object] = lambda permission, allow: None
         """Answers a question of the session for a permit. On the loop's thread."""
+        self.permits = Permits(LoopClock.now, limits.permission_timeout)
+        self.user_id: str | None = None
         self.offers: HostOffers | None = None
         """The prompts and resources, if pipelines offer some."""
         self.when_heard: Callable[[], object] = lambda: None
@@ -158,7 +161,7 @@ class McpConnection:
             arguments["permits"] = True
         elif not self._shakes_hands and elicits(meta.get(CLIENT_KEY), VERSIONS[0]):
             arguments["permits"] = True
-            self._repeated.setdefault(request_id, RepeatedCall(params.get("inputResponses")))
+            self._repeated.setdefault(request_id, RepeatedCall(self.permits, self.user_id, params, arguments))
         wraps = self._listed.wraps(arguments["tool"])
         return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
 

@@ -42,7 +42,7 @@ from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.host_offers import HostOffers
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
-from rrext.faces.mcp.permits import RepeatedCall, allows, elicits, question
+from rrext.faces.mcp.permits import Permits, RepeatedCall, allows, elicits, question
 from rrext.faces.mcp.progress import ProgressFeed
 from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import PATH, SERVER, VERSIONS
@@ -85,6 +85,7 @@ class McpApp:
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._listed = ListedTools()
+        self._permits = Permits(now, limits.permission_timeout)
         self._calls: set[Call] = set()
         self._is_draining = False
         self.on_answer: Callable[[], object] = lambda: None
@@ -182,7 +183,7 @@ class McpApp:
 
     async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
         given = dict(context.params or {})
-        repeated = RepeatedCall(given.get("inputResponses")) if context.protocol_version in VERSIONS else None
+        repeated: RepeatedCall | None = None
         try:
             if params.name not in self._listed:  # what is known of its input and its result stands in the list
                 await self._page(context, 0)
@@ -190,6 +191,8 @@ class McpApp:
             arguments["permits"] = elicits(_capabilities(context), context.protocol_version)
             refuse_long_names(Request(None, "rrext_process", arguments, None, 0), self._limits)
             operation = decode(arguments, Tool, self._limits)
+            if context.protocol_version in VERSIONS:
+                repeated = RepeatedCall(self._permits, self._user_of(context), given, arguments)
             if operation.progress or operation.permits:
                 ask = partial(_asked, context, repeated)
                 feed = ProgressFeed(self._loop, context.session.report_progress, ask)
@@ -216,9 +219,8 @@ class McpApp:
         """Run an operation of a request. Raises the error of the operation."""
         if self._is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
-        user = context.request.scope.get(USER) if context.request is not None else None
         caller = msgspec.structs.replace(
-            self._caller, connection_id=f"http-{next(self._numbers)}", user_id=user or self._caller.user_id
+            self._caller, connection_id=f"http-{next(self._numbers)}", user_id=self._user_of(context)
         )
         answer = AwaitedAnswer(self._loop)
         call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())
@@ -236,6 +238,11 @@ class McpApp:
         if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:
             raise ResultTooLarge.of(4 * len(tail) // 3, self._limits.max_result)
         return body, tail
+
+    def _user_of(self, context: Context) -> str | None:
+        """The user of a request's token; without tokens that of the server."""
+        user = context.request.scope.get(USER) if context.request is not None else None
+        return user or self._caller.user_id
 
 
 class ChangeBus:

@@ -23,6 +23,8 @@ MAX_DESCRIPTION: Final = 200
 # permits.py
 MAX_SHOWN_ARGUMENTS: Final = 4000
 """Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""
+MAX_USED_PERMITS: Final = 4096
+"""Used permits of a user that are remembered until they expire; one who uses more is asked again, until some have expired."""
 
 # progress.py
 MAX_WAITING_PROGRESS: Final = 64

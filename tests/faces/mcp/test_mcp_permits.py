@@ -5,6 +5,7 @@ after which the host repeats the call with the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
@@ -13,10 +14,14 @@ from typing import Any
 import msgspec
 import pytest
 from http_server import ACCEPT, HttpServer
-from mcp_host import Host
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_host import META, Host
 
-from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS
-from rrext.faces.mcp.permits import elicits, question
+from rrext.errors import Unavailable
+from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS, MAX_USED_PERMITS
+from rrext.faces.mcp.permits import Permits, RepeatedCall, elicits, question
+from rrext.testing import ManualClock
 
 HERE = Path(__file__).resolve().parent
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -202,27 +207,168 @@ def host(request: pytest.FixtureRequest) -> Host | HttpServer:
     return request.getfixturevalue(request.param)
 
 
-def test_a_call_ends_with_the_question_and_is_repeated_with_the_answer(host: Host | HttpServer) -> None:
-    key = f"repeated {type(host).__name__}"
-    result = host.result("tools/call", write_down(key, _meta=ASKS))
+def asked_by_result(host: Host | HttpServer, key: str, name: str = "write_down", **headers: str) -> dict[str, Any]:
+    """The parameters of a call that needs a permit, as it is repeated with a yes."""
+    params = {**write_down(key, _meta=ASKS), "name": name}
+    result = host.result("tools/call", params, **headers)
     assert result["resultType"] == "input_required"
-    (name, asking), *others = result["inputRequests"].items()
-    assert others == []
+    ((question_name, asking),) = result["inputRequests"].items()
     assert asking["method"] == "elicitation/create"
     assert key in asking["params"]["message"]
+    return {**params, "inputResponses": {question_name: ALLOW}, "requestState": result["requestState"]}
+
+
+def repeated(host: Host | HttpServer, params: dict[str, Any], **headers: str) -> str:
+    """Whether a repeated call was `complete`, or ended with another question."""
+    result = host.result("tools/call", params, **headers)
+    assert not result.get("isError")
+    assert result.get("requestState") != params["requestState"]
+    return result["resultType"]
+
+
+def test_a_call_ends_with_the_question_and_is_repeated_with_the_answer(host: Host | HttpServer) -> None:
+    key = f"repeated {type(host).__name__}"
+    params = asked_by_result(host, key)
     assert written(host, key) == []
-    for other in OTHERS:
-        again = host.ask("tools/call", write_down(key, _meta=ASKS, inputResponses={name: other}))
-        answer = host.answer(again) if isinstance(host, Host) else again[1]
-        assert "error" in answer or "it was denied" in reason(answer["result"])
-    assert written(host, key) == []
-    again = host.result("tools/call", write_down(key, _meta=ASKS, inputResponses={name: ALLOW}))
-    assert (again["resultType"], again.get("isError")) == ("complete", None)
+    assert repeated(host, params) == "complete"
     assert written(host, key) == ["ran"]
-    # the answer is for these arguments alone
-    other = host.result("tools/call", write_down(f"{key} 2", _meta=ASKS, inputResponses={name: ALLOW}))
-    assert other["resultType"] == "input_required"
-    assert written(host, f"{key} 2") == []
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_every_other_answer_denies_and_a_later_yes_is_asked_for_again(other: Any, host: Host | HttpServer) -> None:
+    key = f"denied {type(host).__name__}"
+    params = asked_by_result(host, key)
+    again = {**params, "inputResponses": dict.fromkeys(params["inputResponses"], other)}
+    answer = host.answer(host.ask("tools/call", again)) if isinstance(host, Host) else host.ask("tools/call", again)[1]
+    if "error" not in answer:  # over HTTP what is no answer is refused before
+        assert "it was denied" in reason(answer["result"])
+        assert repeated(host, params) == "input_required"
+    assert written(host, key) == []
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_a_permit_is_for_one_call(host: Host | HttpServer) -> None:
+    key = f"once {type(host).__name__}"
+    params = asked_by_result(host, key)
+    assert [repeated(host, params) for _ in range(4)] == ["complete", *["input_required"] * 3]
+    assert written(host, key) == ["ran"]
+    assert repeated(host, asked_by_result(host, key)) == "complete"
+    assert written(host, key) == ["ran", "ran"]
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_a_permit_is_for_its_tool_its_arguments_and_its_process_alone(host: Host | HttpServer) -> None:
+    key = f"own {type(host).__name__}"
+    params = asked_by_result(host, key)
+    changes = ({"arguments": {"key": f"{key} 2"}}, {"arguments": {"key": key, "text": "more"}}, {"name": "write_more"})
+    for change in changes:
+        assert repeated(host, {**params, **change}) == "input_required"
+    with type(host)(files=[HERE / "asking.pipe"]) as other:
+        assert repeated(other, params) == "input_required"
+        assert written(other, key) == []
+    assert (written(host, key), written(host, f"{key} 2")) == ([], [])
+    assert repeated(host, params) == "complete"
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_of_two_calls_with_one_answer_at_the_same_time_one_runs(host: Host | HttpServer) -> None:
+    key = f"race {type(host).__name__}"
+    params = asked_by_result(host, key)
+    if isinstance(host, Host):
+        params["_meta"] = META | ASKS
+        calls = [{"jsonrpc": "2.0", "id": f"race {n}", "method": "tools/call", "params": params} for n in range(8)]
+        host.write(b"".join(msgspec.json.encode(call) + b"\n" for call in calls))
+        answers = [host.message()["result"] for _ in calls]
+    else:
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: host.result("tools/call", params), range(8)))
+    assert sorted(answer["resultType"] for answer in answers) == ["complete", *["input_required"] * 7]
+    assert written(host, key) == ["ran"]
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_over_http_a_permit_is_for_its_user_alone(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
+    tokens.chmod(0o600)
+    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
+    with HttpServer("--tokens", str(tokens), files=[HERE / "asking.pipe"]) as server:
+        params = asked_by_result(server, "mine", **ada)
+        assert repeated(server, params, **bob) == "input_required"
+        assert repeated(server, params, **ada) == "complete"
+
+
+# permits by themselves
+
+
+class Asked:
+    """Permits on a clock that a test moves, and the call of a user who says yes."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(start=7.0)
+        self.permits = Permits(self.clock.now, 60.0)
+
+    def call(self, state: object = None, *, text: str = "x", user: str | None = "ada", answer: object = ALLOW) -> RepeatedCall:
+        params = {"inputResponses": {"permit": answer}, "requestState": state}
+        return RepeatedCall(self.permits, user, params, {"tool": "t", "input": {"text": text}})
+
+    def asks(self, call: RepeatedCall) -> str | None:
+        """The state of the question if the call needs an answer; None if it runs."""
+        runs = call.permit({"tool": "t", "nodeId": "n", "arguments": {"text": "***"}})
+        needed = call.needed(Unavailable("denied"))
+        assert runs == (needed is None)
+        return None if needed is None else needed["requestState"]
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_a_permit_is_for_the_input_itself_although_the_question_hides_a_secret_in_it() -> None:
+    asked = Asked()
+    state = asked.asks(asked.call(text="secret 1"))
+    assert asked.asks(asked.call(state, text="secret 2")) is not None
+    assert asked.asks(asked.call(state, text="secret 1", user="bob")) is not None
+    assert asked.asks(asked.call(state, text="secret 1", user=None)) is not None
+    assert asked.asks(asked.call(state, text="secret 1")) is None
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_a_permit_expires() -> None:
+    asked = Asked()
+    early, late = asked.asks(asked.call()), asked.asks(asked.call())
+    asked.clock.advance(59.9)
+    assert asked.asks(asked.call(early)) is None
+    asked.clock.advance(0.1)
+    assert asked.asks(asked.call(late)) is not None
+    assert asked.asks(asked.call(early)) is not None
+
+
+@pytest.mark.promise("mcp:permits:once")
+def test_a_user_who_used_too_many_permits_is_asked_again_until_some_expire_and_other_users_are_not() -> None:
+    asked = Asked()
+    states = [asked.asks(asked.call()) for _ in range(MAX_USED_PERMITS + 1)]
+    assert {asked.asks(asked.call(state)) for state in states[1:]} == {None}
+    assert asked.asks(asked.call(states[0])) is not None
+    bobs = asked.asks(asked.call(user="bob"))
+    assert asked.asks(asked.call(bobs, user="bob")) is None
+    assert None not in {asked.asks(asked.call(state)) for state in states}
+    asked.clock.advance(60.0)
+    assert asked.asks(asked.call(asked.asks(asked.call()))) is None
+
+
+@pytest.mark.promise("mcp:permits:once")
+@given(st.data())
+def test_no_other_text_than_that_of_the_question_permits_anything(data: st.DataObject) -> None:
+    asked = Asked()
+    state = asked.asks(asked.call())
+    assert state is not None
+    changed = list(state)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(state) - 1))] = data.draw(st.sampled_from("0123456789abcdef \u0660g"))
+    cut = data.draw(st.integers(0, len(state)))
+    other = data.draw(st.sampled_from(["".join(changed), state[:cut], state[cut:], f"{state}0", f" {state}", None, 7, [state]]))
+    if other != state:
+        assert asked.asks(asked.call(other)) is not None
+    assert asked.asks(asked.call(state)) is None
+    assert asked.asks(asked.call(state.upper())) is not None
 
 
 def test_a_tool_within_a_tool_is_denied_because_the_outer_one_would_run_twice(host: Host | HttpServer) -> None:
