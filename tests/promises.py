@@ -19,6 +19,10 @@ PROMISES: dict[str, str] = {
     "pipe:late:failed": (
         "A `write` that is cancelled or late fails its pipe, also before the pipe hears of it; such a `close` frees it"
     ),
+    "call:own-fate": (
+        "The code of a call tells what became of this call: not of another one that was cancelled or late, and not of the "
+        "server while its pipeline ends"
+    ),
     "pool:limit:true": (
         "Open and borrowed pipes count against one limit, running sync calls against another; a leftover thread holds both"
     ),

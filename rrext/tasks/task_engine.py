@@ -22,7 +22,7 @@ from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.foreign import require_owner
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running
-from rrext.errors import PipeNotOpen, RrextError
+from rrext.errors import Cancelled, PipeNotOpen, RrextError
 from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -145,7 +145,7 @@ class TaskEngine(Engine):
 
     def _worker_of_pipe(self, pipe_id: int) -> Worker:
         worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
-        if worker is None or worker.task is None:
+        if worker is None or worker.task is None or worker.task.stopping:
             raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
         return worker
 
@@ -223,6 +223,7 @@ class TaskEngine(Engine):
         patience = self.limits.drain if patience is None else patience
         self._retire(task)
         worker.expects_end = True
+        worker.cancel_all(lambda: Cancelled("cancelled: the pipeline was terminated"))
         try:
             async with asyncio.timeout(2 * patience + STOP_MARGIN):
                 await worker.ask("worker_unload", {"reason": reason, "patience": patience})

@@ -15,8 +15,8 @@ import msgspec
 from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import Close, Open
-from rrext.errors import Cancelled, RrextError
+from rrext.engine.interface.operations import Close, Open, Operation, Write
+from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.hop_messages import HopMessages, Incoming
@@ -65,6 +65,21 @@ class Routed:
 
     def overstay(self) -> None:
         """Nothing runs here."""
+
+
+class Withdrawn(DroppedAnswer):
+    """Stands for the answer of a call that was answered before it left."""
+
+    def __init__(self, reason: CancelReason) -> None:
+        self.reason: CancelReason = reason
+
+
+def _too_late(operation: Operation) -> RrextError:
+    """The error of a call for a pipeline that ends, as if it had ended already."""
+    pipe_id = getattr(operation, "pipe_id", None)
+    if pipe_id is not None:
+        return PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+    return TaskNotRegistered("Your pipeline is not running: it has ended", hint="execute it first", data={"near": []})
 
 
 class Worker:
@@ -118,6 +133,9 @@ class Worker:
 
     def run(self, call: Call, *, batched: bool = False) -> None:
         """Give a call to the worker; with `batched` it leaves at the next `flush`."""
+        if self.expects_end:
+            call.fail(_too_late(call.operation))
+            return
         if self.is_over:
             call.fail(self._error_for(call.caller))
             return
@@ -142,12 +160,13 @@ class Worker:
 
     def _send(self, number: int, call: Call, *, batched: bool = False) -> None:
         operation = call.operation
+        if isinstance(call.answer, Withdrawn):
+            self._tell_withdrawn(call, call.answer.reason)
+            return
         left = operation.timeout
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
-        caller = self._callers.get(call.caller)
-        if caller is None:
-            caller = self._announce(call.caller)
+        caller = self._caller(call.caller)
         pieces = self._messages.operation(number, operation, caller, call.request_id, left, call.data)
         if batched:
             self.outbox.append(pieces)
@@ -167,11 +186,33 @@ class Worker:
     def cancel(self, number: int, reason: CancelReason) -> None:
         """Stop a call that was answered; its answer from the worker is dropped."""
         call = self.calls.pop(number, None)
-        if call is not None and self._waiting.pop(number, None) is None:
+        if call is None:
+            return
+        if number in self._waiting:
+            if isinstance(call.operation, Write):  # its pipe has a gap, which the process hears of in its turn
+                self._waiting[number] = Call(Write(pipe_id=call.operation.pipe_id, data=""), Withdrawn(reason), call.caller)
+            elif isinstance(call.operation, Close):
+                self._waiting[number] = Call(call.operation, Withdrawn(reason), call.caller)
+            else:
+                del self._waiting[number]
+        else:
             self._let_go(number)
             if isinstance(call.operation, Open):
                 self._abandoned[number] = call
             self.order("worker_cancel", {"call": number, "reason": reason})
+
+    def _tell_withdrawn(self, call: Call, reason: CancelReason) -> None:
+        """Let a `write` or a `close` that was stopped before it left have its effect on the pipe."""
+        operation = call.operation
+        assert isinstance(operation, Write | Close)
+        given = {"pipe": operation.pipe_id, "closes": isinstance(operation, Close), "reason": reason}
+        self.order("worker_withdrawn", {"caller": self._caller(call.caller), **given})
+
+    def cancel_all(self, error: Callable[[], RrextError]) -> None:
+        """Answer all calls with an error, and stop them."""
+        for call in list(self.calls.values()):
+            call.cancel("cancelled", error())
+        self._waiting.clear()
 
     def order(self, command: str, arguments: Any, tail: bytes | None = None) -> None:
         """Send an order that has no answer."""
@@ -194,6 +235,11 @@ class Worker:
         """The caller of a number."""
         return next((known for known, number in self._callers.items() if number == caller), None)
 
+    def _caller(self, caller: Caller) -> int:
+        """The number of a caller, which the worker knows."""
+        number = self._callers.get(caller)
+        return self._announce(caller) if number is None else number
+
     def _announce(self, caller: Caller) -> int:
         """Tell the worker a caller under a new number: an old one may be in a question that is on its way."""
         number = next(self._caller_numbers)
@@ -207,6 +253,9 @@ class Worker:
         gone = [caller for caller in self._callers if caller.connection_id == connection_id]
         for caller in gone:
             del self._callers[caller]
+        for number, call in list(self._waiting.items()):
+            if call.caller.connection_id == connection_id:
+                del self._waiting[number]
         if gone:
             self.order("worker_forget", {"connection": connection_id})
 

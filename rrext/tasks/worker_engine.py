@@ -11,7 +11,7 @@ from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write
 from rrext.engine.local_engine import EndReason, LocalEngine
-from rrext.errors import RrextError, ShuttingDown
+from rrext.errors import RrextError, Unavailable
 from rrext.tasks.limits import PIPE_BITS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class WorkerEngine(LocalEngine):
         session = self.session
         caller = None if session is None else session.number_of(call.caller)
         if caller is None:
-            call.fail(ShuttingDown("the server ends"))
+            call.fail(Unavailable("the server does not know the connection of this call any more"))
             return
         number = next(self._numbers)
         self.asked[number] = call

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.errors import RrextError, TaskNotRegistered
+from rrext.errors import RrextError, Unavailable
 from rrext.tasks.worker_engine import ASKED, TextType
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class WorkerQuestions:
         try:
             caller = worker.caller_of(given["caller"])
             if caller is None:
-                raise TaskNotRegistered("the connection of this call has ended")
+                raise Unavailable("the server does not know the connection of this call any more")
             operation: Any = msgspec.convert(given["arguments"], ASKED[given["operation"]])
             if isinstance(operation, TextType):
                 answer["body"] = {"type": await self._engine.text_type(operation.token or "", caller)}

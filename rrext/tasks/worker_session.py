@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
-from rrext.engine.interface.operations import CallTool, Open, Operation, Tool
+from rrext.engine.interface.operations import CallTool, Close, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
@@ -97,6 +98,15 @@ class WorkerSession(Session):
             reason: CancelReason = request.arguments["reason"]
             call.cancel(reason, Cancelled())
 
+    def _withdraw(self, request: Request) -> None:
+        """Begin and stop a `write` or a `close` that was stopped before it left the server: the pipe fails or is freed."""
+        given = request.arguments
+        pipe_id, reason = given["pipe"], given["reason"]
+        operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
+        call = Call(operation, DroppedAnswer(), self._callers[given["caller"]])
+        self.engine.start(call)
+        call.cancel(reason, Cancelled())
+
     def _give_credit(self, request: Request) -> None:
         feed = self._feeds.get(request.arguments["call"])
         if feed is not None:
@@ -182,6 +192,7 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_caller": WorkerSession._take_caller,
     "worker_forget": WorkerSession._forget,
     "worker_cancel": WorkerSession._stop_call,
+    "worker_withdrawn": WorkerSession._withdraw,
     "worker_credit": WorkerSession._give_credit,
     "worker_subscribe": WorkerSession._subscribe,
     "worker_answered": WorkerSession._take_answer,

@@ -813,6 +813,7 @@ def stopped(w: World, asked: Any, fate: str) -> None:
         w.clock.advance(4)
 
 
+@pytest.mark.promise("call:own-fate")
 @pytest.mark.parametrize("fate", ["cancel", "timeout", "late"])
 async def test_a_write_that_is_stopped_in_line_stops_no_write_before_it(fate: str) -> None:
     park = Park()
@@ -839,6 +840,7 @@ async def test_a_write_that_is_stopped_in_line_stops_no_write_before_it(fate: st
         await w.at_rest()
 
 
+@pytest.mark.promise("call:own-fate")
 @pytest.mark.parametrize("fate", ["cancel", "timeout"])
 async def test_a_close_that_is_stopped_in_line_stops_no_request_before_it_and_all_behind_it(fate: str) -> None:
     park, log = Park(), []

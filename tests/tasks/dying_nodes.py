@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 from rrext import Node, ToolContext, ToolError, tool_function
@@ -21,12 +22,24 @@ class Dying(Node):
     provider = "dying"
     lanes = {"text": ("text",)}
 
-    def write_text(self, text: str) -> None:
+    stays = 0
+
+    def write_text(self, text: str, ctx: ToolContext) -> None:
+        if text == "stay":
+            Dying.stays += 1
+            while True:
+                ctx.check()
+                time.sleep(0.001)
         if text == "die":
             os._exit(9)
         if text == "fail":
             raise ToolError("no luck", code="no_luck")
         self.emit("text", text.upper())
+
+    @tool_function
+    def staying(self) -> int:
+        """How many texts have stayed here."""
+        return self.stays
 
     @tool_function
     def pid(self) -> int:

@@ -9,7 +9,7 @@ import msgspec
 from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import ToolError, error_from_wire
+from rrext.errors import Cancelled, ToolError, error_from_wire
 
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
@@ -20,7 +20,6 @@ CALLERS: Final = "rrext/pipelines"
 
 async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
     """The result body of a pipeline for one text. Raises `ToolError` if pipelines would call each other in a circle."""
-    engine, caller = run.host.engine, run.call.caller
     given = run.call.operation.meta
     meta: dict[str, Any] = given if isinstance(given, dict) else {}
     before = meta.get(CALLERS)
@@ -29,6 +28,16 @@ async def run_pipeline(run: Run, token: str, text: str, *, mime_type: str | None
         way = " → ".join(map(str, [*callers[callers.index(token) :], token]))
         raise ToolError(f"Pipelines would call each other in a circle: {way}", data={"chain": [*callers, token]})
     meta = {**meta, CALLERS: callers}
+    try:
+        return await _object(run, token, text, meta, mime_type=mime_type, name=name)
+    except Cancelled as error:  # nobody cancelled the caller of this call
+        raise ToolError(f'Pipeline "{token}" ended before it answered: {error.message}', data={"token": token}) from None
+
+
+async def _object(
+    run: Run, token: str, text: str, meta: dict[str, Any], *, mime_type: str | None, name: str | None
+) -> dict[str, Any]:
+    engine, caller = run.host.engine, run.call.caller
     described = {} if name is None else {"name": name}
     opening = Open(token=token, object=described, mime_type=mime_type or await engine.text_type(token, caller), meta=meta)
     opened, _ = await engine.ask(opening, caller)
