@@ -288,8 +288,6 @@ QUICK_SEARCH: Final = 65_536
 """Characters of a result of a server outside in which the loop looks for secrets, and of a piece of any text."""
 MIN_SECRET_OF_URL: Final = 16
 """Characters from which a word with digits in the URL of a connection may be a key."""
-MAX_PRIVATE_FILE: Final = 131_072
-"""Bytes of a file of connections, or of a file with a secret: larger files were not written by hand."""
 MAX_AUTHORIZATION: Final = 16_384
 """Characters of a caller's authorization: servers of HTTP refuse longer headers."""
 CONNECTION_TIMEOUT: Final = 60.0

@@ -222,6 +222,10 @@ PROMISES: dict[str, str] = {
         "No secret of a connection is in an answer, an event, a log, a trace, a file, or the environment of a child; not even "
         "in the result of a server outside that repeats it"
     ),
+    "secrets:private-files": (
+        "Keys, tokens, keys of TLS, connections and secrets in files are read by one rule: a regular file of its owner alone, "
+        "whole, within a limit that the refusal names"
+    ),
     "connections:file-0600": "A file of connections, or of one secret, that others may use or another user owns is refused",
     "connections:problems": "A problem of a file of connections is told with its line, and makes only its connection invalid",
     "connections:not-from-strangers": "A pipeline of a caller who is not trusted may name connections only if they are shared",

@@ -139,13 +139,13 @@ def key_from(args: argparse.Namespace) -> str | None:
         return None
     if args.key_file is None:
         return os.environ.get(KEY) or None
-    from rrext.connections.private_file import read_private
-    from rrext.errors import ConnectionInvalid, UsageError
+    from rrext.errors import UsageError
+    from rrext.secrets.private_file import NotPrivate, read_private
 
     try:
         return read_private(args.key_file).strip()
-    except ConnectionInvalid as error:
-        raise UsageError(f"--key-file {error.message}") from None
+    except NotPrivate as error:
+        raise UsageError(f"--key-file {error}") from None
 
 
 def root_from(args: argparse.Namespace) -> str | None:

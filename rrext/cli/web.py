@@ -151,13 +151,21 @@ def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
         raise UsageError("--tls-key needs --tls-cert")
     import ssl
 
+    from rrext.secrets.private_file import NotPrivate, open_private
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    option, path = ("--tls-cert", args.tls_cert) if args.tls_key is None else ("--tls-key", args.tls_key)
     try:
-        context.load_cert_chain(args.tls_cert, args.tls_key, password=_no_password)
+        with open_private(path) as key:  # it is loaded by its descriptor: the name may mean another file by now
+            held = f"/dev/fd/{key.fileno()}"
+            chain = held if args.tls_key is None else args.tls_cert
+            context.load_cert_chain(chain, held, password=_no_password)
+    except NotPrivate as error:
+        raise UsageError(f"{option} {error}") from None
     except ssl.SSLError as error:
         raise UsageError(f"--tls-cert {args.tls_cert}: {error.reason or error}") from None
     except OSError as error:
-        raise UsageError(f"--tls-cert {args.tls_cert}, --tls-key {args.tls_key or 'none'}: {error.strerror}") from None
+        raise UsageError(f"--tls-cert {args.tls_cert}: {error.strerror}") from None
     return context
 
 

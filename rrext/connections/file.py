@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from rrext.connections.connections import Connections
-from rrext.connections.private_file import read_private
 from rrext.connections.reading import read
 from rrext.errors import ConnectionInvalid
+from rrext.secrets.private_file import NotPrivate, read_private
 
 _HEADER: Final = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?")
 _KEY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -23,9 +23,11 @@ def load_connections(path: str, variables: Mapping[str, str] | None = None) -> C
 
     Raises `ConnectionInvalid` if the file cannot be read, is not this user's alone, or is no TOML.
     """
-    text = read_private(path)
     try:
+        text = read_private(path)
         tables = tomllib.loads(text)
+    except NotPrivate as error:
+        raise ConnectionInvalid(str(error)) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConnectionInvalid(f"{path}: {error}") from None
     return read(

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from rrext.connections.private_file import check_private, read_private
 from rrext.errors import ConnectionInvalid
 from rrext.limits import MIN_LITERAL_SECRET
 from rrext.redaction import is_authorization
+from rrext.secrets.private_file import NotPrivate, open_private, read_private
 
 if TYPE_CHECKING:
     from rrext.redaction import Redactor, ResultRedactor
@@ -47,17 +47,15 @@ class Secret:
                     return None if self._value else f"the variable {self._place} is not set"
                 case "file":
                     self._place = os.path.join(folder, os.path.expanduser(self._place))
-                    check_private(self._place, os.stat(self._place))
+                    open_private(self._place).close()
                 case "keyring" if "/" not in self._place:
                     return "expected keyring:SERVICE/USER"
                 case "keyring" if find_spec("keyring") is None:
                     return 'keyring cannot be imported; install with: pip install "rrext[keyring]"'
                 case _:
                     pass
-        except ConnectionInvalid as error:
-            return error.message
-        except (OSError, ValueError) as error:
-            return f"{self._place}: {getattr(error, 'strerror', None) or error}"
+        except NotPrivate as error:
+            return str(error)
         return None
 
     @property
@@ -77,8 +75,8 @@ class Secret:
         if value is None:
             try:
                 value = self._read()
-            except ConnectionInvalid as error:
-                raise ConnectionInvalid(f"{self.name}: {error.message}") from None
+            except (ConnectionInvalid, NotPrivate) as error:
+                raise ConnectionInvalid(f"{self.name}: {error}") from None
             for redactor in self._redactors:
                 self._tell(redactor, value)
             self._value = value

@@ -21,5 +21,3 @@ MIN_TOKEN: Final = 16
 """Characters of a token; a shorter one can be guessed."""
 MAX_TOKENS: Final = 500
 """Tokens of a file: each is compared with that of a request, and half of what the redactor keeps is for other secrets."""
-MAX_TOKENS_FILE: Final = 1024 * 1024
-"""Bytes of a file of tokens."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import tomllib
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
 from rrext.errors import UsageError
-from rrext.faces.http.limits import MAX_TOKENS, MAX_TOKENS_FILE, MIN_TOKEN
+from rrext.faces.http.limits import MAX_TOKENS, MIN_TOKEN
+from rrext.secrets.private_file import NotPrivate, read_private
 
 
 class UserTokens:
@@ -40,13 +39,10 @@ class UserTokens:
 
 def _tokens_of(path: str, option: str) -> dict[str, str]:
     try:
-        text = _private_text(path, option)
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{option} {path}: it is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(read_private(path))
+    except NotPrivate as error:
+        raise UsageError(f"{option} {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         where = str(error).partition("(")[2].rstrip(")")
         raise UsageError(f'{option} {path}: expected lines token = "user"{where and f" ({where})"}') from None
     if not table:
@@ -59,14 +55,3 @@ def _tokens_of(path: str, option: str) -> dict[str, str]:
         if len(token) < MIN_TOKEN:
             raise UsageError(f"{option} {path}: token number {number} has fewer than {MIN_TOKEN} characters")
     return table
-
-
-def _private_text(path: str, option: str) -> str:
-    """The text of a file of this user that no other user may read or change. Raises `OSError` and `UsageError`."""
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid != os.geteuid():
-            raise UsageError(f"{option} {path}: the file belongs to another user")
-        if stat.S_IMODE(status.st_mode) & 0o077:
-            raise UsageError(f"{option} {path}: other users may read or change the file", hint=f"chmod 600 {path}")
-        return file.read(MAX_TOKENS_FILE).decode()

@@ -128,8 +128,8 @@ def test_a_port_that_is_taken_is_reported() -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "reason"),
     [
-        ('secret-token-that-is-long = "ada"', 0o644, "other users"),
-        ('secret-token-that-is-long = "ada"', 0o620, "other users"),
+        ('secret-token-that-is-long = "ada"', 0o644, "others may use"),
+        ('secret-token-that-is-long = "ada"', 0o620, "others may use"),
         ("", 0o600, "no token"),
         ("secret-token-that-is-long = ", 0o600, 'token = "user"'),
         ("secret-token-that-is-long: ada", 0o600, 'token = "user"'),

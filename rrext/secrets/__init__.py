@@ -1,0 +1,1 @@
+"""Secrets: which names and values are some, where they are found in texts, and files that keep them."""
