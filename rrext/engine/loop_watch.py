@@ -1,10 +1,13 @@
-"""Detects `async def` tools that block the event loop: from another thread, at no cost for the loop."""
+"""Looks at the stacks of threads from another one: detects `async def` tools that block the event loop, at no cost for it."""
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from time import monotonic
@@ -24,6 +27,32 @@ WAITING: Final = "select"
 
 log: Final = logging.getLogger("rrext.engine")
 
+_looking: Final = threading.Lock()
+os.register_at_fork(before=_looking.acquire, after_in_parent=_looking.release, after_in_child=_looking.release)
+
+
+def stacks_of_threads(only: int | None = None) -> dict[int, list[FrameType]]:
+    """The frames of each thread by its identity, the innermost first; those of one thread if it is given.
+
+    No garbage is collected meanwhile. CPython 3.11 makes the object of a frame when somebody asks for it, and may collect
+    garbage to do so; a finalizer then lets the other thread go on, its frame ends, and the object is written into memory that
+    is in use for something else: the process crashes, there or later.
+    """
+    stacks: dict[int, list[FrameType]] = {}
+    with _looking:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            for ident, frame in sys._current_frames().items():
+                if only is None or ident == only:
+                    stack = stacks[ident] = [frame]
+                    while (frame := frame.f_back) is not None:
+                        stack.append(frame)
+        finally:
+            if collects:
+                gc.enable()
+    return stacks
+
 
 class LoopWatch:
     """Samples the stack of the loop's thread. A tool that stays in one step for `BLOCKED_LOOP_TIME` blocks the loop.
@@ -40,7 +69,7 @@ class LoopWatch:
 
     def look(self) -> None:
         """Take one sample; on any thread but the loop's."""
-        frames = _iteration_of(sys._current_frames().get(self._thread))
+        frames = _iteration_of(stacks_of_threads(self._thread).get(self._thread, []))
         if not frames or not self._frames or frames[-1] is not self._frames[-1]:
             self._begin(frames)
         elif not self._told and monotonic() - self._since >= BLOCKED_LOOP_TIME:
@@ -72,12 +101,9 @@ class LoopWatch:
                     yield task, route
 
 
-def _iteration_of(frame: FrameType | None) -> list[FrameType]:
+def _iteration_of(stack: list[FrameType]) -> list[FrameType]:
     """The frames of the current iteration of the loop, the innermost first; none while the loop waits."""
-    frames: list[FrameType] = []
-    while frame is not None:
-        frames.append(frame)
+    for depth, frame in enumerate(stack):
         if frame.f_code.co_name == ITERATION:
-            return [] if frames[0].f_code.co_name == WAITING else frames
-        frame = frame.f_back
+            return [] if stack[0].f_code.co_name == WAITING else stack[: depth + 1]
     return []

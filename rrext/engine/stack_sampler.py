@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from time import perf_counter
 from types import FrameType
 
 from rrext.engine.limits import MAX_PROFILE_DEPTH, MAX_PROFILE_NODES, PROFILE_INTERVAL
+from rrext.engine.loop_watch import stacks_of_threads
 
 Place = tuple[str, str, int]
 """Name, file and first line of a function."""
@@ -75,8 +75,7 @@ class StackSampler:
 
     def _sample(self, *, first: bool = False) -> None:
         names = {thread.ident: (thread.name, thread.native_id or 0) for thread in threading.enumerate()}
-        frames: dict[int, FrameType] = sys._current_frames()
-        for ident, frame in frames.items():
+        for ident, stack in stacks_of_threads().items():
             name, tid = names.get(ident, (f"thread {ident}", 0))
             if ident == self._thread.ident:
                 continue
@@ -86,13 +85,9 @@ class StackSampler:
                 times = self.threads[ident] = ThreadTimes(name, tid, used if first else 0.0)
             seconds, times.before = used - times.before, used
             if seconds > 0 and not first:
-                self._note(times, frame, seconds)
+                self._note(times, stack, seconds)
 
-    def _note(self, times: ThreadTimes, innermost: FrameType | None, seconds: float) -> None:
-        stack: list[FrameType] = []
-        while innermost is not None:
-            stack.append(innermost)
-            innermost = innermost.f_back
+    def _note(self, times: ThreadTimes, stack: list[FrameType], seconds: float) -> None:
         node, before, is_same = times.root, times.stack, True
         outermost_first = stack[::-1][:MAX_PROFILE_DEPTH]
         for depth, frame in enumerate(outermost_first):
