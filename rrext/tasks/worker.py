@@ -110,7 +110,7 @@ class Worker:
         self._owed: dict[int, int] = {}
         self._abandoned: dict[int, Call] = {}
         """Calls of `open` that were cancelled: each may have a pipe, which nobody would close."""
-        self._permits: dict[int, asyncio.Task[None]] = {}
+        self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
         self.begun = BegunEvents()
         self._reads = True
         self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
@@ -176,7 +176,7 @@ class Worker:
     def _let_go(self, number: int) -> None:
         """Forget what belongs to a call that was answered."""
         self._owed.pop(number, None)
-        if (asking := self._permits.pop(number, None)) is not None:
+        for asking in self._permits.pop(number, ()):
             asking.cancel()
 
     def flush(self) -> None:
@@ -362,7 +362,8 @@ class Worker:
         number, question = given.pop("request"), given.pop("permission")
         call = self.calls.get(number)
         if call is not None and call.feed is not None:
-            self._permits[number] = self._host.spawn(self._permit(call, question, given), "a permit")
+            asking = self._host.spawn(self._permit(call, question, given), "a permit")
+            self._permits.setdefault(number, []).append(asking)
 
     async def _permit(self, call: Call, question: int, body: dict[str, Any]) -> None:
         assert call.feed is not None

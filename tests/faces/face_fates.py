@@ -135,9 +135,9 @@ class Nest(Node):
         return ctx.call_blocking(node, tool, input)
 
     @tool_function
-    async def ask_many(self, number: int, *, ctx: ToolContext) -> list[Any]:
+    async def ask_many(self, number: int, tool: str = "", *, ctx: ToolContext) -> list[Any]:
         """Call many at a time."""
-        calls = (ctx.call("", "add" if n % 2 else "add_async", {"a": n}) for n in range(number))
+        calls = (ctx.call("", tool or ("add" if n % 2 else "add_async"), {"a": n}) for n in range(number))
         return [answer["sum"] for answer in await asyncio.gather(*calls)]
 
     @tool_function

@@ -82,3 +82,17 @@ async def test_a_call_that_waits_for_its_permit_can_be_cancelled(wire: WireLine)
     assert answer.error.code == "cancelled"
     permit = {"permission": question.body["permission"], "allow": True}
     assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": False}
+
+
+async def test_no_question_of_a_call_is_open_after_the_call(wire: WireLine) -> None:
+    nest = {"id": "nest_1", "provider": "nest", "config": {}, "control": [{"classType": "tool", "from": "tools_1"}]}
+    pipeline = {**ASKING, "components": [*ASKING["components"], nest]}
+    await wire.answer(await wire.send("execute", {"pipeline": pipeline, "token": "asking many"}))
+    number = await wire.call("ask_many", {"number": 3, "tool": "sum"}, token="asking many", permits=True)
+    questions = [await wire.message(number, index) for index in range(3)]
+    await wire.cancel(number)
+    await wire.answer(number)
+    for question in questions:
+        assert isinstance(question, Event)
+        permit = {"permission": question.body["permission"], "allow": True}
+        assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": False}
