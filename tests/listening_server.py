@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -18,7 +19,9 @@ class ListeningServer:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
+        self.process = subprocess.Popen(  # in a session without a terminal, as a service manager starts it
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env, start_new_session=True
+        )
         self.log = ""
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -44,6 +47,13 @@ class ListeningServer:
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         finally:
             connection.close()
+
+    def heard(self, text: str, times: int = 1) -> None:
+        """Wait until a text stands in the log so many times."""
+        until = time.monotonic() + PATIENCE
+        while self.log.count(text) < times:
+            assert time.monotonic() < until, self.log
+            time.sleep(0.01)
 
     def end(self) -> int:
         """End the server, whose log is complete then; its exit code."""

@@ -283,6 +283,10 @@ PROMISES: dict[str, str] = {
         "The status page shows a user live what is theirs and nothing of others, loads nothing from elsewhere, runs no text of "
         "a pipeline, and takes a key in a header alone; only the page itself terminates"
     ),
+    "ws:reload": (
+        "Keys, tokens and certificates are read again at a hang-up signal and when they change: whose key is gone is cut off, "
+        "files that cannot be used change nothing; a server that ends says so until its last answer"
+    ),
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",

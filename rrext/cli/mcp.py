@@ -112,15 +112,14 @@ def _offers(engine: LocalEngine, tokens: Sequence[str], allowed: frozenset[str] 
 def http_clients(args: argparse.Namespace, environment: Environment) -> Listener:
     """The clients of HTTP. Raises `UsageError`."""
     from rrext.faces.http.address import Address
-    from rrext.faces.http.tokens import UserTokens
+    from rrext.faces.http.kept_files import KeptFiles
     from rrext.nodes.base.extras import missing_packages
 
     address = Address.of(args.listen)
-    tokens = None if args.tokens is None else UserTokens.of_file(args.tokens)
+    files = KeptFiles()
+    tokens = None if args.tokens is None else files.keep_tokens(args.tokens, "--tokens", "token", environment.redactor)
     if tokens is None:
         address.require_tokens()
-    for number, token in enumerate(() if tokens is None else tokens.texts, 1):
-        environment.redactor.learn(f"token {number}", token)
     missing = missing_packages("mcp", "mcp", "uvicorn")
     if missing is not None:
         raise UsageError(f"--http: {missing}")
@@ -130,12 +129,15 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 
     def app(process: ServingProcess) -> McpApp:
         caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
-        return McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now, offers=args.offers)
+        made = McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now, offers=args.offers)
+        if tokens is not None:
+            tokens.on_change.append(partial(made.look_at_tokens, tokens))
+        return made
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")
 
-    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin)
+    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin, files=files)
 
 
 def run(args: argparse.Namespace) -> int:

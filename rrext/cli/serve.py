@@ -7,6 +7,7 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,13 +27,13 @@ from rrext.cli.options import (
     seconds,
     whole_number,
 )
-from rrext.cli.terminal import tell_listening
+from rrext.cli.terminal import has_terminal, tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
-from rrext.server.watchdog import Watchdog
+from rrext.server.watchdog import Watchdog, ignore_signal
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 from rrext.transports.redacted_stream import RedactedStream
@@ -151,7 +152,10 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
-    watchdog = Watchdog()
+    reloads = not serves_stdio and (args.ws is not None or args.face.listen is not None) and not has_terminal()
+    if reloads:
+        signal.signal(signal.SIGHUP, ignore_signal)  # also one that comes before the files are read for the first time
+    watchdog = Watchdog(reloads=reloads)
     fd, pid = (stdio.read_fd, parent.pid) if serves_stdio else (None, None)
     writers = [stdio.stderr]
     code = EXIT_INVALID

@@ -14,6 +14,15 @@ def is_terminal(file: IO[str]) -> bool:
     return file.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def has_terminal() -> bool:
+    """Whether a terminal controls this process, whose end SIGHUP tells then."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 def is_coloured(file: IO[str]) -> bool:
     """Whether output on a stream has colours: on a terminal, unless `NO_COLOR` is set."""
     return is_terminal(file) and not os.environ.get("NO_COLOR")

@@ -11,12 +11,13 @@ from rrext.cli.terminal import tell_listening
 from rrext.errors import UsageError
 
 if TYPE_CHECKING:
-    import ssl
-
     from rrext.engine.interface.call import Caller
     from rrext.faces.http.address import Address
+    from rrext.faces.http.certificate import Certificate
+    from rrext.faces.http.kept_files import KeptFiles
     from rrext.faces.http.tokens import UserTokens
     from rrext.pipefile.environment import Environment
+    from rrext.redaction import Redactor
     from rrext.server.process import Listener, ServingProcess
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:5565"
@@ -70,12 +71,12 @@ def check_options(args: argparse.Namespace) -> None:
 def web_clients(args: argparse.Namespace, environment: Environment, caller: Caller) -> Listener:
     """The clients of the port. `caller` has what no client may change. Raises `UsageError`."""
     from rrext.faces.http.address import Address
+    from rrext.faces.http.kept_files import KeptFiles
     from rrext.nodes.base.extras import missing_packages
 
     address = Address.of(args.ws)
-    keys = _keys(args, address)
-    for number, key in enumerate(() if keys is None else keys.texts, 1):
-        environment.redactor.learn(f"key {number}", key)
+    files = KeptFiles()
+    keys = _keys(args, address, environment.redactor, files)
     missing = missing_packages("web", "uvicorn", "starlette", "websockets", "python_multipart")
     if missing is not None:
         raise UsageError(f"--ws: {missing}")
@@ -84,7 +85,7 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     from rrext.faces.ws.limits import MAX_CONNECTIONS, OTHER_DESCRIPTORS
     from rrext.faces.ws.protocol import SocketProtocol
 
-    tls = _tls(args)
+    tls = _certificate(args, files)
     _allow_descriptors(MAX_CONNECTIONS + OTHER_DESCRIPTORS)
 
     def app(process: ServingProcess) -> WebApp:
@@ -101,6 +102,7 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         origins=args.allow_origin,
         upgrade=SocketProtocol,
         tls=tls,
+        files=files,
         max_connections=MAX_CONNECTIONS,
     )
 
@@ -113,15 +115,16 @@ def caller_of_clients(args: argparse.Namespace, tools: frozenset[str] | None) ->
     return Caller(trusted=args.trust_clients, tools=tools, is_keyed=has_keys or not args.trust_clients)
 
 
-def _keys(args: argparse.Namespace, address: Address) -> UserTokens | None:
+def _keys(args: argparse.Namespace, address: Address, redactor: Redactor, files: KeptFiles) -> UserTokens | None:
     """The keys of a file, or that of the environment. Raises `UsageError` without any where other machines can connect."""
     from rrext.faces.http.limits import MIN_TOKEN
     from rrext.faces.http.tokens import UserTokens
     from rrext.faces.ws.authentication import LOCAL_USER
 
     if args.keys is not None:
-        return UserTokens.of_file(args.keys, "--keys")
+        return files.keep_tokens(args.keys, "--keys", "key", redactor)
     if args.key is not None:
+        redactor.learn("key 1", args.key)
         if not address.is_local and len(args.key) < MIN_TOKEN:
             raise UsageError(f"{KEY} has fewer than {MIN_TOKEN} characters, and other machines could guess it")
         return UserTokens({args.key: LOCAL_USER})
@@ -144,30 +147,13 @@ def _allow_descriptors(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, most))
 
 
-def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+def _certificate(args: argparse.Namespace, files: KeptFiles) -> Certificate | None:
     if args.tls_cert is None and args.tls_key is None:
         return None
     if args.tls_cert is None:
         raise UsageError("--tls-key needs --tls-cert")
-    import ssl
+    from rrext.faces.http.certificate import Certificate
 
-    from rrext.secrets.private_file import NotPrivate, open_private
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    option, path = ("--tls-cert", args.tls_cert) if args.tls_key is None else ("--tls-key", args.tls_key)
-    try:
-        with open_private(path) as key:  # it is loaded by its descriptor: the name may mean another file by now
-            held = f"/dev/fd/{key.fileno()}"
-            chain = held if args.tls_key is None else args.tls_cert
-            context.load_cert_chain(chain, held, password=_no_password)
-    except NotPrivate as error:
-        raise UsageError(f"{option} {error}") from None
-    except ssl.SSLError as error:
-        raise UsageError(f"--tls-cert {args.tls_cert}: {error.reason or error}") from None
-    except OSError as error:
-        raise UsageError(f"--tls-cert {args.tls_cert}: {error.strerror}") from None
-    return context
-
-
-def _no_password() -> str:
-    raise UsageError("--tls-key: the key is encrypted; give one that is not, in a file that is yours alone")
+    found = Certificate(args.tls_cert, args.tls_key)
+    files.keep([path for path in (args.tls_cert, args.tls_key) if path is not None], found.read_again)
+    return found

@@ -14,7 +14,7 @@ from typing import Final
 
 from rrext.errors import Unavailable
 from rrext.limits import END_SLACK, LOOP_POLL_INTERVAL
-from rrext.server.watchdog import SIGNALS, Watchdog
+from rrext.server.watchdog import SIGNALS, Watchdog, ignore_signal
 from rrext.transports.parent import ParentWatch
 
 STDERR: Final = 2
@@ -29,7 +29,8 @@ class EndWatch:
     `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look while the loop moves.
     `on_unheard()` and `on_overdue()` run on this thread. `on_unheard()` runs when stderr has no reader. `on_overdue()` must
     end the process: it runs at the time given to `expect_end`, `drain` seconds after a signal, and when no client is left
-    and the loop did not move for `patience` seconds.
+    and the loop did not move for `patience` seconds. `on_reload()` runs on this thread, at a SIGHUP that does not end the
+    process (`Watchdog.signals`).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class EndWatch:
         on_unread: Callable[[], None] = lambda: None,
         look_at_loop: Callable[[], None] | None = None,
         watchdog: Watchdog | None = None,
+        on_reload: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._fd = fd
@@ -67,6 +69,7 @@ class EndWatch:
         self._look_at_loop = look_at_loop
         if look_at_loop is not None:
             self._poll = min(poll, LOOP_POLL_INTERVAL)
+        self._on_reload = on_reload
         self._watchdog = watchdog = watchdog or Watchdog()
         self._bell, self._ring = watchdog.bell.fileno(), watchdog.ring.fileno()
         self._until = float("inf")
@@ -77,9 +80,10 @@ class EndWatch:
         """Begin to watch, and install the signal handlers, which forked children drop. On the main thread."""
         signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in SIGNALS:
-            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            ends = number in self._watchdog.signals
+            if ends and number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup
-            signal.signal(number, self._hear)
+            signal.signal(number, self._hear if ends else ignore_signal)
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
         try:
@@ -143,7 +147,9 @@ class EndWatch:
 
     def _take_signals(self) -> None:
         for number in os.read(self._bell, 4096):
-            if number in SIGNALS:
+            if number == signal.SIGHUP and number not in self._watchdog.signals:
+                self._on_reload()
+            elif number in SIGNALS:
                 self.expect_end(self._drain)
                 self._tell(self._on_signal, signal.Signals(number).name)
 

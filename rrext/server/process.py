@@ -46,7 +46,11 @@ class Listener(Protocol):
         ...
 
     def close(self) -> None:
-        """Accept no more clients. On the loop's thread; repeated calls are allowed."""
+        """Take no more work of clients. On the loop's thread; repeated calls are allowed."""
+        ...
+
+    def reload(self) -> None:
+        """Read the files of the operator again. From any thread."""
         ...
 
     def remove(self) -> None:
@@ -116,6 +120,7 @@ class ServingProcess:
             on_overdue=self._end_without_loop,
             look_at_loop=look_at_loop,
             watchdog=watchdog,
+            on_reload=self._on_reload,
         )
 
     def _stdio_peer(self, claimed: ClaimedStdio, connection: ServedConnection, caller: Caller, kind: type[Session]) -> Peer:
@@ -208,6 +213,10 @@ class ServingProcess:
         """End the client on stdio: stdout has no reader, though no write has failed yet."""
         if self._stdio is not None:
             self._stdio.lost("nobody reads stdout")
+
+    def _on_reload(self) -> None:
+        if self._listener is not None:
+            self._listener.reload()
 
     def _end_within(self, seconds: float, why: str) -> None:
         """Begin the end of the process and its peers, or shorten an end that has begun."""

@@ -73,6 +73,9 @@ class UnixClients:
             self._serving.host.loop.remove_reader(self._listener.fileno())
             self._listener.close()
 
+    def reload(self) -> None:
+        """Do nothing: it has no files."""
+
     def remove(self) -> None:
         """Remove the socket's file. From any thread."""
         if self._listener is not None:

@@ -19,7 +19,7 @@ from typing import Final
 from rrext.limits import TRACE_TIMEOUT, WATCHDOG_MARGIN, WATCHDOG_POLL_INTERVAL
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that end the server; SIGHUP comes when the terminal is closed."""
+"""Signals that end the server; SIGHUP comes when the terminal is closed, unless the server has none (`reloads`)."""
 
 TRACE: Final = signal.SIGRTMAX if hasattr(signal, "SIGRTMAX") else None
 """The signal at which the server writes the stacks of its threads, without the interpreter's lock."""
@@ -29,15 +29,21 @@ NAME: Final = b"rrext-watchdog"
 ORDER: Final = struct.Struct("d")
 
 
+def ignore_signal(number: int, frame: object) -> None:
+    """Python's signal handler of a signal that ends nothing. Unlike `SIG_IGN`, no started program inherits it."""
+
+
 class Watchdog:
     """The watchdog process (Linux only), and the pipe by which it notices that the interpreter is stuck.
 
     Python's own C code writes each signal's number into `ring`, and a thread of the server reads `bell`; unread numbers
     show that the interpreter is stuck. The watchdog kills the server if it is stuck for `drain` seconds after a signal of
-    `SIGNALS`, or for `grace` seconds after the peer hung up or the parent died, and when the time of `expect_end` is over.
+    `signals`, or for `grace` seconds after the peer hung up or the parent died, and when the time of `expect_end` is over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reloads: bool = False) -> None:
+        """With `reloads` SIGHUP does not end the server: it reads files again."""
+        self.signals = frozenset(SIGNALS) - {signal.SIGHUP} if reloads else frozenset(SIGNALS)
         self.bell, self.ring = socket.socketpair()
         self.ring.setblocking(False)
         self._pid = self._orders = -1
@@ -107,7 +113,7 @@ class _WatchdogProcess:
     def __init__(
         self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent_end: int, *, grace: float, drain: float
     ) -> None:
-        self._bell, self._ring = dog.bell, dog.ring
+        self._bell, self._ring, self._signals = dog.bell, dog.ring, dog.signals
         self._server = server
         self._stdin_end = stdin_end
         self._orders = orders
@@ -180,7 +186,7 @@ class _WatchdogProcess:
             if self._is_alone:
                 self._ring.send(b"\0")
                 self._silent_since = now
-        elif self._is_alone or not set(SIGNALS).isdisjoint(unread):
+        elif self._is_alone or not self._signals.isdisjoint(unread):
             self._silent_since = min(self._silent_since, now)
         self._poll.modify(self._bell, 0 if unread or self._is_alone else select.POLLIN)  # a look now and then is enough
         patience = self._grace if self._is_alone else self._drain

@@ -40,7 +40,7 @@ def gone(path: Path) -> None:
 # -- the socket
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "shutdown"])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "shutdown"])
 def test_the_socket_is_its_owners_alone_and_goes_with_the_server(spawn: Callable[..., Server], path: Path, how: str) -> None:
     before = os.umask(0)
     try:

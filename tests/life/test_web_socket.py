@@ -55,6 +55,21 @@ def test_with_stdio_both_are_served_and_the_client_there_ends_it(spawn: Callable
     assert server.wait() == 0
 
 
+def test_a_hang_up_ends_a_server_with_a_client_on_stdin_and_no_other_one(spawn: Callable[..., Server]) -> None:
+    with_stdio, _ = serve(spawn, "--stdio")
+    with_stdio.signal(signal.SIGHUP)
+    assert with_stdio.wait() == 0
+    server, url = serve(spawn, "--drain", "0.2")
+    with WebClient(url) as client:
+        held = client.send_tool("hold_gil", {"seconds": 1.5})
+        server.heard("arrived at hold_gil")
+        server.signal(signal.SIGHUP)  # no reason to kill a server that is stuck, either
+        assert client.body(held)["result"] == 1.5
+        server.signal(signal.SIGTERM)
+        client.until_end()
+    assert server.wait() == 0
+
+
 @pytest.mark.promise("life:sigterm:bounded")
 def test_a_signal_ends_the_server_though_a_tool_blocks_the_loop(spawn: Callable[..., Server]) -> None:
     server, url = serve(spawn, "--drain", "0.2")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rrext.cli.options import key_from
-from rrext.cli.web import _tls
 from rrext.connections.connections import Connections
 from rrext.connections.file import load_connections
 from rrext.errors import ConnectionInvalid, UsageError
+from rrext.faces.http.certificate import Certificate
 from rrext.faces.http.tokens import UserTokens
 from rrext.secrets.private_file import MAX_PRIVATE_FILE
 
@@ -49,18 +48,14 @@ def of_secret(path: str) -> None:
         raise UsageError(problem.message)
 
 
-def tls(**given: str | None) -> ssl.SSLContext | None:
-    return _tls(argparse.Namespace(**{"tls_cert": None, "tls_key": None, **given}))
-
-
 READERS: dict[str, Callable[[str], object]] = {
     "--keys": lambda path: UserTokens.of_file(path, "--keys"),
     "--tokens": UserTokens.of_file,
     "--key-file": lambda path: key_from(argparse.Namespace(at="ws://localhost", key_file=path)),
     "--connections": of_connections,
     "file:": of_secret,
-    "--tls-key": lambda path: tls(tls_cert=path, tls_key=path),
-    "--tls-cert": lambda path: tls(tls_cert=path),
+    "--tls-key": lambda path: Certificate(path, path),
+    "--tls-cert": lambda path: Certificate(path, None),
 }
 
 

@@ -6,16 +6,66 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from anyio import CancelScope
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rrext.errors import NotAuthenticated, ShuttingDown
 from rrext.faces.http.address import Address
-from rrext.faces.http.tokens import UserTokens
+from rrext.faces.http.failures import failure
+from rrext.faces.http.tokens import ShownToken, UserTokens
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 USER: Final = "rrext.user"
 """The member of a request's scope with the user of its token; None without tokens."""
+TOKEN: Final = "rrext.token"
+"""The member of a request's scope with its token."""
+
+
+class TokenRequests:
+    """The unanswered requests with a token. Those whose token stands for their user no more are cut off."""
+
+    def __init__(self, tokens: UserTokens | None) -> None:
+        self._tokens = tokens
+        self._open: dict[CancelScope, ShownToken] = {}
+        if tokens is not None:
+            tokens.on_change.append(self._cut_off)
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, token: ShownToken | None) -> None:
+        """Let an app answer a request with a token: 401 in its place, or the end of its stream, once the token is gone."""
+        if token is None:
+            await app(scope, receive, send)
+            return
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                if any(name.lower() == b"content-length" for name, _ in message["headers"]):
+                    self._open.pop(cut, None)  # the answer is known, and only has to be read
+            await send(message)
+
+        scope[TOKEN] = token
+        with CancelScope() as cut:
+            self._open[cut] = token
+            try:
+                await app(scope, receive, sent)
+            finally:
+                self._open.pop(cut, None)
+        if not cut.cancelled_caught:
+            return
+        if begun:
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await failure(NotAuthenticated("this token is known no more"))(scope, receive, send)
+
+    def _cut_off(self) -> None:
+        assert self._tokens is not None
+        for cut, token in list(self._open.items()):
+            if not self._tokens.holds(token):
+                cut.cancel()
 
 
 class Access:
@@ -29,6 +79,9 @@ class Access:
     def __init__(self, app: ASGIApp, address: Address, tokens: UserTokens | None, origins: Sequence[str]) -> None:
         self._app = app
         self._tokens = tokens
+        self._requests = TokenRequests(tokens)
+        self.is_draining = False
+        """Whether the server ends: every request is answered with 503."""
         self._origins = frozenset(origins)
         names = {*LOCAL_NAMES, address.written_host, *(urlsplit(origin).hostname or "" for origin in origins)}
         self._hosts = frozenset(names) if address.is_local else None
@@ -38,10 +91,14 @@ class Access:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        await self._requests.serve(self._app, scope, receive, send, scope.get(TOKEN))
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that may not pass; None for one that may, whose user is in its scope then."""
+        if self.is_draining:
+            refusal = failure(ShuttingDown("the server ends and takes no new requests"))
+            refusal.headers["Connection"] = "close"
+            return refusal
         if self._hosts is not None and _host_of(_header(scope, b"host")) not in self._hosts:
             return PlainTextResponse("this host name is not served here; see --allow-origin", 421)
         origin = _header(scope, b"origin")
@@ -50,10 +107,10 @@ class Access:
         scope[USER] = None
         if self._tokens is not None:
             kind, _, token = _header(scope, b"authorization").partition(" ")
-            user = self._tokens.user_of(token.strip()) if kind.lower() == "bearer" else None
-            if user is None:
+            found = self._tokens.find(token.strip()) if kind.lower() == "bearer" else None
+            if found is None:
                 return PlainTextResponse("a known bearer token is required", 401, {"WWW-Authenticate": "Bearer"})
-            scope[USER] = user
+            scope[USER], scope[TOKEN] = found.user, found
         return None
 
     def _is_own(self, origin: str, scope: Scope) -> bool:

@@ -10,8 +10,7 @@ from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from ssl import SSLContext
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from h11 import IDLE, SEND_BODY, Request
 from starlette.middleware.cors import CORSMiddleware
@@ -23,11 +22,15 @@ from uvicorn.server import ServerState
 from rrext.errors import UsageError
 from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
+from rrext.faces.http.kept_files import KeptFiles
 from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS, PING_INTERVAL, PING_TIMEOUT
 from rrext.faces.http.tokens import UserTokens
 from rrext.limits import READ_BUFFER, Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
 from rrext.server.process import ServingProcess
+
+if TYPE_CHECKING:
+    from rrext.faces.http.certificate import Certificate
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -75,16 +78,19 @@ class HttpClients:
         tokens: UserTokens | None,
         origins: Sequence[str] = (),
         upgrade: Callable[..., asyncio.Protocol] | None = None,
-        tls: SSLContext | None = None,
+        tls: Certificate | None = None,
+        files: KeptFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """`start` will listen at the address, and then call `on_listening` with it; port 0 is replaced by a free one.
 
         `tokens` are those that every request must have; None if the app asks for them. `upgrade` makes the protocol of a
-        WebSocket, which the app serves to its end; its first argument is called when the connection is lost.
+        WebSocket, which the app serves to its end; its first argument is called when the connection is lost. `files` are read
+        again when they change.
         """
         self._upgrade = upgrade
         self._tls = tls
+        self._files = files or KeptFiles()
         self._max_connections = max_connections
         self._address = address
         self._make_app = make_app
@@ -109,11 +115,12 @@ class HttpClients:
         self._keeping = RestartingTask(self._loop, self._app.run, "what lives longer than a request")
         self._accepting = RestartingTask(self._loop, self._accept, "accept clients")
         self._loop.call_later(LOOK_INTERVAL, self._look)
+        self._files.start(self._loop)
         self._on_listening(Address(self._address.host, self._socket.getsockname()[1]))
 
     def _protocol(self, limits: Limits) -> Callable[[], H11Protocol]:
         """Make the function that makes the protocol of each connection."""
-        access = Access(self._app, self._address, self._tokens, self._origins)
+        access = self._access = Access(self._app, self._address, self._tokens, self._origins)
         state, loop, lost, waiting, most = self._state, self._loop, self._lost, self._waiting, self._max_connections
 
         class _Connection(H11Protocol):
@@ -157,9 +164,9 @@ class HttpClients:
 
     async def _accept(self) -> None:
         if self._server is None and self._socket.fileno() >= 0:
-            patience = None if self._tls is None else CLIENT_PATIENCE
+            tls, patience = (None, None) if self._tls is None else (self._tls.context, CLIENT_PATIENCE)
             self._server = await self._loop.create_server(
-                self._connect, sock=self._socket, ssl=self._tls, ssl_handshake_timeout=patience, backlog=self._backlog
+                self._connect, sock=self._socket, ssl=tls, ssl_handshake_timeout=patience, backlog=self._backlog
             )
 
     def _let_go(self) -> None:
@@ -181,11 +188,13 @@ class HttpClients:
                 connection.transport.abort()
         self._loop.call_later(LOOK_INTERVAL, self._look)
 
+    def reload(self) -> None:
+        """Read its files again. From any thread."""
+        self._files.read_again()
+
     def close(self) -> None:
-        """Accept no more clients, and close the connections without a call. On the loop's thread."""
-        if self._server is not None:
-            self._server.close()
-        self._socket.close()
+        """Answer new requests with 503, and close the connections without a call. On the loop's thread."""
+        self._access.is_draining = True  # who balances load sees it, until the last call is answered
         self._app.drain()
         for connection in self._requests():
             connection.shutdown()
@@ -201,6 +210,9 @@ class HttpClients:
         """Wait for the calls until the end of the grace, then for the last answers to be read."""
         self._app.on_answer = grace.look
         await grace.until(lambda: not self._app.is_busy)
+        if self._server is not None:
+            self._server.close()
+        self._socket.close()
         self._app.give_up()
         await grace.within(DRAINED.flush, self._disconnected())
         for connection in list(self._state.connections):

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
+from typing import NamedTuple
 
 from rrext.errors import UsageError
 from rrext.faces.http.limits import MAX_TOKENS, MIN_TOKEN
 from rrext.secrets.private_file import NotPrivate, read_private
 
 
+class ShownToken(NamedTuple):
+    """A token that a client showed, as far as it is kept."""
+
+    digest: bytes
+    user: str
+
+
 class UserTokens:
-    """The users of tokens, `texts` (token → user). For comparison only hashes of the tokens are kept."""
+    """The users of tokens, `texts` (token → user). For comparison only hashes of the tokens are kept.
+
+    `on_change` are called, on the loop's thread, after the tokens were replaced.
+    """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
+        self.on_change: list[Callable[[], object]] = []
+        self._take(texts)
+
+    def _take(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
-        self._users = [(sha256(token.encode()).digest(), user) for token, user in texts.items()]
+        self._known = [ShownToken(sha256(token.encode()).digest(), user) for token, user in texts.items()]
+
+    def replace(self, texts: Mapping[str, str]) -> None:
+        """Take other tokens from now on. On the loop's thread."""
+        if texts != self.texts:
+            self._take(texts)
+            for action in self.on_change:
+                action()
 
     @classmethod
     def of_file(cls, path: str, option: str = "--tokens") -> UserTokens:
@@ -27,14 +49,28 @@ class UserTokens:
         """
         return cls(_tokens_of(path, option))
 
-    def user_of(self, token: str) -> str | None:
-        """The user of a token. It takes the same time for every wrong one."""
+    def find(self, token: str) -> ShownToken | None:
+        """A token that is known. It takes the same time for every wrong one."""
         digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
         found = None
-        for known, user in self._users:
-            if compare_digest(known, digest):
-                found = user
+        for known in self._known:
+            if compare_digest(known.digest, digest):
+                found = known
         return found
+
+    def user_of(self, token: str) -> str | None:
+        """The user of a token."""
+        found = self.find(token)
+        return None if found is None else found.user
+
+    def holds(self, shown: ShownToken) -> bool:
+        """Whether a token that was found before still stands for the same user."""
+        return shown in self._known
+
+    @property
+    def users(self) -> frozenset[str]:
+        """The users of all tokens."""
+        return frozenset(self.texts.values())
 
 
 def _tokens_of(path: str, option: str) -> dict[str, str]:

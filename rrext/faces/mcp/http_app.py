@@ -36,7 +36,8 @@ from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListTools, Operation, Tool
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
-from rrext.faces.http.access import USER
+from rrext.faces.http.access import TOKEN, USER
+from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.host_offers import HostOffers
@@ -86,10 +87,12 @@ class McpApp:
         self._numbers = count(1)
         self._listed = ListedTools()
         self._permits = Permits(now, limits.permission_timeout)
-        self._calls: set[Call] = set()
+        self._calls: dict[Call, ShownToken | None] = {}
+        """The unanswered calls, with the tokens of their requests."""
         self._is_draining = False
         self.on_answer: Callable[[], object] = lambda: None
         self._app: ASGIApp | None = None
+        self._server: McpServer | None = None
         self._ready = asyncio.Event()
         self._changes = ChangeBus(self._loop)
         self._listening = ListenHandler(self._changes, max_subscriptions=MAX_SUBSCRIPTIONS)
@@ -99,7 +102,7 @@ class McpApp:
 
     async def run(self) -> None:
         """Keep the sessions of the handshake era, until a cancel."""
-        server = self._made_server()
+        server = self._server = self._made_server()
         app = server.streamable_http_app(
             streamable_http_path=PATH, max_request_body_size=self._limits.max_frame, max_sessions=MAX_SESSIONS, host=""
         )
@@ -150,6 +153,18 @@ class McpApp:
         for call in list(self._calls):
             call.cancel("shutting_down", ShuttingDown("the server ended before this call did"))
         self._listening.close()
+
+    def look_at_tokens(self, tokens: UserTokens) -> None:
+        """Cancel the calls whose tokens are gone, and end the sessions of users who have none any more."""
+        for call, token in list(self._calls.items()):
+            if token is not None and not tokens.holds(token):
+                call.cancel("cancelled", Cancelled("cancelled: the token of this client is gone"))
+        if self._server is not None and self._app is not None:
+            manager = self._server.session_manager
+            for session_id, owner in list(manager._session_owners.items()):  # the SDK has no public list of its sessions
+                if owner["client_id"] not in tokens.users:
+                    session = manager._server_instances[session_id]
+                    self._loop.create_task(manager._discard_session(session_id, session), name="end of a session")
 
     # -- handlers
 
@@ -224,7 +239,7 @@ class McpApp:
         )
         answer = AwaitedAnswer(self._loop)
         call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())
-        self._calls.add(call)
+        self._calls[call] = None if context.request is None else context.request.scope.get(TOKEN)
         try:
             self._engine.start(call)
             body, tail = await answer.future
@@ -232,7 +247,7 @@ class McpApp:
             call.cancel("cancelled", Cancelled())
             raise
         finally:
-            self._calls.discard(call)
+            self._calls.pop(call, None)
             self._engine.disconnect(caller.connection_id)  # a transaction or a pipe of the call has no later one
             self.on_answer()
         if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:

@@ -34,6 +34,9 @@ class WebApp:
         self._endpoints = Endpoints(process, caller, keys, lambda: self.on_answer())
         self._numbers = count(1)
         self._strangers: Counter[str] = Counter()
+        self._clients: set[SocketClient] = set()
+        if keys is not None:
+            keys.on_change.append(self._look_at_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket to its end."""
@@ -57,7 +60,15 @@ class WebApp:
             Authentication(self._keys),
             lambda change: self._strangers.update({address: change}),
         )
-        await client.run(receive)
+        self._clients.add(client)
+        try:
+            await client.run(receive)
+        finally:
+            self._clients.discard(client)
+
+    def _look_at_keys(self) -> None:
+        for client in list(self._clients):
+            client.look_at_key()
 
     def _is_full(self, address: str) -> bool:
         """Whether a further client without a key is one too many."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import NotAuthenticated
-from rrext.faces.http.tokens import UserTokens
+from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.ws.limits import MAX_ATTEMPTS
 from rrext.version import __version__
 
@@ -36,6 +36,12 @@ class Authentication:
         self._keys = keys
         self.user: str | None = LOCAL_USER if keys is None else None
         self.attempts = 0
+        self._shown: ShownToken | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the key of the user still is that of the user."""
+        return self._keys is None or self.user is None or (self._shown is not None and self._keys.holds(self._shown))
 
     @property
     def is_exhausted(self) -> bool:
@@ -48,12 +54,13 @@ class Authentication:
             return LOCAL_USER
         if not given.auth:
             return None
-        user = None if self.is_exhausted else self._keys.user_of(given.auth)
-        if user is None:
+        found = None if self.is_exhausted else self._keys.find(given.auth)
+        if found is None:
             self.attempts += 1
             raise NotAuthenticated("Too many authentication attempts" if self.is_exhausted else "Invalid API key")
         self.attempts = 0
-        return user
+        self._shown = found
+        return found.user
 
     def leave(self) -> bool:
         """Whether the client may sign off; on a server without keys it stays who it is."""

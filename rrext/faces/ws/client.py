@@ -144,7 +144,7 @@ class SocketClient:
             given = decode(request.arguments, AuthArguments, self._session.limits)
             user = self._authentication.show(given)
             if user != self._authentication.user:
-                self._sign_off()
+                self._sign_off("the client signed off")
             if user is not None:
                 self._recognise(user)
             client = self._session.client
@@ -152,7 +152,7 @@ class SocketClient:
             log.info("%s is user %s, with %s", self._stranger.connection_id, in_log(user), in_log(given.client_name))
             body = welcome(user)
         elif self._authentication.leave():
-            self._sign_off()
+            self._sign_off("the client signed off")
         self._session.answer_own(request, body)
 
     # who it is
@@ -183,10 +183,17 @@ class SocketClient:
         log.info("%s is cut off: it showed no key", self._stranger.connection_id)
         self.peer.end_within(0, "no key in time", CLOSED)
 
-    def _sign_off(self) -> None:
+    def look_at_key(self) -> None:
+        """Cut the client off if its key stands for its user no more: the keys have changed."""
+        if not self._authentication.is_valid:
+            log.info("%s is cut off: its key is gone", self._stranger.connection_id)
+            self._sign_off("the key of this client is gone")
+            self.peer.end_within(0, "its key is gone", CLOSED)
+
+    def _sign_off(self, why: str) -> None:
         """End all that the user did on this connection, whose client is a stranger from now on."""
         if not self._is_counted:
-            self._session.fail_all("cancelled", lambda: Cancelled("cancelled: the client signed off"))
+            self._session.fail_all("cancelled", lambda: Cancelled(f"cancelled: {why}"))
             self._process.engine.disconnect(self._stranger.connection_id)
             self._recognise(None)
 

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
 from rrext.errors import NotAuthenticated, ShuttingDown, Unavailable
-from rrext.faces.http.access import USER
+from rrext.faces.http.access import USER, TokenRequests
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
-from rrext.faces.ws.bearer import user_of
+from rrext.faces.ws.bearer import key_of, user_of
 from rrext.faces.ws.metrics import metrics_text
 from rrext.faces.ws.webhook import Webhook
 from rrext.nodes.base.extras import missing_packages
@@ -47,11 +47,14 @@ class Endpoints:
         self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
         """The apps of users; none knows the tools of another user."""
         self._page: StatusPage | None = None
+        self._requests = TokenRequests(keys)
+        if keys is not None:
+            keys.on_change.append(self._look_at_keys)
         self._router = Router(
             [
                 Route("/ping", _pong),
                 Route("/version", _version),
-                Route("/healthz", self._health),
+                Route("/healthz", _health),
                 Route("/metrics", self._metrics),
                 Route("/webhook", self._webhook.answer, methods=["POST"]),
             ],
@@ -60,12 +63,22 @@ class Endpoints:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        shown = None if self._keys is None else self._keys.find(key_of(Request(scope)))
+        await self._requests.serve(self._answer, scope, receive, send, shown)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/mcp":
             await self._model_context(scope, receive, send)
         elif scope["path"] == "/" or scope["path"].startswith("/status/"):
             await (self._page or await self._opened_page())(scope, receive, send)
         else:
             await self._router(scope, receive, send)
+
+    def _look_at_keys(self) -> None:
+        """End the sessions and calls of keys that are gone."""
+        assert self._keys is not None
+        for app, _ in self._mcp_apps.values():
+            app.look_at_tokens(self._keys)
 
     @property
     def is_busy(self) -> bool:
@@ -88,9 +101,6 @@ class Endpoints:
             app.give_up()
 
     # endpoints
-
-    async def _health(self, request: Request) -> Response:
-        return PlainTextResponse("the server ends", 503) if self._is_draining else PlainTextResponse("ok")
 
     async def _metrics(self, request: Request) -> Response:
         if user_of(request, self._keys) is None:
@@ -138,6 +148,10 @@ class Endpoints:
             app.on_answer = self._on_answer
             self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
         return self._mcp_apps[user][0]
+
+
+async def _health(request: Request) -> Response:
+    return PlainTextResponse("ok")  # a server that ends answers every request with 503
 
 
 async def _pong(request: Request) -> Response:

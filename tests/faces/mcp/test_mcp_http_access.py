@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
@@ -93,6 +95,53 @@ def test_a_session_belongs_to_the_user_who_began_it(tokens: Path) -> None:
         session = {"Mcp-Session-Id": headers["mcp-session-id"]}
         assert server.send("POST", ping, {**ada, **session})[0] == 200
         assert server.send("POST", ping, {**bob, **session})[0] == 404
+
+
+@pytest.mark.promise("ws:reload")
+@pytest.mark.parametrize("shakes_hands", [True, False])
+def test_after_a_hang_up_signal_calls_streams_and_sessions_of_a_token_that_is_gone_end(
+    tokens: Path, shakes_hands: bool
+) -> None:
+    with HttpServer("--tokens", str(tokens)) as server, ExitStack() as opened:
+        ada, bob = ({"Authorization": f"Bearer {token}"} for token in TOKENS)
+        if shakes_hands:
+            session = {**ACCEPT, **ada, "MCP-Protocol-Version": "2025-11-25"}
+            hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {**HELLO, "protocolVersion": "2025-11-25"}}
+            session["Mcp-Session-Id"] = server.send("POST", msgspec.json.encode(hello), session)[1]["mcp-session-id"]
+            params = {"name": "wait", "arguments": {"key": "gone"}}
+            call = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}), session
+            stream = "GET", "/mcp", None, session
+        else:
+            call = request("tools/call", {"name": "wait", "arguments": {"key": "gone"}}, **ada)
+            listen = {"notifications": {"toolsListChanged": True}}
+            stream = "POST", "/mcp", *request("subscriptions/listen", listen, **ada)
+        waiting, listening = (opened.enter_context(closing(server.connect())) for _ in range(2))
+        waiting.request("POST", "/mcp", *call)
+        listening.request(*stream)
+        events = listening.getresponse()
+        assert events.status == 200
+
+        def noted(key: str) -> list[str]:
+            params = {"name": "journal", "arguments": {"key": key}}
+            return server.result("tools/call", params, **bob)["structuredContent"]["result"]
+
+        while not noted("gone began"):
+            pass
+        tokens.write_text(f'{list(TOKENS)[1]} = "bob"\n')
+        server.process.send_signal(signal.SIGHUP)
+        events.read()  # to its end
+        waiting.getresponse().read()
+        while noted("gone") != ["unwound"]:
+            pass
+        assert server.ask("tools/list", **ada)[0] == 401
+        tokens.write_text("".join(f'{token} = "{user}"\n' for token, user in TOKENS.items()))
+        server.process.send_signal(signal.SIGHUP)
+        while server.ask("tools/list", **ada)[0] != 200:
+            pass
+        if shakes_hands:
+            assert server.send("POST", *call)[0] == 404
+        assert server.end() == 0
+    assert server.log.count(" ERROR ") == 1, server.log  # the tool whose condition fails
 
 
 def refused(*options: str) -> str:
