@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
@@ -370,9 +371,15 @@ class Client:
         return self._connected().events(size)
 
     async def monitor(self, *types: str, size: int = CLIENT_DEFAULTS.events, **target: Unpack[MonitorTarget]) -> EventStream:
-        """Ask for these types of events of tasks, as `TASK` or `FLOW`; no types end it. Return the server's events."""
+        """Ask for these types of events of tasks, as `TASK` or `FLOW`; no types end it. Return the server's events.
+
+        A type that the server does not know is ignored with a warning, if it knows others.
+        """
         stream = self.events(size=size)
-        await self.request("rrext_monitor", monitor_arguments(types, target))
+        body = await self.request("rrext_monitor", monitor_arguments(types, target))
+        for each in body.get("ignored", ()):
+            near = f' Did you mean "{each["near"][0]}"?' if each["near"] else ""
+            warnings.warn(f'the server knows no events of the type "{each["name"]}".{near}', stacklevel=2)
         return stream
 
     async def request(

@@ -23,6 +23,7 @@ from rrext.engine.task_status import display_name, id_of, is_whole, no_task, wit
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
 from rrext.errors import InvalidArguments, TooManyRequests, near_matches
+from rrext.limits import MAX_QUOTED_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -44,7 +45,24 @@ TYPES: Final = {
     )
 }
 """RocketRide's event types and their bits. DEBUGGER, DASHBOARD, BILLING and DEPLOY are accepted and never sent."""
+_DETAILS: Final = "completion counts download error info message metrics object pipeline processing state upload user warning"
+EVENT_TYPES: Final = {
+    **{f"apaevt_status_{name}": TYPES["DETAIL"] for name in _DETAILS.split()},
+    "apaevt_status_update": TYPES["SUMMARY"],
+    "apaevt_flow": TYPES["FLOW"],
+    "apaevt_task": TYPES["TASK"],
+    "apaevt_sse": TYPES["SSE"],
+    "apaevt_dashboard": TYPES["DASHBOARD"],
+}
+"""RocketRide's events, whose names its documents give for types, and the bits of the types that send them. Events of an upload
+are its client's own, and those of `completion`, `pipeline` and `processing` have other names now.
+"""
+MAX_IGNORED: Final = 20
+"""How many unknown names of one request are answered; more are a mistake, and each is compared with all known ones."""
+MAX_LOGGED_NAMES: Final = 100
+"""How many unknown names of event types are logged, each once: a client may make up any number."""
 ALL: Final = sum(TYPES.values())
+_BITS: Final = {**TYPES, "ALL": ALL, "NONE": 0}
 SUMMARY: Final = TYPES["SUMMARY"]
 TASK: Final = TYPES["TASK"]
 KINDS: Final = {
@@ -81,13 +99,15 @@ class Monitors:
         self._clients = clients
         self._monitors: dict[str, dict[Key, int]] = {}
         self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        self._unknown: set[str] = set()
         self._subscription: Subscription | None = None
         self._logs: RunLogs | None = None
         self._timer: Timer | None = None
 
     def set(self, caller: Caller, operation: Monitor) -> dict[str, Any]:
         """Begin, change or end a monitor. The first events follow the answer."""
-        mask, key = mask_of(operation.types), (operation.token, operation.project_id, operation.source, operation.pipe_id)
+        mask, ignored = mask_of(operation.types)
+        key = (operation.token, operation.project_id, operation.source, operation.pipe_id)
         if operation.token is None and (operation.project_id is None or operation.source is None):
             if operation.project_id is not None or operation.source is not None:
                 raise InvalidArguments.at("/token", "expected a token, both of projectId and source, or none of these")
@@ -108,7 +128,11 @@ class Monitors:
         self._refresh()
         if mask & (SUMMARY | TASK):
             self._host.loop.call_soon(self._show, caller, key, mask)
-        return {}
+        for each in ignored:
+            if each["name"] not in self._unknown and len(self._unknown) < MAX_LOGGED_NAMES:
+                self._unknown.add(each["name"])
+                log.warning("client=%s asked for events of the type %a, which nobody knows", connection, each["name"])
+        return {"ignored": ignored} if ignored else {}
 
     @property
     def logs(self) -> RunLogs:
@@ -343,23 +367,33 @@ class TaskNames:
         return self._names.get(_target(key), otherwise)
 
 
-def mask_of(types: list[str] | int | None) -> int:
-    """The bits of event types. Raises `InvalidArguments` for one that does not exist."""
+def mask_of(types: list[str] | int | str | None) -> tuple[int, list[dict[str, Any]]]:
+    """The bits of event types, and the names that nobody knows, each with known ones that are like it. If no name is known,
+    raises `InvalidArguments`.
+    """
+    if isinstance(types, str):
+        types = int(types) if types.isascii() and types.isdigit() and len(types) < 10 else [types]
     if isinstance(types, int):
         if not 0 <= types <= ALL:
             raise InvalidArguments.at("/types", f"expected names of event types, or a mask of their bits from 0 to {ALL}")
-        return types
-    mask = 0
+        return types, []
+    mask, unknown = 0, dict[int, str]()
     for n, name in enumerate(types or ()):
-        word = name.strip().upper()
-        if word == "ALL":
-            return ALL
-        if word not in TYPES and word != "NONE":
-            near = near_matches(word, TYPES)
-            hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(TYPES)
-            raise InvalidArguments.at(f"/types/{n}", f"there is no such type of events. {hint}", hint=hint)
-        mask |= TYPES.get(word, 0)
-    return mask
+        word = name.strip()
+        bits = _BITS.get(word.upper(), EVENT_TYPES.get(word.lower()))
+        if bits is None:
+            unknown[n] = word[:MAX_QUOTED_NAME]
+        else:
+            mask |= bits
+    if unknown and (len(unknown) == len(types or ()) or len(unknown) > MAX_IGNORED):
+        n, near = min(unknown), _near_types(unknown[min(unknown)])
+        hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(TYPES)
+        raise InvalidArguments.at(f"/types/{n}", f"there is no such type of events. {hint}", hint=hint)
+    return mask, [{"name": name, "near": _near_types(name)} for name in unknown.values()]
+
+
+def _near_types(name: str) -> list[str]:
+    return near_matches(name.upper(), TYPES) or near_matches(name.lower(), EVENT_TYPES)
 
 
 def _target(key: Key) -> tuple[str | None, ...]:

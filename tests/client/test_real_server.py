@@ -344,6 +344,8 @@ async def test_a_monitor_reads_the_flow_of_a_traced_pipeline(client: Client) -> 
                 if steps[-1] == "end":
                     break
     assert (steps[0], steps.count("enter")) == ("begin", steps.count("leave"))
+    with pytest.warns(UserWarning, match='the type "tsk". Did you mean "TASK"?'):
+        await client.monitor("flow", "tsk", token=token)
     await client.monitor(token=token)
     await client.send("again", token=token)
     await client.ping()

@@ -11,9 +11,15 @@ from engine_world import World, pipeline_of, until, world
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.operations import Dashboard, Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
+from rrext.engine.monitors import EVENT_TYPES, MAX_IGNORED
 from rrext.nodes.base.node import Node
 
 pytestmark = pytest.mark.promise("monitor:events")
+
+SENT = {f"apaevt_status_{name}" for name in ("object", "error", "counts", "state", "update")} | {
+    f"apaevt_{name}" for name in ("flow", "task", "sse")
+}
+"""The events of monitors, beside `output`."""
 
 ADA, BOB = (Caller(connection_id=name, user_id=name, trusted=False) for name in ("ada", "bob"))
 
@@ -160,11 +166,54 @@ async def test_nobody_is_told_of_another_user() -> None:
         {"token": "*", "types": ["TASKS"]},
         {"token": "*", "types": -1},
         {"token": "*", "types": 1024},
+        {"token": "*", "types": "1024"},
+        {"token": "*", "types": "-1"},
+        {"token": "*", "types": "9" * 5000},
+        {"token": "*", "types": ["apaevt_flows", "TASKS"]},
+        {"token": "*", "types": ["TASK", *(f"TASK{n}" for n in range(MAX_IGNORED + 1))]},
     ],
 )
 async def test_a_monitor_of_nothing_is_refused(given: dict[str, Any]) -> None:
     async with world(Teller) as w:
         assert (await w.ask(Monitor(**given)).error()).code == "invalid_arguments"
+
+
+async def test_a_type_that_nobody_knows_is_named_in_the_answer_and_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        types = ["TASK", "apaevt_stats_update", "SUMARY", "nothing\nlike it" + "x" * 100]
+        for _ in range(3):
+            answer = await ada.ask(Monitor(token="*", types=types))
+            assert [each["near"][:1] for each in answer["ignored"]] == [["apaevt_status_update"], ["SUMMARY"], []]
+            assert [each["name"] for each in answer["ignored"]] == [*types[1:3], types[3][:80]]
+        assert len(caplog.messages) == 3
+        assert not [each for each in caplog.messages if "\n" in each]
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        assert ada.take("action") == [("running",), ("running",), ("running",), ("begin",)]
+
+
+@pytest.mark.parametrize("types", ["6", "apaevt_status_update", ["apaevt_status_Update"], ["apaevt_status_upload", "SUMMARY"]])
+async def test_a_type_is_named_by_its_events_too_or_by_its_bits_as_text(types: Any) -> None:
+    async with world(Teller) as w:
+        ada = Listener(w, ADA)
+        await ada.ask(Execute(pipeline=pipeline(), token="hers"))
+        await ada.monitor(token="hers", types=types)
+        assert ada.take("__id", "state") == [("hers.source", 3)]
+
+
+async def test_each_event_that_is_sent_is_a_name_of_the_type_that_sends_it() -> None:
+    async with world(Teller) as w:
+        for event, bit in EVENT_TYPES.items():
+            ada = Listener(w, Caller(event, "ada", trusted=False))
+            await ada.monitor(token="*", types=[event])
+            await ada.ask(Execute(pipeline={**pipeline(), "project_id": event}, token=event, pipeline_trace_level="full"))
+            await ada.send(event, "bad")
+            w.clock.advance(1)
+            await ada.ask(Terminate(token=event))
+            sent = {name for name, _ in ada.events}
+            assert {EVENT_TYPES[name] for name in sent} <= {bit}
+            assert event in sent or event not in SENT
+            await ada.monitor(token="*", types=[])
 
 
 async def test_a_monitor_without_a_target_is_of_all_tasks() -> None:

@@ -167,12 +167,12 @@ class GetPipeline(Operation, frozen=True, kw_only=True):
 
 
 class Monitor(Operation, frozen=True, kw_only=True, rename="camel"):
-    """Begin, change or end the events of tasks for this connection. → `{}`"""
+    """Begin, change or end the events of tasks for this connection. → `{ignored?: [{name, near}]}`"""
 
     project_id: str | None = None
     source: str | None = None
     pipe_id: int | None = None
-    types: list[str] | int | None = None
+    types: list[str] | int | str | None = None
 
 
 class RowList(Operation, frozen=True, kw_only=True):

@@ -136,6 +136,21 @@ async def test_a_monitor_of_what_is_not_there_is_refused(listener: RocketRideCli
     await listener.add_monitor({"token": "*"}, ["debugger", "dashboard", "billing", "deploy", "all", "none"])
 
 
+async def test_types_are_named_as_the_documents_of_the_client_do(listener: RocketRideClient, ear: Ear) -> None:
+    token = (await listener.use(pipeline=pipeline("named")))["token"]
+    documented = [f"apaevt_status_{name}" for name in ("upload", "processing", "completion", "error", "pipeline")]
+    for types in (documented[:2], documented[:4], documented[:1], documented):
+        await listener.set_events(token, types)
+    await listener.send_files([(__file__, {"name": "a.txt"}, "text/plain")], token)
+    await ear.wanted("apaevt_status_counts", completedCount=1)
+    heard = {event["event"] for event in ear.all}
+    assert heard >= {"apaevt_status_object", "apaevt_status_upload"}  # those of uploads are made by the client itself
+    assert "apaevt_status_update" not in heard
+    await listener.set_events(token, [*documented, "apaevt_status_update", "of its own"])
+    await ear.status(project_id="named", completedCount=1)
+    await listener.terminate(token)
+
+
 async def test_pipes_hear_the_messages_of_their_nodes(listener: RocketRideClient, ear: Ear) -> None:
     from rocketride.schema import Question
 
