@@ -42,7 +42,7 @@ RrextError
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class RrextError(Exception):
@@ -68,6 +68,12 @@ class RrextError(Exception):
         self.message = message
         self.hint = hint
         self.data: dict[str, Any] = dict(data) if data else {}
+
+    def again(self) -> Self:
+        """A copy to keep, or to raise later: the traceback of a raised exception holds all that was at work then."""
+        copy = self.__class__.__new__(self.__class__, *self.args)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
 class ParseError(RrextError, code="parse_error", number=-32700):

@@ -246,7 +246,7 @@ class WriteHandle:
                 while view:
                     view = view[os.write(self._fd, view) :]
         except ToolError as error:
-            self.failure = error
+            self.failure = error.again()
             raise
 
     def close(self) -> None:

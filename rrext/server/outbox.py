@@ -35,7 +35,7 @@ class Outbox:
 
     __slots__ = (
         "_blocked", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "_wanted", "_watchers",
-        "error", "is_broken", "size",
+        "has_failed", "is_broken", "size",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +54,8 @@ class Outbox:
         self._wanted = False
         self.size = 0
         self.is_broken = False
-        self.error: OSError | None = None
+        self.has_failed = False
+        """Whether a write failed though its peer was not gone. No exception is kept: its traceback would hold the bytes."""
 
     @property
     def is_full(self) -> bool:
@@ -153,7 +154,7 @@ class Outbox:
                     self._sink.when_writable(self._resume)
                     return
         except OSError as error:
-            self.error = error
+            self.has_failed = not isinstance(error, ConnectionError)
             self.is_broken = True
             self._forget()
 

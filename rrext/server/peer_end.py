@@ -246,8 +246,7 @@ class Peer:
     def has_all(self) -> bool:
         """Whether the peer has all of its answers, or is gone."""
         outbox = self.session.outbox
-        is_lost = outbox.error is not None and not isinstance(outbox.error, ConnectionError)
-        return not (self.session.is_busy or outbox.size or is_lost)
+        return not (self.session.is_busy or outbox.size or outbox.has_failed)
 
     def _is_quiet(self) -> bool:
         return not self.session.is_busy

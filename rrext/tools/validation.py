@@ -154,7 +154,7 @@ def _first_error(validator: Any, value: Any) -> list[Any]:
     try:
         validator.validate(value)
     except jsonschema_rs.ValidationError as error:
-        return [error]
+        return [error.with_traceback(None)]  # with it, it would lead to itself
     return []
 
 

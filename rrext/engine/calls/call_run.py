@@ -112,8 +112,7 @@ class CallRun(Run):
             encoded = await self.on_loop()
         except asyncio.CancelledError as error:
             self.lease.taint()
-            if not self._fail(error):
-                raise
+            self._fail(error)  # not raised: a cancelled task keeps the traceback, which leads to the task again
         except BaseException as error:
             self._fail(error)
         else:

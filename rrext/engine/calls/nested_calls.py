@@ -166,7 +166,9 @@ async def _in_own_time(callee: ToolRun) -> Encoded:
         return await _in_time(callee, seconds)
     except asyncio.CancelledError:
         task = asyncio.current_task()
-        if callee.token.cancelled or task is None or task.cancelling():
+        is_cancelled = callee.token.cancelled or task is None or task.cancelling()
+        del task  # it keeps the error, whose traceback references this frame
+        if is_cancelled:
             raise
         raise cancelled_from_inside(callee.spec.name, callee.route.component.id) from None
 

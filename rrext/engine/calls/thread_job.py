@@ -51,7 +51,7 @@ class ThreadJob(Generic[T]):
         self._unclaimed = [True]  # popped once: by the thread that runs the job, or by its withdrawal
         self._thread = 0
         self._is_over = False
-        self.outcome: asyncio.Future[T] = host.loop.create_future()
+        self.outcome: asyncio.Future[T] | None = host.loop.create_future()
         if lease is not None:
             lease.keep()
 
@@ -67,7 +67,7 @@ class ThreadJob(Generic[T]):
         except BaseException as raised:
             error = raised
         self.let_go()
-        self._host.post(_settle, self.outcome, value, error)
+        self._host.post(self._settle, value, error)
         error = None  # its traceback references this frame: such cycles would wait for the garbage collector
 
     def let_go(self) -> None:
@@ -85,7 +85,7 @@ class ThreadJob(Generic[T]):
         lease, host = self._lease, self._host
         if self._claim():
             self.let_go()
-        elif lease is not None and call is not None and self.outcome.cancelled():  # otherwise the thread has returned
+        elif lease is not None and call is not None and self.outcome is not None:  # otherwise the thread has returned
             lease.leave(host, call, label)
             lease.spoil()
             host.left_behind(self._places).add(self, label, thread=self._thread)
@@ -98,6 +98,17 @@ class ThreadJob(Generic[T]):
         for places in (self._places, self._own_places):
             if places is not None and places.left_behind is not None:
                 places.left_behind.remove(self)
+
+    def _settle(self, value: T, error: BaseException | None) -> None:
+        outcome, self.outcome = self.outcome, None  # an error's traceback leads to this job, and would so lead to itself
+        if outcome is None or outcome.done():
+            return
+        if error is None:
+            outcome.set_result(value)
+        elif issubclass(type(error), StopIteration):  # no future carries it; an author's `__class__` may raise
+            outcome.set_exception(RuntimeError("StopIteration was raised"))
+        else:
+            outcome.set_exception(error)
 
     def _claim(self) -> bool:
         try:
@@ -133,6 +144,7 @@ async def in_thread(
         job.let_go()
         raise
     try:
+        assert job.outcome is not None
         return await job.outcome
     except asyncio.CancelledError:
         job.give_up(call, label)
@@ -150,14 +162,3 @@ async def _held(host: Host, places: Places, call: Call | None, own_place: Place 
             own_place.release()
         raise
     return place
-
-
-def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:
-    if outcome.done():
-        return
-    if error is None:
-        outcome.set_result(value)
-    elif issubclass(type(error), StopIteration):  # no future carries it; an author's `__class__` may raise
-        outcome.set_exception(RuntimeError("StopIteration was raised"))
-    else:
-        outcome.set_exception(error)

@@ -165,7 +165,10 @@ class Conductor:
                 failure = self.fail_in(link.node_id, target.name, error)
                 if visit is not None:
                     visit.leave(failure)
-                raise failure from failure.__cause__
+                try:
+                    raise failure from failure.__cause__
+                finally:
+                    del failure  # its traceback references this frame, and so the payload
             link.state = QUIET
             if visit is not None:
                 visit.leave(None)
@@ -223,7 +226,9 @@ class Conductor:
                 raise RuntimeError(f"emit at {link.emissions[0].where} was not awaited")
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is None or not task.cancelling():  # a future of the author was cancelled, not this task
+            is_inner = task is None or not task.cancelling()
+            del task  # it keeps the error, whose traceback references this frame
+            if is_inner:  # a future of the author was cancelled, not this task
                 failure = self.fail_in(link.node_id, target.name, error)
                 raise failure from failure.__cause__
             failure = self.fail(Cancelled(f'Node "{link.node_id}" was cancelled in {target.name}'))
@@ -238,6 +243,7 @@ class Conductor:
             link.state = QUIET
             if visit is not None:
                 visit.leave(failure)
+            del failure  # as in `deliver`
 
     async def _visit(self, target: Target, args: tuple[Any, ...]) -> None:
         """Run an `async def` method for a thread that waits for it."""
@@ -248,6 +254,7 @@ class Conductor:
             await self._run(target, args)
         finally:
             self._guests.discard(guest)
+            del guest  # see `_run`
 
     # threads that outlive their operation
 
@@ -263,7 +270,10 @@ class Conductor:
             raise
         except BaseException as error:  # no thread can be started; errors of nodes were recorded in the thread
             failure = self.fail_in(first.link.node_id, first.name, error)
-            raise failure from failure.__cause__
+            try:
+                raise failure from failure.__cause__
+            finally:
+                del failure  # as in `deliver`
 
     @property
     def leftover(self) -> bool:

@@ -68,7 +68,7 @@ class NodeObjects:
         except KeyError:
             pass
         if node_id in self._absent:
-            raise _again(self._absent[node_id])
+            raise self._absent[node_id].again()
         with self._lock:
             found = self.made.get(node_id)
             if found is None:
@@ -232,7 +232,7 @@ class NodeObjects:
             return self._links[receiver.node_id].target(receiver.method)
 
         def refuse(payload: Any) -> None:
-            raise _again(error)
+            raise error.again()
 
         link = NodeLink(self, self._conductor, receiver.node_id, Node())
         return Target(link, Method(receiver.method.name, False, None), refuse)
@@ -281,12 +281,9 @@ class NodeObjects:
             self._links.clear()
             self._source = ()
             self.phase = CLOSED
+            if (failure := self.failure) is not None:  # its traceback leads back to here, with the payload
+                failure.__traceback__ = failure.__cause__ = failure.__context__ = None
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
-
-
-def _again(error: Unavailable) -> Unavailable:
-    """A copy of an error to raise, because a raised exception keeps its traceback."""
-    return Unavailable(error.message, hint=error.hint, data=error.data)

@@ -30,7 +30,7 @@ class Runnable(Protocol):
         ...
 
     async def main(self) -> None:
-        """Run in the current task, which is `task`. Raises nothing but `CancelledError`."""
+        """Run in the current task, which is `task`. Raises nothing."""
         ...
 
 

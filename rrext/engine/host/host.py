@@ -161,7 +161,7 @@ class Host:
             raise ToolError("what was waited for was cancelled from inside") from None
         finally:
             token.forget(cancel)  # otherwise each wait of a tool would leave a listener behind
-            del future  # breaks a cycle: the failure's traceback references this frame
+            del future, cancel  # breaks a cycle: the failure's traceback references this frame
 
     def expire(self, call: Call) -> None:
         """Answer a call whose deadline has passed, and stop its run."""

@@ -145,7 +145,7 @@ class Component:
             if self.partial and not isinstance(failure, Unavailable | Cancelled):
                 data = {**failure.data, "nodeId": self.id, "cause": failure.code}
                 failure = Unavailable(failure.message, hint=failure.hint, data=data)
-            self.failure = failure
+            self.failure = failure.again()
             raise failure from cause
 
     @property

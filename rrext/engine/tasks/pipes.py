@@ -76,7 +76,7 @@ class OpenPipe:
     def fail(self, error: RrextError) -> None:
         """Mark the object failed. The first error is kept, and the nodes send nothing after it."""
         if self.failed is None:
-            self.failed = error
+            self.failed = error.again()
         self.objects.fail(error)
 
     def check_usable(self) -> None:
@@ -202,7 +202,7 @@ class Pipes:
             return pipe
         failed = self._failed.get(pipe_id)
         if failed is not None and failed.connection_id == connection_id:
-            raise failed.error
+            raise failed.error.again()
         owner, idle = self._expired.get(pipe_id, (None, 0.0))
         if owner == connection_id:
             raise PipeExpired(

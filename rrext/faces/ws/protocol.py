@@ -46,7 +46,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def send_messages(self, messages: Sequence[bytes | memoryview]) -> None:
         """Send whole messages in one write. Raises `ConnectionError` when the connection ends."""
         conn = self.conn
-        if self.disconnected:  # a transport of TLS cannot be used any more
+        if self.disconnected or self.transport.is_closing():  # asyncio would log each further write
             raise ConnectionResetError("the connection is lost")
         try:
             for message in messages:
@@ -125,4 +125,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._messages, self.frames, self._pong = [], [], None  # the rest waits for the garbage collector
+        self.conn.reader.buffer.clear()
+        self.conn.parser_exc = None
         self._on_lost()

@@ -1,0 +1,132 @@
+"""What clients and failed calls held is free at once: the servers here never collect garbage."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_ws_load import vanish
+from ws_server import HERE, PIPELINE, WsClient, WsServer, resident
+
+pytestmark = [pytest.mark.promise("ws:memory"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+
+MIB = 1 << 20
+DATA = "x" * (2 * MIB)
+MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""Freed memory leaves the process at once, and is seen to."""
+FAILING = {
+    "components": [
+        {"id": "webhook_1", "provider": "webhook", "config": {}},
+        {
+            "id": "failing_1",
+            "provider": "failing",
+            "config": {},
+            "control": [{"classType": "tool", "from": "webhook_1"}],
+            "input": [{"lane": "text", "from": "webhook_1"}],
+        },
+    ],
+    "source": "webhook_1",
+    "project_id": "failing",
+}
+
+
+def uncollected(folder: Path, *options: str, files: tuple[Path, ...] = (PIPELINE,)) -> WsServer:
+    """A server whose processes never collect garbage."""
+    (folder / "sitecustomize.py").write_text("import gc\n\ngc.disable()\n")
+    return WsServer(*options, files=files, env={**MAPPED, "PYTHONPATH": str(folder)})
+
+
+def until_free(server: WsServer, client: WsClient, before: int) -> None:
+    """Wait until the memory is as it was; the test's own timeout ends it."""
+    while resident(server) - before > 10 * MIB:
+        client.body("rrext_ping")
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_bytes_of_clients_that_vanish_with_unread_answers_are_free_at_once(tmp_path: Path, isolation: str) -> None:
+    with uncollected(tmp_path, "--isolation", isolation) as server, server.client() as other:
+        other.tool("large", {"size": 1})
+        before = resident(server)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(server.client(max_queue=1)) for _ in range(4)]
+            for client in clients:
+                for _ in range(12):
+                    client.post("rrext_process", subcommand="tool", tool="large", input={"size": 2 * MIB})
+            while resident(server) - before < 40 * MIB:
+                other.body("rrext_ping")
+            for client in clients:
+                vanish(client)
+            until_free(server, other, before)
+
+
+UNFINISHED = (200 * MIB).to_bytes(8, "big") + bytes(4) + DATA.encode() * 10
+
+
+@pytest.mark.parametrize("head", [b"\x81\xff", b"\x01\xfe\0\1\0\0\0\0x\x00\xff"], ids=["a frame", "pieces"])
+def test_an_unfinished_message_of_a_client_that_vanishes_is_free_at_once(tmp_path: Path, head: bytes) -> None:
+    with uncollected(tmp_path) as server, server.client() as other:
+        other.tool("large", {"size": 1})
+        before = resident(server)
+        with server.client() as client:
+            client.socket.socket.sendall(head + UNFINISHED)
+            while resident(server) - before < 18 * MIB:
+                other.body("rrext_ping")
+            vanish(client)
+        until_free(server, other, before)
+
+
+def test_the_data_of_calls_that_fail_is_free_when_they_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "failing.pipe"
+    path.write_text(json.dumps(FAILING))
+    with (
+        uncollected(tmp_path, "--isolation", "none", "--nodes", str(HERE / "memory_nodes.py"), files=(path,)) as server,
+        server.client() as client,
+    ):
+        grown: dict[str, int] = {}
+        for name, way in WAYS.items():
+            way(client)
+            before = resident(server)
+            for _ in range(4):
+                way(client)
+            client.body("rrext_ping")
+            grown[name] = (resident(server) - before) // MIB
+        assert {name: size for name, size in grown.items() if size > 4} == {}
+
+
+def call(tool: str, **more: Any) -> Callable[[WsClient], object]:
+    """A call of a tool with data, which fails."""
+    also = more.pop("also", {})
+
+    def way(client: WsClient) -> None:
+        client.failure("rrext_process", subcommand="tool", tool=tool, input={"data": DATA, **also}, **more)
+
+    return way
+
+
+def write(client: WsClient) -> None:
+    """An object that fails, and is used on."""
+    pipe = client.body("rrext_process", subcommand="open", mimeType="text/plain")["pipe_id"]
+    for _ in range(3):
+        client.failure("rrext_process", subcommand="write", pipe_id=pipe, data=DATA)
+    client.body("rrext_process", subcommand="close", pipe_id=pipe)
+
+
+WAYS: dict[str, Callable[[WsClient], object]] = {
+    "on a thread": call("refuse"),
+    "on the loop": call("crash"),
+    "on its own thread": call("refuse_same"),
+    "chunks": call("chunks", stream=True),
+    "late": call("stay", timeout=0.05),
+    "wrong input": call("refuse", also={"data": [DATA]}),
+    "no such tool": call("nothing"),
+    **{
+        f"{outer} {inner}": call(outer, also={"tool": inner}) for outer in ("ask", "ask_async") for inner in ("refuse", "crash")
+    },
+    "inner late": call("ask", also={"tool": "stay"}, timeout=0.05),
+    "object": write,
+}
