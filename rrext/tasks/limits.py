@@ -23,6 +23,9 @@ PIPE_SIZE: Final = MIB
 """Bytes of the pipes between the server and a worker: a large raw tail passes in few steps."""
 ANSWER_PATIENCE: Final = 1.0
 """Seconds in which a worker answers for its status; of a stuck one the last status is told."""
+SILENCE: Final = 4.0
+"""Seconds more after which a worker that still does not tell its status is stuck: a large library that is loaded holds the
+interpreter's lock for some of them. That a worker was stopped is seen at once."""
 STOP_MARGIN: Final = 2.0
 """Seconds beyond the time of its calls in which a worker ends; then it is killed."""
 EXIT_PATIENCE: Final = 2.0

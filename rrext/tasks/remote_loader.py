@@ -67,7 +67,7 @@ class RemoteLoader:
             given["pipeline"] = pipeline
         else:
             text = pipeline.encode() if isinstance(pipeline, str) else pipeline
-        described = await worker.ask("worker_load", given, text)
+        described = await worker.ask_living("worker_load", given, text)
         kept = {name: value for name, value in options.items() if name not in ("token", "source", "use_existing")}
         task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
         return task

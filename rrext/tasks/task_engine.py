@@ -101,6 +101,8 @@ class TaskEngine(Engine):
                     task = self.tasks.get(operation.token, call.caller)
                     task.last_used = self.host.clock.now()
                     self.run_in(task.worker, call)
+                    if type(operation) is operations.ListTools:
+                        self.host.clock.call_later(ANSWER_PATIENCE, lambda: self._look_for_answer(task.worker, call))
                 case operations.Tool() | operations.Write() | operations.Close():
                     assert operation.pipe_id is not None
                     self.run_in(self._worker_of_pipe(operation.pipe_id), call)
@@ -126,6 +128,11 @@ class TaskEngine(Engine):
         worker.run(call, batched=batched is not None)
         if batched is not None:
             batched.add(worker)
+
+    def _look_for_answer(self, worker: Worker, call: Call) -> None:
+        """Watch a call that every living process answers soon."""
+        if not call.settled:
+            self.host.spawn(worker.cut_off(call), f"silence of worker {worker.number}")
 
     def refuse(self, call: Call, error: Exception) -> None:
         """Answer a call that cannot begin."""
@@ -226,7 +233,7 @@ class TaskEngine(Engine):
         worker.cancel_all(lambda: Cancelled("cancelled: the pipeline was terminated"))
         try:
             async with asyncio.timeout(2 * patience + STOP_MARGIN):
-                await worker.ask("worker_unload", {"reason": reason, "patience": patience})
+                await worker.ask_living("worker_unload", {"reason": reason, "patience": patience})
         except (TimeoutError, RrextError) as error:
             log.warning("%s does not end by itself: %s", task.name, str(error) or "it is stuck")
             worker.kill()
@@ -310,11 +317,11 @@ class TaskEngine(Engine):
             if task.worker.outbox.is_full:
                 return
             try:
-                async with asyncio.timeout(ANSWER_PATIENCE):
-                    told = await task.worker.ask("worker_status", {})
-            except (TimeoutError, RrextError):
+                told = await task.worker.status()
+            except RrextError:
                 return
-            task.take_statuses(told)
+            if told is not None:
+                task.take_statuses(told)
 
         await asyncio.gather(*map(look, tasks))
 

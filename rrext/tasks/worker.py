@@ -16,11 +16,11 @@ from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Operation, Write
-from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered
+from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.hop_messages import HopMessages, Incoming
-from rrext.tasks.limits import EXIT_PATIENCE, FEED_WINDOW, MAX_CALLERS
+from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, FEED_WINDOW, MAX_CALLERS, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
@@ -74,6 +74,12 @@ class Withdrawn(DroppedAnswer):
         self.reason: CancelReason = reason
 
 
+def _retrieve(asking: asyncio.Task[Any]) -> None:
+    """Take the error of a question that nobody waits for any more."""
+    if not asking.cancelled():
+        asking.exception()
+
+
 def _too_late(operation: Operation) -> RrextError:
     """The error of a call for a pipeline that ends, as if it had ended already."""
     pipe_id = getattr(operation, "pipe_id", None)
@@ -107,6 +113,8 @@ class Worker:
         self._callers: OrderedDict[Caller, int] = OrderedDict()
         self._caller_numbers = count()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._overdue: asyncio.Task[Any] | None = None
+        """The question for the status that was not answered in time."""
         self._owed: dict[int, int] = {}
         self._abandoned: dict[int, Call] = {}
         """Calls of `open` that were cancelled: each may have a pipe, which nobody would close."""
@@ -230,6 +238,60 @@ class Worker:
             return msgspec.json.decode(await answer)
         finally:
             self._asked.pop(number, None)
+
+    async def ask_living(self, command: str, arguments: Any, tail: bytes | None = None) -> Any:
+        """`ask`, for what may take long. Raises `Unavailable` if the process is stopped or stuck."""
+        asking = self._loop.create_task(self.ask(command, arguments, tail))
+        asking.add_done_callback(_retrieve)
+        try:
+            while not (await asyncio.wait([asking], timeout=ANSWER_PATIENCE))[0]:
+                if await self.is_silent():
+                    raise self.silence()
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    async def status(self, patience: float = ANSWER_PATIENCE) -> Any:
+        """What the process tells of its task; None if it does not in time, or has not answered an earlier question."""
+        asking = self._overdue
+        if asking is None:
+            asking = self._loop.create_task(self.ask("worker_status", {}))
+            asking.add_done_callback(_retrieve)
+        elif patience <= ANSWER_PATIENCE:
+            return None
+        done, _ = await asyncio.wait([asking], timeout=patience)
+        if done:
+            return asking.result()
+        if self._overdue is None:
+            self._overdue = asking
+            asking.add_done_callback(self._answers_again)
+        return None
+
+    def _answers_again(self, _: object) -> None:
+        self._overdue = None
+
+    async def is_silent(self) -> bool:
+        """Whether the process does not answer: it was stopped, or is stuck for some seconds."""
+        if self.is_over:
+            return False
+        try:
+            return self.process.is_stopped or await self.status(SILENCE) is None
+        except RrextError:
+            return False  # it has ended, which is told to those who wait
+
+    def silence(self) -> Unavailable:
+        """The error of what a silent process does not answer."""
+        what = "The process of a pipeline" if self.task is None else f'The process of pipeline "{self.task.name}"'
+        why = "it was stopped" if self.process.is_stopped else "it is stuck"
+        return Unavailable(f"{what} does not answer: {why}", hint="terminate the pipeline, or ask again later")
+
+    async def cut_off(self, call: Call) -> None:
+        """Answer a call with an error when the process is silent; return when the call was answered."""
+        while not call.settled:
+            if await self.is_silent():
+                call.cancel("cancelled", self.silence())
+            else:
+                await asyncio.sleep(ANSWER_PATIENCE)
 
     def caller_of(self, caller: int) -> Caller | None:
         """The caller of a number."""

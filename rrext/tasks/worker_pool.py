@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rrext.errors import RrextError, ShuttingDown, Unavailable
-from rrext.tasks.limits import MAX_STARTS, STOP_MARGIN
+from rrext.tasks.limits import ANSWER_PATIENCE, MAX_STARTS, STOP_MARGIN
 from rrext.tasks.worker import Worker
 from rrext.tasks.worker_process import WorkerProcess
 
@@ -53,8 +53,10 @@ class WorkerPool:
             except RrextError:
                 pass  # it may be possible by now
             else:
-                if not worker.is_over:
+                if not worker.is_over and not worker.process.is_stopped:
                     return worker
+                worker.expects_end = True
+                worker.kill()
         return await self._started(self._begin())
 
     def _begin(self) -> asyncio.Task[Worker]:
@@ -97,7 +99,11 @@ class WorkerPool:
             worker = self.workers[number] = Worker(number, process, self._host, self._home)
             if self.is_closed:
                 worker.kill()
-            await worker.ready
+            while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
+                if process.is_stopped:
+                    worker.expects_end = True
+                    worker.kill()
+                    raise worker.silence()
             if worker.is_over:
                 raise ShuttingDown("the server ends") if self.is_closed else worker.error()
             return worker

@@ -122,6 +122,14 @@ class WorkerProcess:
                 os.killpg(self.pid, number)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a signal, or a debugger, has stopped it; False on a system that does not tell."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
+        except OSError:
+            return False
+
+    @property
     def has_ended(self) -> bool:
         """Whether it has ended and was reaped."""
         return self._popen.returncode is not None

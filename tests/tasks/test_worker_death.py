@@ -133,15 +133,50 @@ async def test_a_tool_that_keeps_the_interpreters_lock_holds_up_no_other_task(se
         await gone(pid)
 
 
-@pytest.mark.promise("tasks:isolated")
-async def test_a_stopped_process_is_ended_by_terminate_and_answers_for_its_status_meanwhile(server: TaskServer) -> None:
+@pytest.mark.promise("tasks:silence-told")
+async def test_a_stopped_process_is_told_by_its_status_and_tools_and_ended_by_terminate(server: TaskServer) -> None:
+    async with server.task() as (face, token), server.line() as line:
+        pid = await face.tool("pid", token=token)
+        waits = await begun(line, "nap", token)
+        os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(8):  # without a look at the process: never, and 12 seconds
+            error = await failure(face, "tools", {"token": token})
+            assert error.code == "unavailable"
+            assert "does not answer: it was stopped" in error.message
+            for _ in range(20):  # only the first one waits
+                assert (await face.request("rrext_get_task_status", {"token": token}))["state"] == 3
+            await face.request("terminate", {"token": token})
+        await gone(pid)
+        answer = await line.answer(waits)
+        assert answer.error is not None
+        assert answer.error.code == "cancelled"
+
+
+@pytest.mark.promise("tasks:silence-told")
+async def test_a_process_that_was_stopped_for_a_while_answers_again(server: TaskServer) -> None:
     async with server.task() as (face, token):
         pid = await face.tool("pid", token=token)
         os.kill(pid, signal.SIGSTOP)
-        status = await face.request("rrext_get_task_status", {"token": token})
-        assert status["state"] == 3
-        await face.request("terminate", {"token": token})
-        await gone(pid)
+        await failure(face, "tools", {"token": token})
+        os.kill(pid, signal.SIGCONT)
+        assert "pid" in await face.names(token=token)
+        assert await face.tool("pid", token=token) == pid
+
+
+@pytest.mark.promise("tasks:silence-told")
+async def test_a_pipeline_is_not_loaded_by_a_process_that_was_stopped_before(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        own = await face.tool("pid", token=token)
+        with anyio.fail_after(30):
+            while (
+                len(others := workers(server.pid) - {own} - descendants(own)) < 4
+            ):  # the file's, the warm one, their watchdogs
+                await anyio.sleep(0.02)
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(8):
+            again = (await face.request("execute", {"pipeline": pipeline()}))["token"]
+        assert await face.tool("pid", token=again) not in others
 
 
 @pytest.mark.promise("tasks:no-orphan")
