@@ -49,7 +49,8 @@ def of_connecting(
     """The one error for a connection that could not be made. `how` its server ended, if it did; else its `last_words`."""
     causes = tuple(_causes(error))
     hint = "Check the command or URL of this connection, and its server."
-    text = how or cut("; ".join(dict.fromkeys(str(cause) or type(cause).__name__ for cause in causes)))
+    said = dict.fromkeys(" ".join(str(cause).split()) or type(cause).__name__ for cause in causes)  # the SDK quotes pages
+    text = how or cut("; ".join(said))
     for cause in causes:
         if isinstance(cause, RrextError):
             if "connection" in cause.data:

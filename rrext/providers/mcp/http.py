@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, Literal
 
 import anyio
 import httpx2
 import msgspec
-from mcp_types import INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR
 
 from rrext.http.client import PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.limits import CONNECT_TIMEOUT
+from rrext.limits import MAX_QUOTED_NAME
 from rrext.providers.limits import CLOSE_PATIENCE
 from rrext.providers.mcp.failures import BROKEN, RESULT_TOO_LARGE, UNREACHABLE
 from rrext.providers.mcp.transport import Transport
@@ -73,6 +74,8 @@ class HttpTransport(httpx2.AsyncBaseTransport):
             return _refusal(RESULT_TOO_LARGE, f"the answer has more than the {self._limit:,} bytes of a message")
         except ForeignPacking:
             return _refusal(INTERNAL_ERROR, f"the answer is compressed ({packing}), which nobody asked for")
+        if request.method == "POST" and response.status_code != 202 and not _is_message(body):
+            return _refusal(PARSE_ERROR, _no_message(response))
         return _whole(response, body)
 
     async def _failure(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
@@ -97,6 +100,27 @@ class _Error(msgspec.Struct):
 class _Refused(msgspec.Struct):
     jsonrpc: str
     error: _Error
+
+
+class _Answer(msgspec.Struct):
+    jsonrpc: Literal["2.0"]
+    id: int | str | None
+    result: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    error: _Error | msgspec.UnsetType = msgspec.UNSET
+
+
+def _is_message(body: bytes) -> bool:
+    """Whether a body is an answer of the protocol. The SDK logs a page of text for any other."""
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return answer.error is not msgspec.UNSET or (answer.result is not msgspec.UNSET and answer.id is not None)
+
+
+def _no_message(response: httpx2.Response) -> str:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()[:MAX_QUOTED_NAME]
+    return f"HTTP {response.status_code} with {kind or 'no content type'}, which is no message of the protocol"
 
 
 def _whole(response: httpx2.Response, body: bytes) -> httpx2.Response:

@@ -40,7 +40,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from rrext.providers.limits import LISTEN_PAUSE, MAX_PAGES, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
-from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, of_answer, of_lost
+from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, cut, of_answer, of_lost
 from rrext.providers.mcp.http import client
 from rrext.providers.mcp.listing import ToolListing, read_listing
 from rrext.providers.mcp.server_log import ServerLog
@@ -53,6 +53,18 @@ NO_HEADERS: Final[Mapping[str, str]] = {}
 US: Final = Implementation(name="rrext", version=__version__)
 
 log = logging.getLogger(__name__)
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Shorten what the SDK logs of a server's nonsense: a traceback of a page for each message."""
+    if record.exc_info and record.exc_info[1] is not None:
+        reason = " ".join(str(record.exc_info[1]).split())
+        record.msg, record.args, record.exc_info = "%s: %s", (record.getMessage(), cut(reason)), None
+    return True
+
+
+for _name in ("mcp.client.streamable_http", "client"):  # the loggers of the SDK's transport and session
+    logging.getLogger(_name).addFilter(_in_one_line)
 
 
 class Link:

@@ -42,8 +42,11 @@ Handler = Callable[[Request], Awaitable[None] | None]
 
 
 @asynccontextmanager
-async def serving(handle: Handler, port: int = 0) -> AsyncIterator[str]:
-    """A server that answers as one of 2025-11-25, without sessions; `handle` gets what is neither handshake nor list."""
+async def serving(handle: Handler, port: int = 0, *, shakes_hands: bool = True) -> AsyncIterator[str]:
+    """A server that answers as one of 2025-11-25, without sessions; `handle` gets what is neither handshake nor list.
+
+    Without handshakes it gets all.
+    """
 
     writers: list[asyncio.StreamWriter] = []
 
@@ -55,7 +58,9 @@ async def serving(handle: Handler, port: int = 0) -> AsyncIterator[str]:
                 request = Request(head, b"", writer)
                 length = int(request.headers.get("content-length", "0"))
                 request = Request(head, await reader.readexactly(length), writer)
-                if request.method == "server/discover":
+                if not shakes_hands:
+                    handle(request)
+                elif request.method == "server/discover":
                     request.send("404 Not Found")
                 elif request.method == "initialize":
                     request.answer(INFO)
@@ -137,6 +142,7 @@ async def test_the_authorization_of_a_caller_arrives_with_its_calls_if_it_is_for
         ("500 Oh No", ToolError, "HTTP 500 Oh No"),
         ("429 Too Many Requests", ToolError, "HTTP 429"),
         ("302 Found", ToolError, "Unexpected content type|Redirect"),
+        ("200 OK", ToolError, "no message of the protocol"),
     ],
 )
 async def test_an_http_error_fails_its_call_alone(connect: Connect, status: str, error: type[Exception], message: str) -> None:
@@ -156,6 +162,43 @@ async def test_an_http_error_fails_its_call_alone(connect: Connect, status: str,
             await provider.call("act", {}, ToolContext())
         assert await provider.call("act", {}, ToolContext()) == "fine"
     assert calls == 2
+
+
+ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
+
+
+@pytest.mark.promise("mcp-server:hostile:alone")
+@pytest.mark.parametrize(
+    ("kind", "body", "said", "logged"),
+    [
+        ("application/json", b'{"swagger":"2.0"}', "HTTP 200 with application/json", 0),
+        ("application/json", b"[1]", "HTTP 200 with application/json", 0),
+        ("application/json", b"", "HTTP 200 with application/json", 0),
+        ("application/json", b'{"jsonrpc":"2.0","result":{}}', "HTTP 200 with application/json", 0),
+        ("application/json", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "HTTP 200 with application/json", 0),
+        ("application/json", b"[" * 100_000, "HTTP 200 with application/json", 0),
+        ("application/json", ANSWER, "validation errors for InitializeResult", 0),
+        ("text/html; charset=utf-8", b"<html>", "HTTP 200 with text/html,", 0),
+        ("", b"hello", "HTTP 200 with no content type", 0),
+        ("text/event-stream", b"data: hello\n\n", "Failed to parse SSE message", 2),
+    ],
+    ids=range(10),
+)
+async def test_a_server_that_does_not_speak_the_protocol_is_told_in_one_line(
+    connect: Connect, caplog: pytest.LogCaptureFixture, kind: str, body: bytes, said: str, logged: int
+) -> None:
+    def answer(request: Request) -> None:
+        whole = body % request.message.get("id", 0) if body is ANSWER else body
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(whole)}\r\n\r\n"
+        request.writer.write(head.encode() + whole)
+
+    async with serving(answer, shakes_hands=False) as url:
+        with pytest.raises(Unavailable, match=said) as caught:
+            await connect(url=url).tools()
+    assert "\n" not in str(caught.value)
+    lines = [caplog.handler.format(record) for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert len(lines) == logged
+    assert not [line for line in lines if "\n" in line]
 
 
 @pytest.mark.promise("mcp-server:hostile:alone")
