@@ -75,8 +75,8 @@ PROMISES: dict[str, str] = {
     # calls
     "call:answer:exactly-one": "One answer per request over random interleavings of result, error, cancel, timeout, EOF",
     "call:unread:bounded": (
-        "A client that does not read costs tens of MiB, whatever it sends; its cancels and its shutdown are heard, and "
-        "every request is answered once when it reads"
+        "A client that does not read costs tens of MiB, whatever it sends, and delays nobody, also where its pipeline has a "
+        "process of its own; its cancels and its shutdown are heard, and every request is answered once when it reads"
     ),
     "call:name:bounded": "A name of any length is refused before it is searched for, and only its beginning is repeated",
     "call:unknown-command:error": "Unknown commands and tools are errors with near matches; nothing succeeds by default",

@@ -85,9 +85,8 @@ class ToolFeed:
 
         await sleep(0)
 
-    def end(self) -> list[bytes]:
-        """No chunks: none is kept back."""
-        return []
+    def end(self) -> None:
+        """Do nothing: nothing is kept back."""
 
 
 def write_value(results: Results, name: str | None, encoded: bytes, data: bytes | None, *, raw: bool) -> None:

@@ -10,7 +10,11 @@ import msgspec
 from rrext.limits import MAX_LATE_EVENT_BYTES
 
 if TYPE_CHECKING:
-    from rrext.server.session import Session
+    from collections.abc import Sequence
+
+    from rrext.server.outbox import Outbox
+    from rrext.server.permissions import Permissions
+    from rrext.wire.connection import ServedConnection
 
 
 class LateEvent(Protocol):
@@ -21,6 +25,33 @@ class LateEvent(Protocol):
         ...
 
 
+class FeedPort(Protocol):
+    """The way of events to a client: a session, or what a session has for the calls of one client."""
+
+    @property
+    def connection(self) -> ServedConnection:
+        """What gives messages their form."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """The queue whose room counts."""
+        ...
+
+    @property
+    def permissions(self) -> Permissions:
+        """The questions that wait for an answer."""
+        ...
+
+    def send(self, pieces: Sequence[bytes], /) -> None:
+        """Send a message. From any thread."""
+        ...
+
+    def late_event(self, event: LateEvent, /) -> None:
+        """Remember an event that waits for room."""
+        ...
+
+
 class SessionFeed:
     """Sends the progress, the chunks and the calls within a call as events. For a slow reader, the latest progress and some
     events of calls wait, and leave before the answer; further events of calls are dropped and counted.
@@ -28,7 +59,7 @@ class SessionFeed:
 
     __slots__ = ("_dropped", "_ended", "_id", "_late_bytes", "_late_events", "_latest", "_lock", "_session")
 
-    def __init__(self, session: Session, request_id: int | str | None) -> None:
+    def __init__(self, session: FeedPort, request_id: int | str | None) -> None:
         self._session = session
         self._id = request_id
         self._latest: list[bytes] | None = None
@@ -102,14 +133,14 @@ class SessionFeed:
         late, self._late_events, self._late_bytes = self._late_events, [], 0
         return late if latest is None else [*late, latest]
 
-    def end(self) -> list[bytes]:
-        """End the feed; return the last events to send before the answer."""
+    def end(self) -> None:
+        """Send the last events, and end the feed."""
         with self._lock:
             self._ended = True
-            late = self._take_late()
+            for pieces in self._take_late():
+                self._session.send(pieces)
         if self._session.outbox.is_full:
             self._session.outbox.wake_waiters()  # the producer of this call's chunks may be one
-        return [piece for pieces in late for piece in pieces]
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
         """Send a chunk; never dropped, so its producer waits for room."""

@@ -101,9 +101,9 @@ class SessionAnswers:
         inflight.leaving.append(call)  # the session is busy until the answer is in the outbox
         inflight.remove(call)
         if call.feed is not None:
-            pieces = [*call.feed.end(), *pieces]
+            call.feed.end()
         if pieces:
-            self._answer(pieces)
+            self._answer(pieces, call)
         inflight.leaving.pop()
         if inflight.waiting:
             self._waiting.wake()
@@ -117,8 +117,8 @@ class SessionAnswers:
             self.outbox.want_room()
         self._answer(pieces)
 
-    def _answer(self, pieces: Sequence[bytes]) -> None:
-        """Collect the answers of a batch, or of one iteration of the loop, for one write."""
+    def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
+        """Collect the answers of a batch, or of one iteration of the loop, for one write. `call` is the one, if any."""
         self.client.messages_out += 1
         thread, outbox = get_ident(), self.outbox
         if thread == self._batch_thread:

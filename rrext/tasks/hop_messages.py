@@ -51,9 +51,9 @@ class Incoming(msgspec.Struct, gc=False):
 
 
 class HopMessages:
-    """Writes requests with growing numbers, and reads what comes back: `on_message(message, body, tail)`."""
+    """Writes requests with growing numbers, and reads what comes back: `on_message(message, body, tail, nbytes)`."""
 
-    def __init__(self, limits: Limits, on_message: Callable[[Incoming, bytes, bytes | None], None]) -> None:
+    def __init__(self, limits: Limits, on_message: Callable[[Incoming, bytes, bytes | None, int], None]) -> None:
         self.framer: ContentLength[Any] = ContentLength(without_limits(limits))
         self.framer.deliver(self._read, self._refused)
         self._decode = msgspec.json.Decoder(Incoming).decode
@@ -72,11 +72,20 @@ class HopMessages:
         request_id: int | str | None,
         left: float | None,
         tail: bytes | None,
+        *,
+        has_outbox: bool,
     ) -> list[bytes]:
-        """The frame of an operation of a caller, which has `left` seconds if it has a deadline."""
+        """The frame of an operation of a caller, which has `left` seconds if it has a deadline. `has_outbox` says whether its
+        answer waits in one until a client reads.
+        """
         kind = type(operation)
         given = _encode(operation)
-        route = b"%d,%b,%b]" % (caller, _encode(request_id), b"null" if left is None else b"%f" % left)
+        route = b"%d,%b,%b,%b]" % (
+            caller,
+            _encode(request_id),
+            b"null" if left is None else b"%f" % left,
+            b"true" if has_outbox else b"false",
+        )
         if len(given) > 2:
             route += b","
         head = b'{"type":"request","seq":%d,"command":%b%b%b' % (
@@ -95,7 +104,7 @@ class HopMessages:
 
     def _read(self, json: memoryview, tail: bytes | None, nbytes: int) -> None:
         message = self._decode(json)
-        self._on_message(message, bytes(message.body), tail)  # a copy: the memory is used again
+        self._on_message(message, bytes(message.body), tail, nbytes)  # a copy: the memory is used again
 
     def _refused(self, error: RrextError, start: memoryview) -> None:
         raise error

@@ -11,8 +11,9 @@ PIPE_BITS: Final = 32
 million in each of two million workers fit into the whole numbers of a double."""
 MAX_STARTS: Final = 4
 """Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""
-FEED_WINDOW: Final = MIB
-"""Bytes of chunks of a call that are on their way to a slow client before its tool waits: enough to keep a fast one busy."""
+HOP_WINDOW: Final = MIB
+"""Bytes of a connection on their way from a worker to its client before further ones wait: enough to keep a fast client busy,
+and little beside the answers that wait for a slow one."""
 STDERR_TAIL: Final = 4 * KIB
 """Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
 STDERR_KEPT: Final = 2 * STDERR_TAIL

@@ -13,7 +13,8 @@ from rrext.tasks.limits import MAX_ANY
 
 HEADER: Final = struct.Struct("!Q")
 ROUTE: Final = "@"
-"""The argument of a request that names its caller, the id that the client gave it, and the seconds left for it."""
+"""The argument of a request: its caller, the id that the client gave it, the seconds left for it, and whether its answer goes
+into an outbox."""
 
 
 class WorkerSettings(msgspec.Struct, kw_only=True):

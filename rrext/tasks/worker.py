@@ -20,13 +20,14 @@ from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered, 
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.hop_messages import HopMessages, Incoming
-from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, FEED_WINDOW, MAX_CALLERS, SILENCE
+from rrext.tasks.hop_window import HopCredit
+from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.engine.interface.call import Caller
+    from rrext.engine.interface.call import Caller, Feed
     from rrext.tasks.home import Home
     from rrext.tasks.remote_task import RemoteTask
     from rrext.tasks.worker_process import WorkerProcess
@@ -52,13 +53,15 @@ _decode_event = msgspec.json.Decoder(AnyEvent).decode
 
 
 class Routed:
-    """The run of a call that a worker has."""
+    """The run of a call that a worker has. `credit` is that of its connection; None if its answer waits in no outbox."""
 
-    __slots__ = ("_number", "_worker")
+    __slots__ = ("_number", "_worker", "call", "credit")
 
-    def __init__(self, worker: Worker, number: int) -> None:
+    def __init__(self, worker: Worker, number: int, call: Call, credit: HopCredit | None) -> None:
         self._worker = worker
         self._number = number
+        self.call = call
+        self.credit = credit
 
     def stop(self, reason: CancelReason) -> None:
         self._worker.cancel(self._number, reason)
@@ -94,7 +97,8 @@ class Worker:
     def __init__(self, number: int, process: WorkerProcess, host: Host, home: Home) -> None:
         self.number = number
         self.process = process
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, Routed] = {}
+        """The calls that the worker has, and nobody has answered."""
         self.task: RemoteTask | None = None
         self.expects_end = False
         """Whether it ends in order."""
@@ -115,18 +119,22 @@ class Worker:
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._overdue: asyncio.Task[Any] | None = None
         """The question for the status that was not answered in time."""
-        self._owed: dict[int, int] = {}
-        self._abandoned: dict[int, Call] = {}
-        """Calls of `open` that were cancelled: each may have a pipe, which nobody would close."""
+        self._cancelled: dict[int, Routed] = {}
+        """Calls that were cancelled, until the worker has answered too: an `open` may have a pipe, which nobody would close."""
+        self._credits: dict[str, HopCredit] = {}
+        """Connection → what is owed to the worker for the messages of its calls."""
         self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
         self.begun = BegunEvents()
         self._reads = True
-        self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
-            "worker_event": self._on_event,
+        self._events_of_calls: dict[str, Callable[[bytes, bytes | None], int]] = {
             "rrext_progress": self._on_progress,
             "rrext_chunk": self._on_chunk,
             "rrext_call": self._on_call_event,
             "rrext_permission": self._on_permission,
+        }
+        """Event → what passes it on, and returns the number of the call."""
+        self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
+            "worker_event": self._on_event,
             "worker_ask": lambda body, tail: home.asked(self, body, tail),
             "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
             "worker_looked": self._on_looked,
@@ -148,10 +156,11 @@ class Worker:
             call.fail(self._error_for(call.caller))
             return
         number = self._messages.next_number()
-        call.work = Routed(self, number)
+        credit = None if call.outlet is None else self._credit_of(call)
+        routed = call.work = Routed(self, number, call, credit)
         if call.settled:  # cancelled meanwhile
             return
-        self.calls[number] = call
+        self.calls[number] = routed
         if self._waiting or self.outbox.is_full:
             self._waiting[number] = call
             self.outbox.want_room()
@@ -175,15 +184,28 @@ class Worker:
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
         caller = self._caller(call.caller)
-        pieces = self._messages.operation(number, operation, caller, call.request_id, left, call.data)
+        pieces = self._messages.operation(
+            number, operation, caller, call.request_id, left, call.data, has_outbox=call.outlet is not None
+        )
         if batched:
             self.outbox.append(pieces)
         else:
             self.outbox.send(pieces)
 
+    def _credit_of(self, call: Call) -> HopCredit:
+        connection = call.caller.connection_id
+        credit = self._credits.get(connection)
+        if credit is None:
+            assert call.outlet is not None
+
+            def give(messages: int) -> None:
+                self.order("worker_credit", {"connection": connection, "messages": messages})
+
+            credit = self._credits[connection] = HopCredit(call.outlet, self._host, give)
+        return credit
+
     def _let_go(self, number: int) -> None:
-        """Forget what belongs to a call that was answered."""
-        self._owed.pop(number, None)
+        """Forget the questions of a call that was answered."""
         for asking in self._permits.pop(number, ()):
             asking.cancel()
 
@@ -193,9 +215,10 @@ class Worker:
 
     def cancel(self, number: int, reason: CancelReason) -> None:
         """Stop a call that was answered; its answer from the worker is dropped."""
-        call = self.calls.pop(number, None)
-        if call is None:
+        routed = self.calls.pop(number, None)
+        if routed is None:
             return
+        call = routed.call
         if number in self._waiting:
             if isinstance(call.operation, Write):  # its pipe has a gap, which the process hears of in its turn
                 self._waiting[number] = Call(Write(pipe_id=call.operation.pipe_id, data=""), Withdrawn(reason), call.caller)
@@ -205,8 +228,8 @@ class Worker:
                 del self._waiting[number]
         else:
             self._let_go(number)
-            if isinstance(call.operation, Open):
-                self._abandoned[number] = call
+            self._cancelled[number] = routed
+            call.data = None
             self.order("worker_cancel", {"call": number, "reason": reason})
 
     def _tell_withdrawn(self, call: Call, reason: CancelReason) -> None:
@@ -218,8 +241,8 @@ class Worker:
 
     def cancel_all(self, error: Callable[[], RrextError]) -> None:
         """Answer all calls with an error, and stop them."""
-        for call in list(self.calls.values()):
-            call.cancel("cancelled", error())
+        for routed in list(self.calls.values()):
+            routed.call.cancel("cancelled", error())
         self._waiting.clear()
 
     def order(self, command: str, arguments: Any, tail: bytes | None = None) -> None:
@@ -318,7 +341,13 @@ class Worker:
         for number, call in list(self._waiting.items()):
             if call.caller.connection_id == connection_id:
                 del self._waiting[number]
-        if gone:
+        credit = self._credits.pop(connection_id, None)
+        if credit is not None:
+            credit.end()
+            for calls in (self.calls, self._cancelled):  # the worker forgets its answers too
+                for number in [number for number, routed in calls.items() if routed.credit is credit]:
+                    del calls[number]
+        if gone or credit is not None:
             self.order("worker_forget", {"connection": connection_id})
 
     # -- in
@@ -341,25 +370,23 @@ class Worker:
             self._loop.remove_reader(self.process.read_fd)
             self._loop.call_later(EXIT_PATIENCE, self.process.signal_group, signal.SIGKILL)
 
-    def _take(self, message: Incoming, body: bytes, tail: bytes | None) -> None:
+    def _take(self, message: Incoming, body: bytes, tail: bytes | None, nbytes: int) -> None:
         number = message.request_seq
         try:
             if not number:
-                handler = self._handlers.get(message.event)
-                if handler is not None:
-                    handler(body, tail)
+                self._take_event(message.event, body, tail, nbytes)
                 return
-            call = self.calls.pop(number, None)
-            if call is not None:
-                if self._owed or self._permits:
+            routed = self.calls.pop(number, None) or (self._cancelled.pop(number, None) if self._cancelled else None)
+            if routed is not None:
+                call = routed.call
+                if self._permits:
                     self._let_go(number)
                 if not message.success:
                     call.fail(message.error)
                 elif not call.succeed(body, tail) and isinstance(call.operation, Open):
                     self._free(call, body)
-            elif (call := self._abandoned.pop(number, None)) is not None:
-                if message.success:
-                    self._free(call, body)
+                if routed.credit is not None:
+                    routed.credit.took(nbytes)
             elif (answer := self._asked.get(number)) is not None and not answer.done():
                 if message.success:
                     answer.set_result(body)
@@ -367,6 +394,19 @@ class Worker:
                     answer.set_exception(message.error)
         except Exception:
             log.exception("a bug of rrext, in a message of worker %d", self.number)
+
+    def _take_event(self, name: str, body: bytes, tail: bytes | None, nbytes: int) -> None:
+        if (handler := self._handlers.get(name)) is not None:
+            handler(body, tail)
+        elif (pass_on := self._events_of_calls.get(name)) is not None:
+            number = pass_on(body, tail)
+            routed = self.calls.get(number) or self._cancelled.get(number)
+            if routed is not None and routed.credit is not None:
+                routed.credit.took(nbytes)
+
+    def _feed_of(self, number: int) -> Feed | None:
+        routed = self.calls.get(number)
+        return None if routed is None else routed.call.feed
 
     def _free(self, call: Call, opened: bytes) -> None:
         """Close the pipe of an `open` that was cancelled while its answer was on its way."""
@@ -383,53 +423,36 @@ class Worker:
         self.begun.note(event)
         self._home.tell(event)
 
-    def _on_progress(self, body: bytes, tail: bytes | None) -> None:
+    def _on_progress(self, body: bytes, tail: bytes | None) -> int:
         about = _decode_about(body)
-        call = self.calls.get(about.request)
-        if call is not None and call.feed is not None:
-            call.feed.progress(about.progress, about.total, about.message)
+        if (feed := self._feed_of(about.request)) is not None:
+            feed.progress(about.progress, about.total, about.message)
+        return about.request
 
-    def _on_call_event(self, body: bytes, tail: bytes | None) -> None:
+    def _on_call_event(self, body: bytes, tail: bytes | None) -> int:
         given = msgspec.json.decode(body)
-        call = self.calls.get(given.pop("request"))
-        if call is not None and call.feed is not None:
-            call.feed.call_event(given)
+        number: int = given.pop("request")
+        if (feed := self._feed_of(number)) is not None:
+            feed.call_event(given)
+        return number
 
-    def _on_chunk(self, body: bytes, tail: bytes | None) -> None:
+    def _on_chunk(self, body: bytes, tail: bytes | None) -> int:
         about = _decode_about(body)
-        number = about.request
-        call = self.calls.get(number)
-        if call is None or call.feed is None:
-            return
-        chunk = bytes(about.chunk)
-        call.feed.chunk(about.index, chunk, tail)
-        owed = self._owed.get(number, 0) + len(chunk) + len(tail or b"")
-        if owed < FEED_WINDOW // 4:
-            self._owed[number] = owed
-        elif call.outlet is not None and not call.outlet.is_full:
-            self._owed[number] = 0
-            self.order("worker_credit", {"call": number, "bytes": owed})
-        else:
-            self._owed[number] = 0
-            self._host.spawn(self._credit(number, call, owed), "credit of a slow client")
+        if (feed := self._feed_of(about.request)) is not None:
+            feed.chunk(about.index, bytes(about.chunk), tail)
+        return about.request
 
-    async def _credit(self, number: int, call: Call, owed: int) -> None:
-        assert call.feed is not None
-        await call.feed.room()
-        if number in self.calls:
-            self.order("worker_credit", {"call": number, "bytes": owed})
-
-    def _on_permission(self, body: bytes, tail: bytes | None) -> None:
+    def _on_permission(self, body: bytes, tail: bytes | None) -> int:
         given = msgspec.json.decode(body)
-        number, question = given.pop("request"), given.pop("permission")
-        call = self.calls.get(number)
-        if call is not None and call.feed is not None:
-            asking = self._host.spawn(self._permit(call, question, given), "a permit")
+        number: int = given.pop("request")
+        question = given.pop("permission")
+        if (feed := self._feed_of(number)) is not None:
+            asking = self._host.spawn(self._permit(feed, question, given), "a permit")
             self._permits.setdefault(number, []).append(asking)
+        return number
 
-    async def _permit(self, call: Call, question: int, body: dict[str, Any]) -> None:
-        assert call.feed is not None
-        allow = await call.feed.permit(body)
+    async def _permit(self, feed: Feed, question: int, body: dict[str, Any]) -> None:
+        allow = await feed.permit(body)
         self.order("rrext_permit", {"permission": question, "allow": allow})
 
     def _on_looked(self, body: bytes, tail: bytes | None) -> None:
@@ -483,9 +506,12 @@ class Worker:
         self.outbox.break_off()
         self.process.close()
         self._home.lost(self)
-        calls = list(self.calls.values())
+        calls = [routed.call for routed in self.calls.values()]
         self.calls.clear()
+        self._cancelled.clear()
         self._waiting.clear()
+        for credit in self._credits.values():
+            credit.end()
         for call in calls:
             call.fail(self._error_for(call.caller))
         for answer in list(self._asked.values()):

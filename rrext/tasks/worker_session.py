@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,11 +12,12 @@ from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import CallTool, Close, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
+from rrext.server.call_feed import SessionFeed
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
+from rrext.tasks.hop_window import HopWindow
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine
-from rrext.tasks.worker_feed import WorkerFeed
 from rrext.tools.context import CancelReason
 from rrext.wire.messages import Request
 
@@ -24,7 +25,7 @@ from rrext.wire.messages import Request
 class WorkerSession(Session):
     """A session whose requests name their callers by number. The server told each caller before."""
 
-    __slots__ = ("_callers", "_feeds", "_numbers", "_subscriptions")
+    __slots__ = ("_callers", "_numbers", "_subscriptions", "_windows")
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
 
@@ -32,7 +33,8 @@ class WorkerSession(Session):
         super().__init__(*given, **options)
         self._callers: dict[int, Caller] = {}
         self._numbers: dict[Caller, int] = {}
-        self._feeds: dict[int | str, WorkerFeed] = {}
+        self._windows: dict[str, HopWindow] = {}
+        """Connection → the way of its messages to the server."""
         self._subscriptions: list[Any] = []
 
     @property
@@ -47,16 +49,20 @@ class WorkerSession(Session):
 
     def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
         arguments = request.arguments
-        number, request_id, left = arguments.pop(ROUTE)
+        number, request_id, left, has_outbox = arguments.pop(ROUTE)
         operation: Any = msgspec.convert(arguments, shape)
+        caller = self._callers[number]
+        outlet = self.outbox
+        if has_outbox:
+            outlet = self._windows.get(caller.connection_id) or self._opened_window(caller.connection_id)
         call = Call(
             operation,
             self,
-            self._callers[number],
+            caller,
             request_id,
             request.command,
             request.tail,
-            outlet=self.outbox,
+            outlet=outlet,
             key=request.id,
         )
         if left is not None:
@@ -64,14 +70,26 @@ class WorkerSession(Session):
         if shape is Tool or shape is CallTool:
             key = request.id
             if key is not None and (operation.progress or operation.stream or operation.events or operation.permits):
-                call.feed = self._feeds[key] = WorkerFeed(self, key, self._loop)
+                call.feed = SessionFeed(outlet if isinstance(outlet, HopWindow) else self, key)
         self._inflight.add(call, request.nbytes, counts=shape in (Tool, CallTool, Open))
         return call
 
-    def _finish(self, call: Call, pieces: list[bytes]) -> None:
-        if call.key is not None and self._feeds:
-            self._feeds.pop(call.key, None)
-        super()._finish(call, pieces)
+    def _opened_window(self, connection: str) -> HopWindow:
+        window = self._windows[connection] = HopWindow(self, self._loop)
+        return window
+
+    def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
+        if call is not None and (window := call.outlet) is not self.outbox:
+            assert isinstance(window, HopWindow)
+            if not window.has_room_for(pieces):
+                window.keep(pieces)
+                return
+        super()._answer(pieces)
+
+    def end_with(self) -> None:
+        for window in self._windows.values():
+            window.open()
+        super().end_with()
 
     # -- orders of the server
 
@@ -90,6 +108,8 @@ class WorkerSession(Session):
             if caller.connection_id == connection:
                 del self._callers[number]
                 self._numbers.pop(caller, None)
+        if (window := self._windows.pop(connection, None)) is not None:
+            window.break_off()
         self.engine.disconnect(connection)
 
     def _stop_call(self, request: Request) -> None:
@@ -108,9 +128,9 @@ class WorkerSession(Session):
         call.cancel(reason, Cancelled())
 
     def _give_credit(self, request: Request) -> None:
-        feed = self._feeds.get(request.arguments["call"])
-        if feed is not None:
-            feed.give(request.arguments["bytes"])
+        window = self._windows.get(request.arguments["connection"])
+        if window is not None:
+            window.give(request.arguments["messages"])
 
     def _subscribe(self, request: Request) -> None:
         """Tell the server events of these kinds from now on, some with their data, and no others."""

@@ -53,11 +53,10 @@ class Stream:
             self.room_left = count
             self._changed.notify_all()
 
-    def end(self) -> list[bytes]:
+    def end(self) -> None:
         with self._changed:
             self.ended = True
             self._changed.notify_all()
-        return []
 
 
 def counters(log: list[str]) -> type[Node]:

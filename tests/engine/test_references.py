@@ -167,8 +167,7 @@ class Permits(Feed):
             await asyncio.Event().wait()
         return self.answer is True
 
-    def end(self) -> list[bytes]:
-        return []
+    def end(self) -> None: ...
 
 
 @pytest.mark.parametrize("relay", [None, "ask", "ask_blocking"])

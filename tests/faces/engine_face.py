@@ -54,9 +54,8 @@ class Feed(FeedProtocol):
     async def room(self) -> None:
         """There always is."""
 
-    def end(self) -> list[bytes]:
+    def end(self) -> None:
         self._ended = True
-        return []
 
 
 class EngineLine(Line, AnswerSink):

@@ -109,8 +109,9 @@ class Fate(Node):
         raise Mute
 
     @tool_function
-    def large(self, size: int) -> str:
-        """A text of that size."""
+    def large(self, size: int, key: str = "") -> str:
+        """A text of that size; the journal counts them."""
+        journals[key].append(size)
         return "x" * size
 
 

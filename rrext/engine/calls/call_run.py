@@ -93,10 +93,14 @@ class CallRun(Run):
     def to_thread(self) -> None:
         """Run on a thread of the pool; the place is held already."""
         try:
-            self.host.workers.run(self.run)
+            self.host.workers.run(self.begin_in_thread)
         except NoThread as error:
             if self._claim():
                 self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
+
+    def begin_in_thread(self) -> None:
+        """Run on this thread of the pool."""
+        self.run()
 
     def start(self) -> None:
         """Run on the loop, in a task of its own. The loop references its tasks weakly: `Task.active` keeps the call alive."""
@@ -117,6 +121,27 @@ class CallRun(Run):
             self._fail(error)
         else:
             self._succeed(encoded)
+
+    # waiting
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether answers of the caller's connection wait for a reader, so that no further call of it begins."""
+        outlet = self.call.outlet
+        return outlet is not None and outlet.is_full
+
+    async def wait_for_turn(self) -> None:
+        """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
+        call, lease = self.call, self.lease
+        await self.host.granted(lease.turn)
+        while call.outlet is not None and call.outlet.is_full:
+            if lease.pipe is None:
+                lease.turn.release()
+                lease.turn = Place.free()
+            await call.outlet.room()
+            if lease.pipe is None:
+                lease.turn = lease.task.places.take(call.caller.connection_id, call)
+                await self.host.granted(lease.turn)
 
     # end of the run
 

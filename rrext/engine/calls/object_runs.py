@@ -17,6 +17,7 @@ from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call
@@ -109,8 +110,9 @@ class OpenRun(ObjectRun):
         entry: Entry,
         intake: Intake,
     ) -> None:
-        self._place = task.places.take(call.caller.connection_id, call)
-        super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
+        super().__init__(
+            host, call, Lease(task, task.places.take(call.caller.connection_id, call)), pipes, reclaim, name="open"
+        )
         self._plan = plan
         self._entry = entry
         self._intake = intake
@@ -136,10 +138,12 @@ class OpenRun(ObjectRun):
         return b'{"pipe_id":%d}' % pipe.id, None
 
     async def _open(self) -> OpenPipe:
-        host, task, place, plan = self.host, self.lease.task, self._place, self._plan
+        host, task, plan = self.host, self.lease.task, self._plan
         trusted = self.call.caller.trusted
         entry, intake, caller = self._entry, self._intake, self.call.caller
-        await host.granted(place)
+        await self.wait_for_turn()
+        place = self.lease.turn
+        assert not isinstance(place, LockTurn), "the pipe is not open yet"
         absent: dict[str, Unavailable] = {}
         for node_id in plan.opening:
             component = task.components[node_id]

@@ -76,7 +76,8 @@ class ToolCalls:
         run.kwargs = kwargs
         if call.deadline is not None:
             self._host.watch(call)
-        if run.kwargs is None or not (run.lease.turn.granted and run.route.component.ready):
+        is_held = call.outlet is not None and call.outlet.is_full
+        if run.kwargs is None or is_held or not (run.lease.turn.granted and run.route.component.ready):
             run.owners, run.pipes = routes, self._pipes
             run.start()
         elif run.route.spec.is_def:
@@ -94,6 +95,8 @@ class ToolCalls:
         if route is None or not (route.for_threads and route.component.ready):
             return False
         if call.caller.tools is not None and call.task is None and not route.is_among(call.caller.tools):
+            return False
+        if call.outlet is not None and call.outlet.is_full:
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()

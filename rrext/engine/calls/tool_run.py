@@ -13,7 +13,7 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import Loan, Place
+from rrext.engine.host.places import Loan
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of
 from rrext.engine.interface.operations import Tool
@@ -157,7 +157,7 @@ class ToolRun(CallRun):
         call, lease, host, owners = self.call, self.lease, self.host, self.owners
         operation = call.operation
         assert isinstance(operation, Tool)
-        await self._turn()
+        await self.wait_for_turn()
         if lease.pipe is not None and self.pipes is not None:  # earlier requests may have closed or failed it
             self.pipes.check_open(lease.pipe)
             lease.pipe.check_usable()
@@ -181,19 +181,6 @@ class ToolRun(CallRun):
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
         raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
-
-    async def _turn(self) -> None:
-        """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
-        call, lease = self.call, self.lease
-        await self.host.granted(lease.turn)
-        while call.outlet is not None and call.outlet.is_full:
-            if lease.pipe is None:
-                lease.turn.release()
-                lease.turn = Place.free()
-            await call.outlet.room()
-            if lease.pipe is None:
-                lease.turn = lease.task.places.take(call.caller.connection_id, call)
-                await self.host.granted(lease.turn)
 
     # thread or loop
 
@@ -232,8 +219,11 @@ class ToolRun(CallRun):
 
     def on_loop(self) -> Coroutine[Any, Any, Encoded]:
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
-        if self.owners:
-            return self._when_ready()
+        if not self.owners and self.is_held_up:
+            self.owners = (self.route,)
+        return self._when_ready() if self.owners else self._ready()
+
+    def _ready(self) -> Coroutine[Any, Any, Encoded]:
         spec = self.route.spec
         node = self.node
         if node is None:
@@ -247,7 +237,7 @@ class ToolRun(CallRun):
     async def _when_ready(self) -> Encoded:
         await self._get_ready()
         self.owners = ()
-        return await self.on_loop()
+        return await self._ready()
 
     async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
         spec = self.route.spec
@@ -329,6 +319,22 @@ class ToolRun(CallRun):
     def to_thread(self) -> None:
         self.learns = True
         super().to_thread()
+
+    def begin_in_thread(self) -> None:
+        if self.is_held_up:
+            self.host.post(self._wait_for_room)
+        else:
+            self.run()
+
+    def _wait_for_room(self) -> None:
+        """Wait without a thread and without a place: other results filled the outbox since this call was sent to a thread."""
+        if self.call.settled:  # and withdrawn
+            return
+        if self.place is not None:
+            self.place.release()
+            self.place = None
+        self.owners = (self.route,)
+        self.start()
 
     def left_behind(self, reason: CancelReason) -> None:
         super().left_behind(reason)

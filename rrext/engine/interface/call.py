@@ -89,8 +89,8 @@ class Feed(Protocol):
         """Wait until chunks may be sent again. For the event loop."""
         ...
 
-    def end(self) -> list[bytes]:
-        """End the feed before the answer of the call: return the last events to send; later ones are ignored."""
+    def end(self) -> None:
+        """Send the last events before the answer of the call, and end the feed: later ones are ignored."""
         ...
 
 

@@ -73,6 +73,5 @@ class ProgressFeed:
     async def room(self) -> None:
         """Return at once."""
 
-    def end(self) -> list[bytes]:
-        """Return no events: what waits is reported by `sent_during`."""
-        return []
+    def end(self) -> None:
+        """Do nothing: what waits is reported by `sent_during`."""

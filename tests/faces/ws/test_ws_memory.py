@@ -53,7 +53,7 @@ def test_bytes_of_clients_that_vanish_with_unread_answers_are_free_at_once(tmp_p
         other.tool("large", {"size": 1})
         before = resident(server)
         with ExitStack() as stack:
-            clients = [stack.enter_context(server.client(max_queue=1)) for _ in range(4)]
+            clients = [stack.enter_context(server.client(max_queue=1)) for _ in range(6)]
             for client in clients:
                 for _ in range(12):
                     client.post("rrext_process", subcommand="tool", tool="large", input={"size": 2 * MIB})
