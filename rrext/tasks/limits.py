@@ -18,6 +18,8 @@ STDERR_TAIL: Final = 4 * KIB
 """Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
 STDERR_KEPT: Final = 2 * STDERR_TAIL
 """Bytes of them that are kept. A secret at their beginning may be cut, and cannot be found: the first half is not told."""
+FATAL_KEPT: Final = 256 * KIB
+"""Bytes of the trace of a crash that are kept, whose head and crashed thread are told: 64 threads with thirty calls each."""
 READ_AT_ONCE: Final = 64 * KIB
 """Bytes of stderr that are read at once."""
 PIPE_SIZE: Final = MIB

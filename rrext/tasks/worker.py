@@ -491,8 +491,9 @@ class Worker:
         """The error of calls that the process leaves without an answer."""
         if self.expects_end:
             return Cancelled("cancelled: the pipeline was terminated")
-        stderr = last_words(self.process.tail, self._home.redacted) if shows_stderr else None
-        return process_lost(None if self.task is None else self.task.name, self.process.how, self.process.exit_code, stderr)
+        process, name = self.process, None if self.task is None else self.task.name
+        words = last_words(process.stderr, process.exit_code, self._home.redacted) if shows_stderr else None
+        return process_lost(name, process.how, process.exit_code, words)
 
     def _exited(self) -> None:
         """Take the answers that were written before the end, and fail the other calls."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from rrext.limits import DEFAULTS
-from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE, STDERR_KEPT
+from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE
+from rrext.tasks.lost import Stderr
 from rrext.tasks.settings import WorkerSettings
 
 HOME: Final = str(Path(__file__).parents[2])
@@ -58,7 +59,7 @@ class WorkerProcess:
             pass  # it ended at once, which its watch tells
         for fd in (self.write_fd, self.read_fd, self.stderr_fd):
             os.set_blocking(fd, False)
-        self.tail = b""
+        self.stderr = Stderr()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit = -1
 
@@ -97,7 +98,7 @@ class WorkerProcess:
             assert self._loop is not None
             self._loop.remove_reader(self.stderr_fd)
             return False
-        self.tail = (self.tail + piece)[-STDERR_KEPT:]
+        self.stderr.add(piece)
         self._on_text(piece)
         return True
 

@@ -7,10 +7,12 @@ import ctypes
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from rrext import Node, ToolContext, ToolError, tool_function
@@ -37,6 +39,36 @@ class Dying(Node):
         self.emit("text", text.upper())
 
     @tool_function
+    async def crowd(self, threads: int) -> None:
+        """Start threads that wait, and crash in one of these."""
+
+        def deep(calls: int) -> None:
+            if calls:
+                deep(calls - 1)
+            else:
+                threading.Event().wait()
+
+        for _ in range(threads):
+            threading.Thread(target=deep, args=(40,), daemon=True).start()
+        await asyncio.to_thread(self.crash)
+
+    def crash(self) -> None:
+        for _ in range(40):
+            threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+        ctypes.string_at(0)
+
+    @tool_function
+    def handled(self, how: str) -> None:
+        """Tell an exception that is handled."""
+        try:
+            raise ValueError("an old trouble")
+        except ValueError:
+            if how == "printed":
+                traceback.print_exc()
+        if how == "raised":
+            raise ValueError("an old trouble")
+
+    @tool_function
     def staying(self) -> int:
         """How many texts have stayed here."""
         return self.stays
@@ -53,6 +85,8 @@ class Dying(Node):
             print(say, file=sys.stderr, flush=True)
         if how == "exit":
             os._exit(7)
+        elif how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
         elif how == "abort":
             os.abort()
         elif how == "segfault":

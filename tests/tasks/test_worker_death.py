@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import suppress
 
@@ -95,6 +96,34 @@ async def test_a_trace_of_the_crash_is_among_the_last_words(server: TaskServer) 
         error = await face.tool_failure("die", {"how": "segfault"}, token=token)
         assert "Fatal Python error: Segmentation fault" in error.data["stderr"]
         assert "dying_nodes.py" in error.data["stderr"]
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_the_trace_of_a_crash_among_many_threads_keeps_its_head_and_the_thread_that_crashed(server: TaskServer) -> None:
+    async with server.task() as (face, token):
+        error = await face.tool_failure("crowd", {"threads": 30}, token=token)
+        stderr = error.data["stderr"]
+        assert stderr.startswith("Fatal Python error: Segmentation fault\n")
+        assert ", line " in stderr.splitlines()[2]
+        assert "dying_nodes.py" in stderr
+        assert " in crash\n" in stderr
+        assert "Extension modules: " in stderr
+        assert len(stderr) <= 4096
+        assert re.search(
+            'last words: Fatal Python error: Segmentation fault, File ".*ctypes.*", line .* in string_at', error.message
+        )
+
+
+@pytest.mark.promise("tasks:death-told")
+async def test_the_cause_of_a_death_is_no_exception_that_was_handled_before(server: TaskServer) -> None:
+    for how, earlier in (("exit", "printed"), ("exit", "raised"), ("kill", "raised")):
+        async with server.task() as (face, token):
+            with suppress(RrextError):
+                await face.tool("handled", {"how": earlier}, token=token)
+            error = await face.tool_failure("die", {"how": how}, token=token)
+            assert "an old trouble" in error.data["stderr"]
+            assert "last words" not in error.message
+            assert (await ended(face, token))["errors"][-1] == error.message
 
 
 @pytest.mark.promise("tasks:death-told")

@@ -12,6 +12,7 @@ import pytest
 from rrext.connections.connections import NO_CONNECTIONS
 from rrext.pipefile.environment import Environment
 from rrext.server.logs import LineHandler, log_tail
+from rrext.tasks.lost import Stderr, last_words
 from rrext.tasks.worker_stderr import WorkerStderr
 from rrext.transports.lossy import LossyWriter
 
@@ -52,3 +53,57 @@ def test_a_line_without_an_end_is_cut_where_it_is_too_long(handler: LineHandler,
         stderr.write(1, b"x" * 6)
     stderr.end(1)
     assert capsys.readouterr().err.splitlines() == ["x" * 12, "x" * 12, "x" * 6]
+
+
+TRACE = (
+    "Fatal Python error: Segmentation fault\n\n"
+    + "".join(f'Thread 0x{number} (most recent call first):\n  File "threading.py", line 1 in wait\n' for number in range(400))
+    + 'Current thread 0x1 (most recent call first):\n  File "node.py", line 7 in a_secret\n  File "x.py", line 1 in main\n\n'
+    + 'Thread 0x9 (most recent call first):\n  File "other.py", line 2 in other\n' * 400
+    + "Extension modules: one, two (total: 2)\n"
+)
+
+
+def heard(text: str, step: int) -> Stderr:
+    """What is kept of a text that comes in pieces."""
+    stderr, data = Stderr(), text.encode()
+    for at in range(0, len(data), step):
+        stderr.add(data[at : at + step])
+    return stderr
+
+
+@pytest.mark.promise("tasks:death-told")
+@pytest.mark.parametrize("step", [1, 7, 64, 10**6])
+def test_the_head_and_the_crashed_thread_of_a_long_trace_are_kept_however_it_arrives(step: int) -> None:
+    told = last_words(heard(f"earlier\n{TRACE}", step), -11, lambda text: text.replace("a_secret", "***"))
+    assert told.cause == 'Fatal Python error: Segmentation fault, File "node.py", line 7 in ***'
+    lines = told.text.splitlines()
+    assert lines[:4] == ["Fatal Python error: Segmentation fault", "", *(f'  File "{end}' for end in (
+        'node.py", line 7 in ***', 'x.py", line 1 in main'))]  # fmt: skip
+    assert lines[4] == "[...]"
+    assert lines[-1] == "Extension modules: one, two (total: 2)"
+    assert len(told.text.encode()) <= 4096
+
+
+def test_a_trace_that_is_longer_than_what_is_kept_of_it_tells_no_half_of_a_secret() -> None:
+    frame = '  File "a_long_secret.py", line 1 in wait\n'
+    long = "Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n" + frame * 20_000
+    for shift in range(len(frame)):
+        told = last_words(heard("x" * shift + long, 10**6), -6, lambda text: text.replace("a_long_secret", "***"))
+        assert "secret" not in told.text
+        assert "long" not in told.text
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "cause"),
+    [
+        ("said\n2026-01-01T00:00:00.000Z WARNING rrext it failed\n  Traceback\n  ValueError: old\n", 7, "said"),
+        ("Traceback (most recent call last):\n  File\nValueError: old\n", 7, ""),
+        ("Traceback (most recent call last):\n  File\nValueError: new\n", 1, "ValueError: new"),
+        ("out of luck\n", -9, ""),
+        ("terminate called\n", -6, "terminate called"),
+        ("  the rest of a traceback\n  ValueError: old\n", 7, ""),
+    ],
+)
+def test_the_cause_is_what_the_process_said_itself(text: str, code: int, cause: str) -> None:
+    assert last_words(heard(text, 5), code, str).cause == cause
