@@ -289,6 +289,10 @@ PROMISES: dict[str, str] = {
         "Keys, tokens and certificates are read again at a hang-up signal and when they change: whose key is gone is cut off, "
         "files that cannot be used change nothing; a server that ends says so until its last answer"
     ),
+    "ws:metrics": (
+        "Metrics of users and pipelines are for the operator's key alone, exact, and bounded whatever clients choose as names; "
+        "for all others they are sums"
+    ),
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",

@@ -39,6 +39,9 @@ def add_web_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-origin", action="append", default=[], type=origin, metavar="ORIGIN", help="with --ws: pages that may call"
     )
+    parser.add_argument(
+        "--metrics-key-file", metavar="FILE", help="with --ws: the key for the metrics of users and pipelines at /metrics"
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="with --ws: the certificate, with its chain")
     parser.add_argument("--tls-key", metavar="FILE", help="with --ws: the private key of the certificate")
 
@@ -61,7 +64,7 @@ def take_key(args: argparse.Namespace) -> str | None:
 def check_options(args: argparse.Namespace) -> None:
     """Raise `UsageError` for options that do not go together."""
     if args.ws is None:
-        for name in ("keys", "trust_clients", "allow_origin", "tls_cert", "tls_key"):
+        for name in ("keys", "trust_clients", "allow_origin", "tls_cert", "tls_key", "metrics_key_file"):
             if getattr(args, name):
                 raise UsageError(f"--{name.replace('_', '-')} needs --ws")
     elif args.listen is not None:
@@ -77,6 +80,11 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     address = Address.of(args.ws)
     files = KeptFiles()
     keys = _keys(args, address, environment.redactor, files)
+    metrics_keys = None
+    if args.metrics_key_file is not None:
+        metrics_keys = files.keep_tokens(
+            args.metrics_key_file, "--metrics-key-file", "metrics key", environment.redactor, alone=True
+        )
     missing = missing_packages("web", "uvicorn", "starlette", "websockets", "python_multipart")
     if missing is not None:
         raise UsageError(f"--ws: {missing}")
@@ -89,7 +97,7 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     _allow_descriptors(MAX_CONNECTIONS + OTHER_DESCRIPTORS)
 
     def app(process: ServingProcess) -> WebApp:
-        return WebApp(process, caller, keys)
+        return WebApp(process, caller, keys, metrics_keys)
 
     def tell(address: Address) -> None:
         tell_listening(f"{'ws' if tls is None else 'wss'}://{address}")

@@ -131,7 +131,10 @@ class LocalEngine(Engine):
                 case _ if is_late:
                     pass  # the operation does not begin
                 case operations.Open():
-                    self._objects.open(call, self._live(operation.token, call.caller), operation)
+                    task = self._live(operation.token, call.caller)
+                    if self.times is not None:
+                        self.times.begin(call, task.name)
+                    self._objects.open(call, task, operation)
                     self._idle.watch_pipes()
                 case _:
                     name = f"{type(operation).__name__} {call.request_id}"
@@ -160,6 +163,10 @@ class LocalEngine(Engine):
         if call.caller.authorization is not None:
             self._host.redactor.learn("authorization", call.caller.authorization)
         operation = call.operation
+        if self.times is not None and (pipe_id := getattr(operation, "pipe_id", None)) is not None:
+            pipe = self._pipes.get(pipe_id, call.caller.connection_id)
+            if pipe is not None:
+                self.times.begin(call, pipe.task.name)
         if type(operation) is operations.CallTool:
             if here and self._known_references is None:
                 return operation
@@ -277,7 +284,10 @@ class LocalEngine(Engine):
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
         if operation.pipe_id is None:
-            return call.task or self._tasks.get(operation.token, call.caller)
+            task: Task = call.task or self._tasks.get(operation.token, call.caller)
+            if self.times is not None:
+                self.times.begin(call, task.name)
+            return task
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         if (operation.token or pipe.task.token) != pipe.task.token or (call.task or pipe.task) is not pipe.task:
             raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")

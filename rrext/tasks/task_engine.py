@@ -122,6 +122,8 @@ class TaskEngine(Engine):
     def run_in(self, worker: Worker, call: Call) -> None:
         """Give a call to a worker, and watch its deadline."""
         batched = self._batched
+        if self.times is not None and worker.task is not None:
+            self.times.begin(call, worker.task.name)
         if call.operation.timeout is not None:
             self.host.limit(call)
             self.host.watch(call)

@@ -12,6 +12,7 @@ from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:
+    from rrext.engine.interface.totals import TimedCalls
     from rrext.tools.context import CancelReason
 
 
@@ -112,8 +113,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     `command` is the face's name of the operation, `data` the raw bytes of a write, `received` a time of the engine's clock.
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
-    with a timeout. `request_id` is the name of the request for people and programs, `key` the one by which its connection
-    answers it, which differs in the process of a task. `unsettled` holds one item, which the answering thread takes out.
+    with a timeout, and `timed` if calls are timed. `request_id` is the name of the request for people and programs, `key` the
+    one by which its connection answers it, which differs in the process of a task. `unsettled` holds one item, which the
+    answering thread takes out.
     """
 
     operation: Operation
@@ -131,6 +133,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     outlet: Outlet | None = None
     task: Any = None
     route: Any = None
+    timed: tuple[TimedCalls, float] | None = None
     key: int | str | None = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
@@ -151,6 +154,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         except IndexError:
             return False
         self.work = None  # breaks a cycle, which would wait for the garbage collector
+        if self.timed is not None:
+            calls, began = self.timed
+            calls.end(began)
         self.answer.succeed(self, body, tail)
         return True
 
@@ -163,6 +169,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     def _tell(self, error: RrextError) -> None:
         self.work = None
+        if self.timed is not None:
+            calls, began = self.timed
+            calls.fail(began, error.code)
         if self.redact is not None:
             self.redact(error)
         self.answer.fail(self, error)

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
-    from rrext.engine.interface.totals import Totals
+    from rrext.engine.interface.totals import CallTimes, Totals
 
 
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
+
+    times: CallTimes | None = None
+    """The times of its calls, if somebody asks for them."""
 
     @cached_property
     def clients(self) -> dict[str, ConnectedClient]:

@@ -38,11 +38,11 @@ class KeptFiles:
         """
         self._files.append(_KeptFile(paths, read))
 
-    def keep_tokens(self, path: str, option: str, word: str, redactor: Redactor) -> UserTokens:
-        """The tokens of a file, each a secret called by `word`. Raises `UsageError`."""
+    def keep_tokens(self, path: str, option: str, word: str, redactor: Redactor, *, alone: bool = False) -> UserTokens:
+        """The tokens of a file, or the one that it has `alone`; each is a secret called by `word`. Raises `UsageError`."""
 
         def read() -> UserTokens:
-            found = UserTokens.of_file(path, option)
+            found = (UserTokens.of_file_alone if alone else UserTokens.of_file)(path, option)
             for number, token in enumerate(found.texts, 1):
                 redactor.learn(f"{word} {number}", token)
             return found

@@ -6,11 +6,14 @@ import tomllib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rrext.errors import UsageError
 from rrext.faces.http.limits import MAX_TOKENS, MIN_TOKEN
 from rrext.secrets.private_file import NotPrivate, read_private
+
+OPERATOR: Final = "operator"
+"""The user of a token that is the operator's."""
 
 
 class ShownToken(NamedTuple):
@@ -48,6 +51,20 @@ class UserTokens:
         Raises `UsageError`, without a token in its message.
         """
         return cls(_tokens_of(path, option))
+
+    @classmethod
+    def of_file_alone(cls, path: str, option: str) -> UserTokens:
+        """The one token of a file, which only its owner may read and which has nothing else, of the operator.
+
+        Raises `UsageError`, without the token in its message.
+        """
+        try:
+            token = read_private(path).strip()
+        except NotPrivate as error:
+            raise UsageError(f"{option} {error}") from None
+        if len(token) < MIN_TOKEN or len(token.split()) > 1:
+            raise UsageError(f"{option} {path}: expected a key alone, of {MIN_TOKEN} characters or more")
+        return cls({token: OPERATOR})
 
     def find(self, token: str) -> ShownToken | None:
         """A token that is known. It takes the same time for every wrong one."""

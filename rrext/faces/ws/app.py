@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.totals import CallTimes
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.authentication import Authentication
 from rrext.faces.ws.client import SocketClient
@@ -24,14 +25,19 @@ FULL: Final = PlainTextResponse("too many clients have shown no key yet; try aga
 
 
 class WebApp:
-    """Serves the clients of one port. `caller` is their caller without the user, `keys` says who they are."""
+    """Serves the clients of one port. `caller` is their caller without the user, `keys` says who they are, `metrics_keys` who
+    operates the server.
+    """
 
-    def __init__(self, process: ServingProcess, caller: Caller, keys: UserTokens | None) -> None:
+    def __init__(
+        self, process: ServingProcess, caller: Caller, keys: UserTokens | None, metrics_keys: UserTokens | None = None
+    ) -> None:
+        process.engine.times = CallTimes(process.host.clock.now)
         self._process = process
         self._caller = caller
         self._keys = keys
         self.on_answer: Callable[[], object] = lambda: None
-        self._endpoints = Endpoints(process, caller, keys, lambda: self.on_answer())
+        self._endpoints = Endpoints(process, caller, keys, lambda: self.on_answer(), metrics_keys)
         self._numbers = count(1)
         self._strangers: Counter[str] = Counter()
         self._clients: set[SocketClient] = set()

@@ -31,16 +31,25 @@ if TYPE_CHECKING:
 
 
 class Endpoints:
-    """Answers requests over HTTP. `caller` is the caller without its user; `on_answer` is called after each call."""
+    """Answers requests over HTTP. `caller` is the caller without its user; `on_answer` is called after each call.
+
+    `metrics_keys` has the key of the operator, for the metrics of users and pipelines.
+    """
 
     def __init__(
-        self, process: ServingProcess, caller: Caller, keys: UserTokens | None, on_answer: Callable[[], object]
+        self,
+        process: ServingProcess,
+        caller: Caller,
+        keys: UserTokens | None,
+        on_answer: Callable[[], object],
+        metrics_keys: UserTokens | None = None,
     ) -> None:
         engine = process.engine
         self._engine = engine
         self._process = process
         self._caller = caller
         self._keys = keys
+        self._metrics_keys = metrics_keys
         self._on_answer = on_answer
         self._is_draining = False
         self._webhook = Webhook(engine, process.limits, caller, on_answer)
@@ -103,9 +112,14 @@ class Endpoints:
     # endpoints
 
     async def _metrics(self, request: Request) -> Response:
-        if user_of(request, self._keys) is None:
+        user, key = user_of(request, self._keys), key_of(request)
+        is_user = self._keys is not None and user is not None
+        is_operator = not is_user and self._metrics_keys is not None and self._metrics_keys.find(key) is not None
+        if not is_operator and user is None:
             return failure(NotAuthenticated("a key of this server is required as a bearer token"))
-        return PlainTextResponse(await metrics_text(self._engine, self._process.peers), media_type="text/plain; version=0.0.4")
+        redact = self._process.host.redactor.text if is_operator else None
+        text = await metrics_text(self._engine, self._process.peers, redact=redact)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def _opened_page(self) -> StatusPage:
         """The status page, which most servers never show."""
