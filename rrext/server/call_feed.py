@@ -67,7 +67,7 @@ class SessionFeed:
         self._late_bytes = 0
         self._dropped = 0
         self._ended = False
-        self._lock = threading.Lock()  # what was begun before the end is in the outbox before the answer
+        self._lock = threading.RLock()  # what was begun before the end is in the outbox before the answer
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Send progress; while the outbox is full, keep the latest one for later."""

@@ -24,7 +24,7 @@ class MonitorFeed:
         self._late: deque[list[bytes]] = deque()
         self._late_bytes = 0
         self._dropped = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as that of the outbox
 
     def tell(self, name: str, body: dict[str, Any]) -> bool:
         """Send an event, now or when the outbox has room; it never blocks. False if the event is dropped."""

@@ -31,11 +31,15 @@ class Sink(Protocol):
 
 
 class Outbox:
-    """A queue of bytes with one lock around queue and write, so that frames never mix."""
+    """A queue of bytes with one lock around queue and write, so that frames never mix.
+
+    Under the lock nothing is called but the sink, which neither logs nor waits. A finalizer may still send there, when the
+    garbage collector runs: so the lock is reentrant, and what is sent inside of a write leaves with it.
+    """
 
     __slots__ = (
-        "_blocked", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "_wanted", "_watchers",
-        "has_failed", "is_broken", "size",
+        "_blocked", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "_wanted",
+        "_watchers", "has_failed", "is_broken", "size",
     )  # fmt: skip
 
     def __init__(
@@ -45,12 +49,14 @@ class Outbox:
         self._limit = limit
         self._loop = loop
         self._on_room = on_room
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._queue: deque[bytes | memoryview] = deque()
-        self._waiters = threading.Condition(self._lock)
+        self._waiters: threading.Condition | None = None
+        """Of the threads that wait for room; few connections ever have one."""
         self._rooms: deque[asyncio.Future[None]] = deque()
         self._watchers: deque[asyncio.Future[None]] = deque()
         self._blocked = False
+        self._is_writing = False
         self._wanted = False
         self.size = 0
         self.is_broken = False
@@ -71,9 +77,10 @@ class Outbox:
 
     def send(self, pieces: Sequence[bytes]) -> None:
         """Queue pieces of one frame, and write as much of the queue as possible without blocking."""
+        size = sum(map(len, pieces))
         with self._lock:
             self._queue.extend(pieces)
-            self.size += sum(map(len, pieces))
+            self.size += size
             self._write()
 
     def flush(self) -> None:
@@ -92,14 +99,15 @@ class Outbox:
         """Block this worker thread until the outbox is not full or is broken, or `wake_waiters` finds its wait over."""
         if self.is_full:
             with self._lock:
+                waiters = self._waiters = self._waiters or threading.Condition(self._lock)
                 while self.is_full and not self.is_broken and not is_over():
                     self._wanted = True
-                    self._waiters.wait()
+                    waiters.wait()
 
     def wake_waiters(self) -> None:
         """Let the threads that wait for room check whether their wait is over. From any thread."""
         with self._lock:
-            self._waiters.notify_all()
+            self._notify()
 
     def want_room(self) -> None:
         """Request a call of `on_room` when the outbox is not full, also if it never was."""
@@ -134,8 +142,12 @@ class Outbox:
         """Under the lock: write until the queue is empty or the sink is full."""
         if self.is_broken:
             self._forget()
-        elif not self._blocked:
-            self._write_what_fits()
+        elif not (self._blocked or self._is_writing):
+            self._is_writing = True
+            try:
+                self._write_what_fits()
+            finally:
+                self._is_writing = False
         if self._wanted and not self.is_full:
             self._tell()
 
@@ -182,7 +194,7 @@ class Outbox:
     def _tell(self) -> None:
         """Wake the threads and coroutines that wait for room. Under the lock."""
         self._wanted = False
-        self._waiters.notify_all()
+        self._notify()
         try:
             self._loop.call_soon_threadsafe(self._told)
         except RuntimeError:  # the loop is closed, so no coroutine waits
@@ -206,7 +218,11 @@ class Outbox:
     def _forget(self) -> None:
         self._queue.clear()
         self.size = 0
-        self._waiters.notify_all()
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._waiters is not None:
+            self._waiters.notify_all()
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

@@ -224,7 +224,8 @@ class Peer:
         if cause is not GONE:
             await self._read_rest()
         if session.is_busy:
-            log.warning("calls that did not finish in time are given up: %s", cause.reason)
+            client = session.caller.connection_id
+            log.warning("%s: calls that did not finish in time are given up: %s", client, cause.reason)
             session.fail_all(cause.reason, cause.error)
             await grace.until(self._is_quiet, cause.flush)  # those that a thread is answering right now
         self.reading.stop()  # before the client is told that this is the end
@@ -232,7 +233,7 @@ class Peer:
         await grace.within(cause.flush, session.outbox.drained())
         self.is_delivered = self.has_all
         if session.outbox.size:
-            log.warning("the peer did not read the last %d bytes", session.outbox.size)
+            log.warning("%s did not read the last %d bytes", session.caller.connection_id, session.outbox.size)
 
     async def _read_rest(self) -> None:
         """Refuse requests that were sent before the peer could know of the end, for a limited time."""

@@ -10,7 +10,7 @@ import pytest
 from engine_world import World, pipeline_of, world
 from test_call_events import Heard
 
-from rrext.engine.events.limits import MAX_OUTPUT_LINE
+from rrext.engine.events.limits import MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Filter, Output
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Open, Tool
@@ -19,6 +19,9 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 ADA = Caller("ada", "ada", trusted=False)
+
+
+HELD = threading.Lock()
 
 
 class Strange:
@@ -60,6 +63,23 @@ class Chatty(Node):
     @tool_function
     def say_strangely(self) -> None:
         Strange()._run()
+
+    @tool_function
+    def log_under_a_lock(self) -> None:
+        with HELD:
+            logging.getLogger("my.node").warning("under a lock")
+            print("printed")
+
+    @tool_function
+    def print_and_publish(self, times: int, ctx: ToolContext) -> None:
+        for number in range(times):
+            print(number)
+            ctx.publish("number", number)
+
+    @tool_function
+    async def print_without_a_pause(self, times: int, size: int) -> None:
+        for _ in range(times):
+            print("x" * size)
 
     @tool_function
     def in_a_thread_of_its_own(self) -> None:
@@ -146,6 +166,39 @@ async def test_a_subscriber_that_prints_is_not_told_of_itself() -> None:
         w.engine.subscribe(Filter(kinds=frozenset({"output"})), echo)  # type: ignore[arg-type]
         await say(w, "once\n")
         assert found == ["once\n"]
+
+
+async def test_a_line_waits_for_no_subscriber_because_who_logs_may_hold_what_it_waits_for() -> None:
+    async with world(Chatty) as w:
+        found: list[str] = []
+
+        def listen(event: Output) -> None:
+            with HELD:
+                found.append(event.text)
+
+        w.engine.subscribe(Filter(kinds=frozenset({"output"})), listen)  # type: ignore[arg-type]
+        await w.tool("log_under_a_lock").result()
+        assert found == ["WARNING my.node: under a lock\n", "printed\n"]
+
+
+async def test_lines_stand_before_the_events_that_follow_them() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output", "message")
+        await w.tool("print_and_publish", times=20).result()
+        told = [event.text if isinstance(event, Output) else event.data for event in heard.events]
+        assert told == [text for n in range(20) for text in (f"{n}\n", n)]
+
+
+async def test_lines_that_are_printed_too_fast_are_counted() -> None:
+    async with world(Chatty) as w:
+        heard = Heard(w, "output")
+        count = 2 * MAX_WAITING_OUTPUT // MAX_OUTPUT_LINE
+        await w.tool("print_without_a_pause", times=count, size=MAX_OUTPUT_LINE - 1).result()
+        await say(w, "last\n")
+        *told, last = lines(heard)
+        dropped = count - len(told)
+        assert 0 < dropped < count
+        assert last == f"… {dropped} lines were printed too fast, and are not told\nlast\n"
 
 
 async def test_values_of_variables_are_not_in_output() -> None:

@@ -157,6 +157,22 @@ async def test_a_lost_peer_frees_who_waits_and_what_is_sent_later_is_dropped(how
     outbox.wait_for_room()
 
 
+async def test_what_is_sent_inside_of_a_write_leaves_after_it_and_waits_for_nobody() -> None:
+    """As by a finalizer, which runs wherever the garbage collector does."""
+    outbox, sink, _ = made()
+    write, more = sink.write, [[b"3", b"4"], [b"5"]]
+
+    def interrupted(pieces: Any) -> int:
+        if more:
+            outbox.send(more.pop(0))
+        return write(pieces)
+
+    sink.write = interrupted  # type: ignore[method-assign]
+    outbox.send([b"1", b"2"])
+    assert bytes(sink.taken) == b"12345"
+    assert outbox.size == 0
+
+
 async def test_frames_of_many_threads_never_mix_and_none_is_lost() -> None:
     outbox, sink, _ = made(room=0, limit=500)
     count, threads = 300, 6

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import deque
 from time import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from rrext.engine.events.limits import MAX_OUTPUT_LINE
+from rrext.engine.events.limits import MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Output
 
 if TYPE_CHECKING:
@@ -47,10 +48,20 @@ def speaker() -> CallsNodes | None:
 
 
 class Console:
-    """Takes the lines that nodes print to `sys.stdout` and `sys.stderr`, and log, and passes them on, too."""
+    """Takes the lines that nodes print to `sys.stdout` and `sys.stderr`, and log, and passes them on, too.
+
+    Who prints or logs may hold any lock, also that of an outbox to which the line would go. So lines wait for the loop, and
+    for the next other event, which follows them.
+    """
 
     def __init__(self, hub: EventHub) -> None:
         self._hub = hub
+        self._waiting: deque[Output] = deque()
+        self._size = 0
+        self._dropped = 0
+        self._is_due = False
+        self._lock = threading.RLock()  # of the four above; a finalizer may print inside of it
+        self._telling = threading.RLock()  # so that lines leave in order; a subscriber may publish an event itself
         self._begun = threading.local()
         self._streams: list[tuple[str, ConsoleStream]] = []
         self._handler = ConsoleHandler(self)
@@ -92,16 +103,43 @@ class Console:
             self._begun.line = (by, rest)
 
     def tell(self, by: CallsNodes, text: str) -> None:
-        """Publish a line; a long one in part. What a subscriber prints meanwhile is not told."""
+        """Publish a line soon; a long one in part. What a subscriber prints when it is told one is not told."""
         hub, origin = self._hub, by.event_origin
         if origin is None or origin.events is not hub or not hub.wants(Output) or getattr(self._begun, "is_telling", False):
             return
-        self._begun.is_telling = True
-        try:
-            shown = hub.shown_text(text, MAX_OUTPUT_LINE)
-            hub.tell(Output(time=time(), **origin.head, text=shown if shown[-1:] == "\n" else f"{shown}\n"))
-        finally:
-            self._begun.is_telling = False
+        shown = hub.shown_text(text, MAX_OUTPUT_LINE)
+        shown = shown if shown[-1:] == "\n" else f"{shown}\n"
+        with self._lock:
+            if self._size > MAX_WAITING_OUTPUT:
+                self._dropped += 1
+                return
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                shown = f"… {dropped} lines were printed too fast, and are not told\n{shown}"
+            self._waiting.append(Output(time=time(), **origin.head, text=shown))
+            self._size += len(shown)
+            was_due, self._is_due = self._is_due, True
+        if not was_due:
+            hub.post(self._on_loop)
+
+    def _on_loop(self) -> None:
+        self._is_due = False
+        self.tell_waiting()
+
+    def tell_waiting(self) -> None:
+        """Publish the lines that wait. From any thread that may publish an event."""
+        if not self._waiting or getattr(self._begun, "is_telling", False):
+            return
+        with self._telling:
+            self._begun.is_telling = True
+            try:
+                for _ in range(len(self._waiting)):
+                    with self._lock:
+                        event = self._waiting.popleft()
+                        self._size -= len(event.text)
+                    self._hub.deliver(event)
+            finally:
+                self._begun.is_telling = False
 
 
 class ConsoleStream:

@@ -63,7 +63,7 @@ class EventHub:
     """
 
     __slots__ = ("_always_watches", "_changed", "_console", "_listeners", "_lock", "_subscriptions", "clock", "flow",
-                 "limits", "messages", "numbers", "redactor", "watches_calls", "with_data")  # fmt: skip
+                 "limits", "messages", "numbers", "post", "redactor", "watches_calls", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -72,10 +72,13 @@ class EventHub:
         limits: Limits,
         *,
         watches_calls: bool = False,
+        post: Callable[[Callable[[], object]], object] = lambda action: action(),
     ) -> None:
         self.clock = clock
         self.redactor = redactor
         self.limits = limits
+        self.post = post
+        """Runs an action on the loop's thread soon."""
         self.flow: FlowEvents | None = None
         self.messages = False
         self.with_data: frozenset[type[EngineEvent]] = frozenset()
@@ -159,6 +162,8 @@ class EventHub:
 
     def close(self) -> None:
         """Give the streams of the process back; the nodes have ended."""
+        if self._console is not None:
+            self._console.tell_waiting()
         with self._lock:
             self._listen(wanted=False)
 
@@ -174,7 +179,13 @@ class EventHub:
         return kind in self._listeners
 
     def tell(self, event: EngineEvent) -> None:
-        """Deliver an event to each matching subscriber. A sink that raises gets no more events; the others are not affected."""
+        """Deliver an event to each matching subscriber, after the lines that nodes printed before it."""
+        if self._console is not None:
+            self._console.tell_waiting()
+        self.deliver(event)
+
+    def deliver(self, event: EngineEvent) -> None:
+        """Deliver an event now. A sink that raises gets no more events; the others are not affected."""
         for subscription in self._listeners.get(type(event), ()):
             if not (subscription.is_active and subscription.filter.fits(event)):
                 continue

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.limits import KIB
+from rrext.limits import KIB, MIB
 
 MAX_OUTPUT_LINE: Final = 8 * KIB
 """Characters of a line that a node prints, in its event; of a longer one the event has the begin."""
+MAX_WAITING_OUTPUT: Final = 4 * MIB
+"""Characters of lines of nodes that wait for the loop: what a tool prints in a breath. More are dropped and counted."""
 MAX_TRACE_NAME: Final = 200
 """Characters of the name of an object in such an event, as in the reference server."""
 MAX_TRACE_TEXT: Final = 2000

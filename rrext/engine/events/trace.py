@@ -65,13 +65,12 @@ class PipeTrace:
         self._name = ""
         self._stack: list[str] = []
         self._began = False
-        self._lock = threading.RLock()  # a sink may look at the task's status
+        self._lock = threading.RLock()  # a sink may publish an event itself
 
     @property
     def components(self) -> list[str]:
         """The components that work on the object now, the innermost last."""
-        with self._lock:
-            return list(self._stack)
+        return self._stack.copy()  # without the lock: who looks may hold one that a sink of an event waits for
 
     def begin(self, entry: Entry, lane: str) -> None:
         """Publish the begin of the object."""

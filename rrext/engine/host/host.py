@@ -73,7 +73,7 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self.tool_run: Any = None
         """The class of tool runs, set by `ToolCalls`, whose layer is above this one."""
-        self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT)
+        self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT, post=self.post)
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
         """Run `action` on the loop's thread soon. Nothing happens if the loop is closed: no call is left to notify."""

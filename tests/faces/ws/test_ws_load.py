@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import struct
 import sys
 from pathlib import Path
 
@@ -98,6 +99,30 @@ def test_a_client_that_stops_reading_keeps_nobody_from_pipes_and_answers(open_se
     with open_server.client() as other:
         while other.body("rrext_get_task_status")["threads"]["used"]:
             pass
+
+
+LOST = 5
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_a_client_that_hears_of_output_and_vanishes_while_tools_report_stops_nobody(isolation: str) -> None:
+    """What is logged while an answer is written to it was output of the tool, on its way to the same client."""
+    with WsServer("--trust-clients", "--isolation", isolation) as server:
+        with server.client() as other:
+            for _ in range(LOST):
+                with server.client() as client:
+                    client.body("rrext_monitor", token="*", types=["OUTPUT"])
+                    for _ in range(18):
+                        given = {"subcommand": "tool", "tool": "report_async", "input": {"to": 100_000}}
+                        client.post("rrext_process", **given, progress=True)
+                    client.socket.recv(PATIENCE)
+                    client.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    vanish(client)
+                assert other.body("rrext_ping") == {"pong": True}
+        server.end()
+        lines = server.log.splitlines()[1:]
+        assert not [line for line in lines if "calls that did not finish in time are given up" not in line]
+        assert len(lines) <= LOST
 
 
 HALF_OPEN = 100
