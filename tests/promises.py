@@ -223,6 +223,8 @@ PROMISES: dict[str, str] = {
         "No secret of a connection is in an answer, an event, a log, a trace, a file, or the environment of a child; not even "
         "in the result of a server outside that repeats it"
     ),
+    "secrets:one-rule": "Connections, pipelines, editors and redactors agree on which names and values are secret",
+    "secrets:spellings": "A secret is found in each spelling of it, wherever in a text it begins and wherever a stream is cut",
     "secrets:private-files": (
         "Keys, tokens, keys of TLS, connections and secrets in files are read by one rule: a regular file of its owner alone, "
         "whole, within a limit that the refusal names"

@@ -15,11 +15,11 @@ from rrext.cli.limits import MAX_CALL_OBJECTS, MAX_UNASKED_REMOVALS, SETTLED_NAN
 from rrext.cli.local import LocalPipeline
 from rrext.cli.sync_state import SentFile, SyncState
 from rrext.client.upload_files import UploadFile, find_files, url_of
-from rrext.editor.secrets import masked
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry
+from rrext.secrets.masked import masked
 
 TOOLS: Final = frozenset({"versions", "delete"})
 """The tools that a store needs for a sync."""

@@ -22,7 +22,7 @@ from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
-from rrext.transports.redacted_stream import RedactedStream
+from rrext.secrets.redacted_stream import RedactedStream
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
@@ -122,7 +122,8 @@ def run_locally(
         try:
             results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
             environment, connections = environment_from(args)
-            told = RedactedStream(sys.stderr, environment.redactor.text)
+            told = RedactedStream(sys.stderr, environment.redactor)
+            stack.callback(told.end)
             stack.enter_context(redirect_stderr(told))
             stack.enter_context(redirect_stdout(told))
             stack.enter_context(NodeLog())

@@ -31,12 +31,12 @@ from rrext.cli.terminal import has_terminal, tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, THREAD_SWITCH_INTERVAL, Limits
+from rrext.secrets.redacted_stream import redact_streams
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
-from rrext.transports.redacted_stream import RedactedStream
 
 if TYPE_CHECKING:
     from rrext.connections.connections import Connections
@@ -180,7 +180,7 @@ def _serve_claimed(
     from rrext.server.logs import set_up_logging
 
     redact = environment.redactor.text
-    sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
+    redact_streams(environment.redactor)
     level = args.log_level or ("info" if args.log_file else "warning")
     try:
         writer = set_up_logging(level, args.log_file, redact=redact)

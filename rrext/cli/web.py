@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rrext.faces.http.kept_files import KeptFiles
     from rrext.faces.http.tokens import UserTokens
     from rrext.pipefile.environment import Environment
-    from rrext.redaction import Redactor
+    from rrext.secrets.redaction import Redactor
     from rrext.server.process import Listener, ServingProcess
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:5565"

@@ -66,8 +66,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
         if not (self.openapi or self.url):
             yield "url", "expected a url, or openapi"
         yield from _bad_url("url", self.url)
-        if self.openapi and "@" in self.openapi.partition("://")[2].partition("/")[0]:
-            yield "openapi", "a name or password in a URL is not sent: use headers"
+        yield from _userinfo("openapi", self.openapi)
         for name, tool in self.tools.items():
             if _TOOL_NAME.fullmatch(name) is None:
                 yield "tools", f'"{name}" is no name for a tool: use 1 to 64 of the characters a-z A-Z 0-9 _ -'
@@ -96,6 +95,13 @@ class ComposioSettings(msgspec.Struct, frozen=True, kw_only=True):
 def _bad_url(key: str, url: str | None) -> Problems:
     if url and not url.startswith(("http://", "https://")):
         yield key, "expected a URL that begins with http:// or https://"
+    yield from _userinfo(key, url)
+
+
+def _userinfo(key: str, url: str | None) -> Problems:
+    """Clients of HTTP differ in what they do with a name before the host: it is refused, and no failure shows it."""
+    if url and "@" in re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]:
+        yield key, "a name or password in a URL is not sent: use headers"
 
 
 Settings: TypeAlias = McpSettings | HttpSettings | ComposioSettings

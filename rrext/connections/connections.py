@@ -12,7 +12,7 @@ from rrext.limits import MIN_SECRET_OF_URL
 if TYPE_CHECKING:
     from rrext.connections.connection import Connection, ConnectionProblem
     from rrext.connections.secret import Secret
-    from rrext.redaction import Redactor, ResultRedactor
+    from rrext.secrets.redaction import Redactor, ResultRedactor
 
 
 Found: TypeAlias = "Connection | tuple[ConnectionProblem, ...]"
@@ -124,31 +124,30 @@ def _secrets(connection: Connection) -> Iterator[Secret]:
 
 def results_redactor(connection: Connection) -> ResultRedactor:
     """A redactor of what the server of a connection sends: it knows what is certainly a secret, once that is read."""
-    from rrext.connections.secret import tells_secret
-    from rrext.redaction import ResultRedactor
+    from rrext.secrets.names import is_secret
+    from rrext.secrets.redaction import ResultRedactor
 
     redactor = ResultRedactor()
     for secret in _secrets(connection):
         if secret.is_marked:
             secret.known_to(redactor)
-    for password, words in _of_urls(connection):
-        for part in (password, *(word for name, word in words if tells_secret(name))):
-            redactor.learn(f"{connection.name}.url", part)
+    for name, word in _words_of_urls(connection):
+        if is_secret(name):
+            redactor.learn(f"{connection.name}.url", word)
     return redactor
 
 
 def _private_parts(connection: Connection) -> Iterator[str]:
-    """The passwords of URLs, and their long words with digits: some services put keys into the path or the query."""
-    for password, words in _of_urls(connection):
-        if password:
-            yield password
-        for _, word in words:
-            if len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word):
-                yield word
+    """What is a secret in URLs by its name, and their long words with digits: some services put keys into the path."""
+    from rrext.secrets.names import is_secret
+
+    for name, word in _words_of_urls(connection):
+        if is_secret(name) or (len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word)):
+            yield word
 
 
-def _of_urls(connection: Connection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The password of each URL of a connection, and its words with their names: those of the path have none."""
+def _words_of_urls(connection: Connection) -> Iterator[tuple[str, str]]:
+    """The words of each URL of a connection with their names: those of the path have none."""
     from urllib.parse import parse_qsl, urlsplit
 
     for url in (connection.settings.url, getattr(connection.settings, "openapi", None)):
@@ -157,4 +156,5 @@ def _of_urls(connection: Connection) -> Iterator[tuple[str, list[tuple[str, str]
         except ValueError:
             continue
         if parts.netloc:
-            yield parts.password or "", [*(("", word) for word in parts.path.split("/")), *parse_qsl(parts.query)]
+            yield from (("", word) for word in parts.path.split("/"))
+            yield from parse_qsl(parts.query)

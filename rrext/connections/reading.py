@@ -63,7 +63,7 @@ class _Table:
         values = self._values(shape)
         is_whole = len(self._problems) == told
         for place, secret in _secrets(values):
-            secret.name = ".".join((self._name, *place))
+            secret.name, secret.key = ".".join((self._name, *place)), place[-1]
             fault = None if switches.get("active") is False else secret.look(variables, folder)
             if fault is not None:
                 self._add(place, fault)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from rrext.errors import ConnectionInvalid
 from rrext.limits import MIN_LITERAL_SECRET
-from rrext.redaction import is_authorization
+from rrext.secrets.names import is_secret_setting
 from rrext.secrets.private_file import NotPrivate, open_private, read_private
 
 if TYPE_CHECKING:
-    from rrext.redaction import Redactor, ResultRedactor
+    from rrext.secrets.redaction import Redactor, ResultRedactor
 
-_TELLING: Final = re.compile(r"auth|bearer|cookie|credential|dsn|key|pass|pwd|secret|session|token", re.IGNORECASE)
-"""Parts of names that a setting has whose value is a secret."""
 _SWITCHES: Final = frozenset({"true", "false"})
 KINDS: Final = ("env", "file", "keyring")
 """What may stand before the colon of a secret that is kept elsewhere."""
@@ -26,17 +23,18 @@ KINDS: Final = ("env", "file", "keyring")
 class Secret:
     """A text of a connection that nobody but its server may see.
 
-    Written as `env:NAME`, `file:PATH`, `keyring:SERVICE/USER`, or as the text itself. `name` stands for it in other texts.
+    Written as `env:NAME`, `file:PATH`, `keyring:SERVICE/USER`, or as the text itself. `key` is that of its setting, and `name`
+    stands for it in other texts.
     """
 
-    __slots__ = ("_kind", "_place", "_redactors", "_value", "name")
+    __slots__ = ("_kind", "_place", "_redactors", "_value", "key", "name")
 
     def __init__(self, written: str) -> None:
         kind, _, place = written.partition(":")
         self._kind, self._place = (kind, place) if kind in KINDS and place else ("", "")
         self._value = None if self._kind else written
         self._redactors: list[Redactor | ResultRedactor] = []
-        self.name = "secret"
+        self.name = self.key = "secret"
 
     def look(self, variables: Mapping[str, str], folder: str) -> str | None:
         """Take the text from a variable; return why it cannot be found, if so. Paths begin at `folder`."""
@@ -60,8 +58,8 @@ class Secret:
 
     @property
     def is_marked(self) -> bool:
-        """Whether it is kept elsewhere, or its name or scheme tells that it is secret: other texts may be in any result."""
-        return bool(self._kind) or tells_secret(self.name.rpartition(".")[2]) or is_authorization(self._value or "")
+        """Whether it is kept elsewhere, or its key or form tells that it is secret: other texts may be in any result."""
+        return bool(self._kind) or is_secret_setting(self.key, self._value or "")
 
     def known_to(self, redactor: Redactor | ResultRedactor) -> None:
         """Let a redactor learn the text, now or when it is read."""
@@ -99,11 +97,6 @@ class Secret:
 
     def __repr__(self) -> str:
         return f"<Secret {self.name}>"
-
-
-def tells_secret(name: str) -> bool:
-    """Whether a setting of this name likely has a secret."""
-    return _TELLING.search(name) is not None
 
 
 def _from_keyring(service: str, user: str) -> str | None:

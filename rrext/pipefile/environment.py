@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from rrext.pipefile.process_environment import take_variables
 from rrext.pipefile.text.pointer import below
-from rrext.redaction import Redactor
+from rrext.secrets.names import PLACEHOLDER
+from rrext.secrets.redaction import Redactor
 
 PREFIX: Final = "ROCKETRIDE_"
 NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEPLOY_APIKEY", "ROCKETRIDE_DEPLOY_URI"})
 """The server's own credentials for other servers; no pipeline may ever read them."""
-
-PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
-"""A variable in a text, as a regular expression; its group is the name."""
 
 
 class Environment:

@@ -19,7 +19,7 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, validated
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from rrext.references.known_connection import KnownConnection

@@ -18,9 +18,9 @@ from rrext.nodes.base.ports import accepted_lanes, served_types
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings
-from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.shape import EDGE_TOOLS, VERSION
 from rrext.references.reference_schema import reference_definitions
+from rrext.secrets.names import PLACEHOLDER
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _LITERAL: Final = rf"^(?![\s\S]*{PLACEHOLDER})"

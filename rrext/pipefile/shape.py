@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rrext.limits import Limits
-from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
+from rrext.secrets.names import PLACEHOLDER
 
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")

@@ -12,7 +12,7 @@ import msgspec
 from rrext.connections.connections import results_redactor
 from rrext.errors import ToolNotFound
 from rrext.limits import QUICK_SEARCH
-from rrext.redaction import ResultRedactor, folded
+from rrext.secrets.redaction import ResultRedactor, folded
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.connections.connection import Connection
     from rrext.limits import Limits
-    from rrext.redaction import Redactor
+    from rrext.secrets.redaction import Redactor
     from rrext.tools.context import ToolContext
 
 T = TypeVar("T")

@@ -55,14 +55,14 @@ def _serve(
     import faulthandler
 
     from rrext.pipefile.environment import Environment
+    from rrext.secrets.redacted_stream import redact_streams
     from rrext.server.last_words import trace_crashes, write_last_words
     from rrext.server.logs import set_up_logging
     from rrext.server.loop import ServingLoop
-    from rrext.transports.redacted_stream import RedactedStream
 
     environment = Environment(settings.values, settings.names)
     redact = environment.redactor.text
-    sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
+    redact_streams(environment.redactor)
     writer = set_up_logging(settings.log_level, settings.log_file, redact=redact)
     writers.append(writer)
     trace_crashes(writer.fileno())

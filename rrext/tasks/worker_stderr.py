@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class WorkerStderr:
         """Write the lines that a piece of a worker's stderr completes."""
         *lines, rest = (self._rests.get(number, b"") + piece).split(b"\n")
         if len(rest) > self._most:
-            lines, rest = [*lines, rest], b""
+            text = rest.decode("utf-8", "surrogateescape")
+            begun = min(self._redactor.begun(text), self._used.begun(text))  # a secret may go on in the next piece
+            told, rest = (part.encode("utf-8", "surrogateescape") for part in (text[:begun], text[begun:]))
+            lines += [told] if told else []
         self._rests[number] = rest
         if lines:
             shown = self.redacted(b"\n".join(lines).decode("utf-8", "replace"))

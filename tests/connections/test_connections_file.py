@@ -21,7 +21,7 @@ from rrext.connections.connections import Connections
 from rrext.connections.file import load_connections
 from rrext.connections.reading import SWITCHES
 from rrext.errors import ConnectionInvalid
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = """# servers of the tests

@@ -6,7 +6,7 @@ import pytest
 
 from rrext.connections.connections import Connections
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 
 GIVEN = {
     "github": {"provider": "mcp", "command": ["server"], "env": {"TOKEN": "env:GITHUB_TOKEN"}},

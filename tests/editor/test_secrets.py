@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rrext.editor.secrets import HIDDEN, masked
-from rrext.pipefile.literal_secrets import is_secret
+from rrext.secrets.masked import HIDDEN, masked
+from rrext.secrets.names import is_secret
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from rrext.pipefile.literal_secrets import is_secret
         "PASSWORD",
         "client_secret",
         "Authorization",
+        "key",
         "privateKey",
         "connectionString",
         "dbPassword",
@@ -35,7 +36,7 @@ def test_what_opens_something_is_secret(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["maxTokens", "max_tokens", "tokenizer", "author", "key", "primaryKey", "laneKey", "monkey", "keyboard", "model", ""]
+    "key", ["maxTokens", "max_tokens", "tokenizer", "author", "primaryKey", "laneKey", "monkey", "keyboard", "model", ""]
 )
 def test_what_only_sounds_like_it_is_none(key: str) -> None:
     assert not is_secret(key)

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "errors", "limits", "clock", "redaction", "secrets", "threads", "version"}
+GROUND = {"columns", "errors", "limits", "clock", "secrets", "threads", "version"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
@@ -23,7 +23,6 @@ ROOMS: dict[str, set[str]] = {
     "limits": set(),
     "clock": set(),
     "version": set(),
-    "redaction": {"errors", "limits"},
     "secrets": {"errors", "limits"},
     "threads": {"errors", "limits", "clock"},
     "files": GROUND,

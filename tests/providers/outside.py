@@ -11,7 +11,7 @@ from rrext.connections.connections import Connections
 from rrext.limits import DEFAULTS
 from rrext.providers.provider import ToolProvider
 from rrext.providers.provider_pool import provider_class
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 from rrext.threads import Workers, in_thread
 from rrext.tools.context import ToolContext
 

@@ -27,6 +27,8 @@ PLACES = (
     "composio",
     "url",
     "child",
+    "named",
+    "pairs",
     "authorization",
     "token",
     "stranger",
@@ -289,7 +291,10 @@ def _connections(url: str) -> str:
         [server]
         provider = "mcp"
         command = [{json.dumps(sys.executable)}, {json.dumps(str(SERVER))}]
-        env = {{ KEY = "env:LEAKY_CHILD" }}
+        [server.env]
+        KEY = "env:LEAKY_CHILD"
+        CONNECTION_STRING = "{SECRET["named"]}/db"
+        connectionString = "Server=db;Password={SECRET["pairs"]};"
         [remote]
         provider = "mcp"
         url = "http://127.0.0.1:9/mcp/{SECRET["url"]}"

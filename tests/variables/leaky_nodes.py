@@ -6,6 +6,7 @@ import asyncio
 import base64
 import ctypes
 import faulthandler
+import html
 import json
 import logging
 import os
@@ -66,6 +67,12 @@ WAYS: dict[str, Callable[[str], None]] = {
     "too long": lambda key: _raise(ValueError("x" * (4096 - len(key) // 2) + key + "x" * 4096)),
     "chained": _chained,
     "tool error": _tool_error,
+    "slashes": lambda key: _raise(ValueError(json.dumps(key).replace("/", "\\/"))),
+    "json escapes": lambda key: _raise(ValueError("".join(f"\\u{ord(c):04x}" for c in key))),
+    "bytes escapes": lambda key: _raise(ValueError("".join(f"\\x{byte:02x}" for byte in key.encode()))),
+    "url escapes": lambda key: _raise(ValueError("".join(f"%{byte:02X}" for byte in key.encode()))),
+    "html": lambda key: _raise(ValueError("".join(f"&#{ord(c)};" if c.isalnum() else html.escape(c) for c in key))),
+    "json in json": lambda key: _raise(ValueError(json.dumps(json.dumps(json.dumps({"key": key}).replace("/", "\\/"))))),
     "exit": lambda key: sys.exit(key),
 }
 
@@ -125,6 +132,9 @@ class Leaky(Node):
             log.log(level, "key=%s of %r", key, {"key": key}, extra={"key": key})
         print("printed", key)
         print({"printed": key}, file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):  # in two pieces, each of which is nothing alone
+            print(key[: len(key) // 2], end="", flush=True, file=stream)
+            print(key[len(key) // 2 :], file=stream)
         warnings.warn(f"the key {key} is old", stacklevel=1)
         thread = threading.Thread(target=WAYS["plain"], args=(key,), name=key)
         thread.start()

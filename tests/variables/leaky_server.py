@@ -9,6 +9,10 @@ import sys
 from typing import Any
 
 KEY = os.environ["KEY"]
+NAMED = " ".join(value for name, value in os.environ.items() if name.lower() in ("connection_string", "connectionstring"))
+"""Secrets by their names, if the connection has some."""
+SPELT = [json.dumps(NAMED).replace("/", "\\/"), "".join(f"\\u{ord(c):04x}" for c in NAMED), NAMED.encode().hex().upper()]
+SPELT += ["".join(f"%{ord(c):02x}" for c in NAMED), "".join(f"&#{ord(c)};" for c in NAMED), NAMED]
 SERVER = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
 NAMES = ("fail", "refuse", "babble", "end", "tell", "pack", f"with_{KEY}")
 TOOLS = [{"name": name, "description": f"Has {KEY}.", "inputSchema": {"type": "object", "title": KEY}} for name in NAMES]
@@ -21,7 +25,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         case "tools/list", _:
             return {"result": {"tools": TOOLS}}
         case "tools/call", "fail":
-            return {"result": {"content": [{"type": "text", "text": f"failed with {KEY}"}], "isError": True}}
+            return {"result": {"content": [{"type": "text", "text": f"failed with {KEY} {SPELT}"}], "isError": True}}
         case "tools/call", "babble":
             print(f"no message: {KEY}", flush=True)
             token = request["params"].get("_meta", {}).get("progressToken", 0)
@@ -29,7 +33,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress}), flush=True)
             return {"result": {"content": []}}
         case "tools/call", "tell":
-            return {"result": {"content": [{"type": "text", "text": KEY}], "structuredContent": {KEY: [f"the key {KEY}"]}}}
+            return {
+                "result": {"content": [{"type": "text", "text": KEY}], "structuredContent": {KEY: [f"the key {KEY}", *SPELT]}}
+            }
         case "tools/call", "pack":
             data = base64.b64encode(f"\0{KEY}".encode()).decode()
             return {"result": {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}}
@@ -39,7 +45,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             return {"error": {"code": -32000, "message": f"refused {KEY}", "data": {"key": KEY}}}
 
 
-print(f"starting with {KEY}", file=sys.stderr, flush=True)
+print(f"starting with {KEY}", *SPELT, file=sys.stderr, flush=True)
 for line in sys.stdin:
     received = json.loads(line)
     if "id" in received:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -36,8 +37,18 @@ def forms_of(core: str) -> Iterator[bytes]:
         yield coded[-(-8 * shift // 6) : 8 * (shift + len(core)) // 6].lower()
 
 
+def plain(data: bytes) -> bytes:
+    """Data with letters and digits in the place of their escapes."""
+
+    def character(escape: re.Match[bytes]) -> bytes:
+        return bytes([int(escape[1] or escape[2], 16) if escape[1] or escape[2] else int(escape[3])])
+
+    return re.sub(rb"\\+(?:u00|x)([2-7][0-9a-f])|(?:%|&#x)([2-7][0-9a-f]);?|&#(\d\d\d?);", character, data)
+
+
 def found_in(data: bytes, cores: Iterable[str]) -> list[bytes]:
     """The lines in which one of the secret parts stands in any form."""
+    data += b"\n" + plain(data.lower())
     folded = data.lower()
     wanted = [form for core in cores for form in forms_of(core)]
     if not any(form in folded for form in wanted):

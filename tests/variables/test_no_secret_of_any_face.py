@@ -251,11 +251,11 @@ FACES = [on_socket, on_websocket, mcp_on_stdio, mcp_over_http, editor, commands,
 PROVED = {
     on_socket: set(SECRET) - {"token", "stranger"},
     on_websocket: set(SECRET) - {"token", "stranger"},
-    mcp_on_stdio: {"variable", "env", "file", "literal", "header", "query", "composio", "child"},
-    mcp_over_http: {"variable", "env", "file", "literal", "header", "query", "composio", "child"},
+    mcp_on_stdio: {"variable", "env", "file", "literal", "header", "query", "composio", "child", "named", "pairs"},
+    mcp_over_http: {"variable", "env", "file", "literal", "header", "query", "composio", "child", "named", "pairs"},
     editor: set(SECRET) - {"token", "stranger"},
-    commands: {"variable", "env", "file", "literal", "header", "query", "child"},
-    ends_by_crash: {"file", "child"},
+    commands: {"variable", "env", "file", "literal", "header", "query", "child", "named", "pairs"},
+    ends_by_crash: {"file", "child", "named", "pairs"},
     is_killed: {"file"},
 }
 """Face → the secrets that stand in its output where nothing takes them out. Tokens are never written."""

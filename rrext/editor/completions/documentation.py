@@ -13,8 +13,8 @@ from rrext.editor.pages.setting import profile_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, REFERENCE_TEXTS, ROOT_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, signature_of, type_text
 from rrext.editor.schemas.lookup import Schema, field_at
-from rrext.editor.secrets import masked
 from rrext.pipefile.catalog.services import definition_of
+from rrext.secrets.masked import masked
 
 _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "pipeline": ROOT_TEXTS,

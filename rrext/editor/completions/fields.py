@@ -11,7 +11,7 @@ from rrext.editor.limits import MAX_DETAIL_VALUE, MAX_LABEL_VALUE, MAX_TEMPLATE_
 from rrext.editor.schemas.descriptions import type_text
 from rrext.editor.schemas.examples import choices_of
 from rrext.editor.schemas.lookup import Field, Schema, fields_of, kinds_of, list_of
-from rrext.editor.secrets import masked
+from rrext.secrets.masked import masked
 
 
 def schema_keys(

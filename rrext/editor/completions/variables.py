@@ -9,7 +9,7 @@ from typing import Final
 from rrext.editor.completions.context import CompletionContext
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.walk import is_closed
-from rrext.pipefile.environment import PLACEHOLDER
+from rrext.secrets.names import PLACEHOLDER
 
 _BEGUN: Final = re.compile(r"\$(?:\{(\w*))?\Z")
 _REST: Final = re.compile(r"\w*\}?")

@@ -9,8 +9,9 @@ from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix, is_obvious
 from rrext.pipefile.environment import NEVER, PREFIX
-from rrext.pipefile.literal_secrets import secret_in, variable_for
+from rrext.pipefile.literal_secrets import variable_for
 from rrext.pipefile.text.problems import Problem
+from rrext.secrets.names import secret_in
 
 
 def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None]:

@@ -14,12 +14,12 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.pages.page import readable
-from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, member
-from rrext.pipefile.literal_secrets import is_secret
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
+from rrext.secrets.masked import masked
+from rrext.secrets.names import is_secret
 
 SymbolKind: TypeAlias = Literal[
     "source",

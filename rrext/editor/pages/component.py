@@ -10,11 +10,11 @@ from rrext.editor.limits import MAX_PAGE_EDGES
 from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
 from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page, json_text
-from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
+from rrext.secrets.masked import masked
 
 
 def component_page(analysis: Analysis, component: WrittenComponent) -> Page:

@@ -16,10 +16,11 @@ from rrext.editor.pages.reference import reference_page
 from rrext.editor.pages.setting import profile_page, setting_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
 from rrext.editor.written_pipeline import WrittenComponent, WrittenReference, text_of
-from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX, Environment
+from rrext.pipefile.environment import NEVER, PREFIX, Environment
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import ValueAt
 from rrext.pipefile.text.tree import Located
+from rrext.secrets.names import PLACEHOLDER
 
 _VARIABLE: Final = re.compile(PLACEHOLDER)
 

@@ -12,12 +12,12 @@ from rrext.editor.pages.page import Code, Inline, Item, Page, json_text
 from rrext.editor.pages.vocabulary import CONFIG_TEXTS
 from rrext.editor.schemas.descriptions import bounds_text, type_text
 from rrext.editor.schemas.lookup import Schema, schema_at
-from rrext.editor.secrets import masked
 from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import COMMON
-from rrext.pipefile.literal_secrets import is_secret
+from rrext.secrets.masked import masked
+from rrext.secrets.names import is_secret
 
 _ORIGINS: Final = {"file": "as this file says", "default": "the node's default"}
 

@@ -98,8 +98,11 @@ class Console:
         for line in lines:
             self.tell(by, f"{line}\n")
         if len(rest) > MAX_OUTPUT_LINE:
-            self.tell(by, rest)
-        elif rest:
+            begun = self._hub.redactor.begun(rest)  # a secret may go on in the next text
+            if begun:
+                self.tell(by, rest[:begun])
+            rest = rest[begun:]
+        if rest:
             self._begun.line = (by, rest)
 
     def tell(self, by: CallsNodes, text: str) -> None:

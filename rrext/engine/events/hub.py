@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rrext.engine.events.records import EngineEvent, Filter
     from rrext.engine.events.trace import PipeTrace
     from rrext.limits import Limits
-    from rrext.redaction import Redactor
+    from rrext.secrets.redaction import Redactor
 
 
 EventSink: TypeAlias = "Callable[[EngineEvent], object]"

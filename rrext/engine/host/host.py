@@ -20,7 +20,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 from rrext.threads import OwnThread, Workers, in_thread
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken

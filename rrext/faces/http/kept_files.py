@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from rrext.errors import UsageError
 from rrext.faces.http.tokens import UserTokens
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 
 POLL: Final = 1.0
 """Seconds between two looks at the files. What was written since the last look is read at the next one: it may not be whole."""
@@ -44,7 +44,7 @@ class KeptFiles:
         def read() -> UserTokens:
             found = (UserTokens.of_file_alone if alone else UserTokens.of_file)(path, option)
             for number, token in enumerate(found.texts, 1):
-                redactor.learn(f"{word} {number}", token)
+                redactor.learn(f"{word} {number}", token, always=True)
             return found
 
         def read_again() -> Take:

@@ -24,7 +24,7 @@ from rrext.providers.limits import MAX_ANSWER, MAX_ERROR_BODY, MAX_REDIRECTS, QU
 from rrext.providers.provider import ProviderServices
 
 if TYPE_CHECKING:
-    from rrext.redaction import Redactor
+    from rrext.secrets.redaction import Redactor
 
 SECRETS: Final = "rrext.secrets"
 """The extension of a request with its secret headers, and the secret part of its query."""

@@ -21,7 +21,7 @@ from ws_server import ADA, BOB, EVE, NODES, PATIENCE, PIPELINE, WsClient, WsServ
 
 from rrext.errors import UsageError
 from rrext.faces.http.kept_files import KeptFiles, Take, _KeptFile
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 
 pytestmark = pytest.mark.promise("ws:reload")
 

@@ -16,7 +16,7 @@ from rrext.clock import Clock, LoopClock
 from rrext.connections.connections import Connections
 from rrext.limits import DEFAULTS, Limits
 from rrext.providers.mcp.provider import McpProvider
-from rrext.redaction import Redactor
+from rrext.secrets.redaction import Redactor
 from rrext.threads import Workers, in_thread
 
 HERE = Path(__file__).resolve().parent

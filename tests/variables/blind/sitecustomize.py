@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.redaction import Redactor, ResultRedactor
+from rrext.secrets.redaction import Redactor, ResultRedactor
 
 Redactor.text = lambda self, text: text
 Redactor.value = lambda self, value: value

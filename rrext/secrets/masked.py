@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from rrext.pipefile.environment import PLACEHOLDER
-from rrext.pipefile.literal_secrets import is_secret
+from rrext.secrets.names import IN_URL, PLACEHOLDER, SECURE, is_secret
 
 HIDDEN: Final = "•••"
 
-_IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)")
-_VARIABLES: Final = re.compile(rf"(?:{PLACEHOLDER})+")
+_VARIABLES: Final = rf"(?:{PLACEHOLDER})+"
 
 
 def masked(value: Any, key: str = "", *, everything: bool = False) -> Any:
@@ -19,19 +17,17 @@ def masked(value: Any, key: str = "", *, everything: bool = False) -> Any:
 
     Below a secret key, strings are hidden; below `secureParameters`, or with `everything`, all scalars except empty ones.
     """
-    everything = everything or key == "secureParameters"
+    everything = everything or key == SECURE
     return _masked(value, is_secret(key) or everything, everything)
 
 
 def _masked(value: Any, secret: bool, everything: bool) -> Any:
     if isinstance(value, dict):
-        return {
-            key: _masked(item, secret or is_secret(key), everything or key == "secureParameters") for key, item in value.items()
-        }
+        return {key: _masked(item, secret or is_secret(key), everything or key == SECURE) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_masked(item, secret, everything) for item in value]
     if isinstance(value, str):
-        if not value or _VARIABLES.fullmatch(value):
+        if not value or re.fullmatch(_VARIABLES, value):
             return value
-        return HIDDEN if secret else _IN_URL.sub(rf"\1:{HIDDEN}", value)
+        return HIDDEN if secret else re.sub(IN_URL, rf"\1:{HIDDEN}", value)
     return HIDDEN if everything and value is not None else value

@@ -1,0 +1,206 @@
+"""`Redactor`: takes the values of variables out of texts that people and programs read; `ResultRedactor` does so in data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rrext.errors import RrextError
+from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, QUICK_SEARCH
+from rrext.secrets.names import secrets_within
+from rrext.secrets.spellings import Form, Span, begun_in, fold, forms_of, spans_in, spellings, stand_in
+
+_NOT_YET: Final[frozenset[str]] = frozenset()
+MAX_BEGUN: Final = 65_536
+"""Characters at the end of a line that goes on in which a value may begin: longer values are found line by line."""
+
+
+class Redactor:
+    """Knows the values that were put in for variables, and replaces them by `${NAME}` wherever a text has them.
+
+    A value is found as it is, in either case of its letters, in each spelling that `rrext.secrets.spellings` knows, and where
+    an ellipsis or the end of the text cuts it. Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], frozenset[str]] = {}
+        self._always: dict[tuple[str, str], frozenset[str]] = {}
+        self._change = object()  # a new one whenever a value is learned
+        self._places: tuple[object, dict[str, list[int]]] = (None, {})
+        self._known_forms: tuple[object, tuple[Form, ...]] = (self._change, ())
+
+    def learn(self, name: str, value: str, *, always: bool = False) -> None:
+        """Remember a value, for as long as the redactor lives if `always`; else clients that send many others replace it."""
+        values = self._always if always else self._values
+        if len(value) >= MIN_SECRET and (name, value) not in values:
+            values[name, value] = _NOT_YET
+            kept = list(self._values)
+            size = sum(len(other) for _, other in kept)
+            for position, oldest in enumerate(kept[:-1]):
+                if len(kept) - position <= MAX_KEPT_SECRETS and size <= MAX_KEPT_CHARACTERS:
+                    break
+                self._values.pop(oldest, None)
+                size -= len(oldest[1])
+            self._change = object()
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether any value is known."""
+        return bool(self._values or self._always)
+
+    def text(self, text: str) -> str:
+        """Replace each known value in a text by the name of its variable."""
+        forms = self._known()
+        if not forms or not text:
+            return text
+        return _replaced(text, self._spans(fold(text), forms))
+
+    def begun(self, text: str) -> int:
+        """Where in the last line of a text that goes on a value may begin: what is before can be told."""
+        begin = max(text.rfind("\n"), text.rfind("\r")) + 1
+        forms = self._known()
+        if not forms or begin == len(text):
+            return len(text)
+        begin = max(begin, len(text) - MAX_BEGUN)
+        line = fold(text[begin:])
+        begun = begun_in(line, forms)
+        if begun < len(line):  # a value that is whole is not cut either
+            begun = min((start for start, end, _ in self._spans(line, forms) if start < begun < end), default=begun)
+        return begin + begun
+
+    def value(self, value: Any) -> Any:
+        """Replace known values in every text and key of a JSON value."""
+        if not self._known():
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
+
+    def error(self, error: RrextError) -> None:
+        """Remove known values from an error before it is sent."""
+        if not self._known():
+            return
+        error.message = self.text(error.message)
+        error.args = (error.message,)
+        error.hint = None if error.hint is None else self.text(error.hint)
+        try:
+            error.data = self.value(error.data)
+        except RecursionError:  # such data cannot travel either
+            error.data = {}
+
+    def _known(self) -> tuple[Form, ...]:
+        """Every form of every value, with the name of the variable; the longest first."""
+        change, forms = self._known_forms
+        if change is not self._change:
+            change = self._change  # read before the values: a value that comes meanwhile is a further change
+            found = dict(self._all_forms())
+            forms = tuple(sorted(found.items(), key=lambda item: -len(item[0])))
+            self._known_forms = (change, forms)
+        return forms
+
+    def _all_forms(self) -> Iterator[Form]:
+        for values in (self._values, self._always):
+            for (name, value), forms in list(values.items()):
+                if forms is _NOT_YET:
+                    forms = forms_of(value)
+                    if (name, value) in values:
+                        values[name, value] = forms
+                for form in forms:
+                    yield form, name
+
+    def _spans(self, text: str, forms: tuple[Form, ...]) -> list[Span]:
+        if len(forms) > MANY_SPELLINGS:
+            forms = self._likely(text, forms)
+        return list(spans_in(text, forms, cut=True))
+
+    def _likely(self, text: str, forms: tuple[Form, ...]) -> tuple[Form, ...]:
+        """Those of many forms whose first or last characters stand in a text: a search for each of them would take seconds."""
+        known, places = self._places
+        if known is not forms:
+            places = {}
+            for place, (form, _) in enumerate(forms):
+                for end in (form[:MIN_SECRET], form[-MIN_SECRET:]):
+                    places.setdefault(end, []).append(place)
+            self._places = (forms, places)
+        found: set[int] = set()
+        for begin in range(0, len(text), QUICK_SEARCH):
+            piece = text[begin : begin + QUICK_SEARCH + MIN_SECRET - 1]
+            for end in places.keys() & {piece[at : at + MIN_SECRET] for at in range(len(piece) - MIN_SECRET + 1)}:
+                found.update(places[end])
+        return tuple(forms[place] for place in sorted(found))
+
+    def __repr__(self) -> str:
+        return f"<Redactor of {len(self._values) + len(self._always)} values>"
+
+
+class ResultRedactor:
+    """Knows the secrets of one server outside, and replaces them by `${NAME}` in the results that it sends.
+
+    Results are data. So a secret is found as a whole, in each of the spellings that `Redactor` knows: not parts of it, and
+    not where it is cut.
+    """
+
+    def __init__(self) -> None:
+        self._learned: set[str] = set()
+        self._forms: tuple[Form, ...] = ()
+
+    def learn(self, name: str, value: str, *, always: bool = True) -> None:
+        """Remember a secret. Shorter ones than `MIN_SECRET_IN_WORD` are in data by chance."""
+        if len(value) >= MIN_SECRET_IN_WORD and value not in self._learned:
+            plain = {value, *(each for each in secrets_within(value) if len(each) >= MIN_SECRET_IN_WORD)}
+            forms = {form for text in plain for form in spellings(text) if len(form) >= MIN_SECRET_IN_WORD}
+            self._learned.add(value)
+            self._forms += tuple((form, name) for form in sorted(forms, key=len, reverse=True))
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether any secret is known."""
+        return bool(self._forms)
+
+    def value(self, value: Any, folded: str | None) -> Any:
+        """Replace each secret in a JSON value, or in bytes, of which `folded` has all texts."""
+        forms = self._forms
+        if folded is None or stand_in(folded, forms):
+            return _without(value, forms)
+        return value
+
+
+def folded(value: Any) -> str | None:
+    """All texts of a JSON value, or of bytes, in small letters; None if the value is no JSON, which another will tell."""
+    try:
+        data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return fold(data.decode("utf-8", "surrogateescape"))
+
+
+def _without(value: Any, forms: Sequence[Form]) -> Any:
+    """A JSON value, or bytes, with names in the place of secrets."""
+    if isinstance(value, str):
+        return _replaced(value, list(spans_in(fold(value), forms, cut=False)))
+    if isinstance(value, bytes):
+        return _without(value.decode("utf-8", "surrogateescape"), forms).encode("utf-8", "surrogateescape")
+    if isinstance(value, dict):
+        return {_without(key, forms): _without(item, forms) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(item, forms) for item in value]
+    return value
+
+
+def _replaced(text: str, found: list[Span]) -> str:
+    """A text with names in the place of what was found."""
+    if not found:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for start, end, name in sorted(found, key=lambda span: (span[0], -span[1])):
+        if start >= done:
+            pieces += (text[done:start], f"${{{name}}}")
+        done = max(done, end)
+    return "".join((*pieces, text[done:]))

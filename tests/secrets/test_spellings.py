@@ -1,0 +1,235 @@
+"""Each spelling of a secret is found, wherever it begins, wherever a stream is cut, and in time that grows with the text."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rrext.connections.connections import NO_CONNECTIONS
+from rrext.engine.events.console import Console
+from rrext.engine.events.limits import MAX_OUTPUT_LINE
+from rrext.pipefile.environment import Environment
+from rrext.secrets import spellings
+from rrext.secrets.redacted_stream import RedactedStream
+from rrext.secrets.redaction import Redactor, ResultRedactor, folded
+from rrext.tasks.worker_stderr import WorkerStderr
+
+pytestmark = pytest.mark.promise("secrets:spellings")
+
+SECRET = "w/Ord-7'+\"Zq%5&k=x"
+PLAIN = "hunter2-Zq7Rk2Lm"
+Spelt = Callable[[str], str]
+
+
+def each(spelt: Spelt) -> Spelt:
+    """Spells each character of a text."""
+    return lambda text: "".join(map(spelt, text))
+
+
+def nested(*layers: Spelt) -> Spelt:
+    """Spells a text in layers, the inner one first."""
+
+    def spelt(text: str) -> str:
+        for layer in layers:
+            text = layer(text)
+        return text
+
+    return spelt
+
+
+def as_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def slashed(text: str) -> str:
+    """JSON as PHP and others write it."""
+    return as_json(text).replace("/", "\\/")
+
+
+CHARACTERS: dict[str, Spelt] = {
+    "plain": lambda c: c,
+    "\\u0077": lambda c: f"\\u{ord(c):04x}",
+    "\\u0077 upper": lambda c: f"\\u{ord(c):04X}",
+    "\\u{77}": lambda c: f"\\u{{{ord(c):x}}}",
+    "\\x77": lambda c: f"\\x{ord(c):02x}",
+    "%77": lambda c: f"%{ord(c):02X}",
+    "&#119;": lambda c: f"&#{ord(c)};",
+    "&#x77;": lambda c: f"&#x{ord(c):X};",
+    "&#0119": lambda c: f"&#{ord(c):04};",
+    "\\w": lambda c: c if c.isalnum() else f"\\{c}",
+    "\\\\u0077": lambda c: f"\\\\u{ord(c):04x}",
+    "%2577": lambda c: f"%25{ord(c):02x}",
+    "&amp;#119;": lambda c: f"&amp;#{ord(c)};",
+    "\\u002577": lambda c: f"\\u0025{ord(c):02x}",
+}
+TEXTS: dict[str, Spelt] = {
+    "JSON": as_json,
+    "JSON with \\/": slashed,
+    "JSON in JSON": nested(as_json, as_json),
+    "JSON in JSON in JSON": nested(as_json, as_json, as_json),
+    "JSON with \\/ in JSON": nested(slashed, slashed),
+    "URL": lambda text: quote(text, safe=""),
+    "URL in JSON in HTML": nested(lambda text: quote(text, safe=""), each(CHARACTERS["\\u0077"]), html.escape),
+    "HTML": html.escape,
+    "HTML in JSON": nested(html.escape, slashed),
+    "HTML in HTML": nested(html.escape, html.escape),
+    "repr": lambda text: repr(text)[1:-1],
+    "repr of bytes": lambda text: repr(text.encode())[2:-1],
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
+    "base64 with \\/": lambda text: base64.b64encode(b"me:" + text.encode() + b"?>?>").decode().replace("/", "\\/"),
+    "base64 in a URL": lambda text: quote(base64.b64encode(b"?>?" + text.encode()).decode(), safe=""),
+    "base64 in JSON of .NET": lambda text: base64.b64encode(text.encode()).decode().replace("+", "\\u002B"),
+    "base64 of JSON": lambda text: base64.b64encode(json.dumps({"key": text}).encode()).decode(),
+    "base64 without padding": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    **{f"each {name}": each(spelt) for name, spelt in CHARACTERS.items()},
+}
+
+
+def knowing(*secrets: str) -> Redactor:
+    redactor = Redactor()
+    for secret in secrets:
+        redactor.learn("K", secret)
+    return redactor
+
+
+def of_results(secret: str) -> ResultRedactor:
+    redactor = ResultRedactor()
+    redactor.learn("K", secret)
+    return redactor
+
+
+KNOWS = knowing(SECRET, PLAIN)
+
+
+@pytest.mark.parametrize("spelt", TEXTS.values(), ids=TEXTS.keys())
+@pytest.mark.parametrize("secret", [SECRET, PLAIN, "wörd-of-ünïcode/7"])
+def test_each_spelling_is_found_in_texts_and_in_results(secret: str, spelt: Spelt) -> None:
+    if not secret.isascii() and spelt not in (TEXTS["JSON"], TEXTS["URL"], TEXTS["HTML in JSON"], TEXTS["hex"]):
+        return
+    text = f"before {spelt(secret)} behind"
+    if "base64" not in next(name for name, known in TEXTS.items() if known is spelt):
+        assert knowing(secret).text(text) == "before ${K} behind"
+        assert of_results(secret).value({"a": [text]}, folded({"a": [text]})) == {"a": ["before ${K} behind"]}
+    else:
+        assert "${K}" in knowing(secret).text(text)
+        assert "${K}" in str(of_results(secret).value([text], folded([text])))
+
+
+MIXED = st.lists(st.sampled_from([*CHARACTERS.values()]), min_size=len(PLAIN), max_size=len(PLAIN))
+
+
+def mixed(spelt: list[Spelt]) -> str:
+    return "".join(one(character) for one, character in zip(spelt, PLAIN, strict=True))
+
+
+@given(MIXED, st.sampled_from(["", " ", "x", '{"a": "', "\n"]), st.sampled_from(["", " ", "y", '"}', "\n"]))
+def test_a_secret_is_found_with_each_character_spelt_in_its_own_way(spelt: list[Spelt], before: str, behind: str) -> None:
+    text = before + mixed(spelt) + behind
+    assert KNOWS.text(text) == f"{before}${{K}}{behind}"
+    assert of_results(PLAIN).value(text, folded(text)) == f"{before}${{K}}{behind}"
+
+
+@given(st.text(st.sampled_from('\\%&u0027x5;#amp"/ é…'), max_size=60))
+@example("\\u0025" * 3 + "\\\\\\")
+@example("&amp;amp;#37;32")
+def test_a_text_without_secrets_stays_as_it_is_whatever_it_escapes(text: str) -> None:
+    assert KNOWS.text(text) == text
+    assert of_results(PLAIN).value([text], folded([text])) == [text]
+    assert spellings.plain_of(spellings.plain_of(text)) == spellings.plain_of(text) or text.count("%") + text.count("&") > 3
+
+
+class Kept(io.StringIO):
+    """A stream whose text can be read."""
+
+
+def streamed(pieces: list[str], redactor: Redactor) -> str:
+    kept = Kept()
+    stream = RedactedStream(kept, redactor)
+    for piece in pieces:
+        assert stream.write(piece) == len(piece)
+        stream.flush()
+    stream.end()
+    return kept.getvalue()
+
+
+@pytest.mark.parametrize("spelt", TEXTS.values(), ids=TEXTS.keys())
+def test_a_secret_is_found_in_a_stream_that_is_cut_anywhere(spelt: Spelt) -> None:
+    text = f"before {spelt(SECRET)} behind {spelt(SECRET)}\nend"
+    whole = KNOWS.text(text)
+    for at in range(len(text) + 1):
+        assert streamed([text[:at], text[at:]], KNOWS) == whole, text[:at]
+    assert streamed(list(text), KNOWS) == whole
+
+
+@settings(max_examples=40)
+@given(MIXED, st.lists(st.integers(0, 120), max_size=6), st.sampled_from(["", "\n", "x", "hunter", "%", "\\", "&am"]))
+def test_a_stream_in_pieces_has_no_secret_that_the_whole_text_has_not(spelt: list[Spelt], cuts: list[int], before: str) -> None:
+    text = f"{before}{mixed(spelt)} {PLAIN}"
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    pieces = [text[start:end] for start, end in pairwise(places)]
+    assert streamed(pieces, KNOWS) == KNOWS.text(text)
+
+
+def test_a_line_that_cannot_begin_a_secret_goes_out_at_once() -> None:
+    kept = Kept()
+    stream = RedactedStream(kept, KNOWS)
+    for text in ("Name: ", "50%\r", "a line\n", "100 of 200 "):
+        stream.write(text)
+        assert kept.getvalue().endswith(text)
+    stream.write("hunt")
+    assert not kept.getvalue().endswith("hunt")
+    stream.write("ing\n")
+    assert kept.getvalue().endswith("hunting\n")
+
+
+def test_a_secret_across_the_border_of_a_line_that_is_too_long_is_in_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    hub = SimpleNamespace(redactor=KNOWS, wants=lambda _: True, tell=lambda event: told.append(event.text))
+    hub.shown_text = lambda text, most: KNOWS.text(text[:most])
+    head = dict.fromkeys(("token", "project_id", "source", "owner", "connection_id", "user_id", "pipe_id"))
+    by = SimpleNamespace(event_origin=SimpleNamespace(events=hub, head=head))
+    monkeypatch.setattr("rrext.engine.events.console.speaker", lambda: by)
+    console = Console(cast(Any, hub))
+    for at in range(1, len(PLAIN)):
+        told.clear()
+        console.printed("x" * (MAX_OUTPUT_LINE + 1 - at) + " " + PLAIN[:at])
+        console.printed(PLAIN[at:] + "\n")
+        assert PLAIN[at:] not in "".join(told)
+        assert PLAIN not in "".join(told).replace("\n", "")
+
+
+def test_a_secret_across_the_border_of_a_workers_line_is_in_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    monkeypatch.setattr(sys, "stderr", kept)
+    for at in range(1, len(PLAIN)):
+        stderr = WorkerStderr(Environment({"ROCKETRIDE_K": PLAIN}), NO_CONNECTIONS, 64)
+        stderr.write(1, b"y" * 64 + b" " + PLAIN[:at].encode())
+        stderr.write(1, PLAIN[at:].encode() + b"\n")
+        stderr.end(1)
+    assert PLAIN not in kept.getvalue().replace("\n", "")
+    assert kept.getvalue().count("${ROCKETRIDE_K}") == len(PLAIN) - 1
+
+
+HARD = ["\\", "\\\\u", "%", "%25", "&", "&amp;", "&#0", "hunter2-", "...", "a", "\\u00", SECRET[:9], "0"]
+
+
+@pytest.mark.parametrize("piece", HARD)
+def test_the_time_for_a_text_grows_with_its_length_alone(piece: str) -> None:
+    """Each regular expression reads a text of its hardest kind; the limit of the test is a hundred times what that takes."""
+    text = (piece * (200_000 // len(piece)))[:200_000]
+    assert KNOWS.text(text) == text or piece in (SECRET[:9], "hunter2-", "...")
+    of_results(PLAIN).value([text], folded([text]))
+    assert KNOWS.begun(text) <= len(text)
