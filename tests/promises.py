@@ -240,7 +240,10 @@ PROMISES: dict[str, str] = {
     "provider:http:keys": "The keys of a connection go with each request to its server, to no other one, and into no result",
     "provider:composio": "The actions of an integration are tools, executed for the account of their connection",
     "provider:composio:accounts": "Unknown, inactive and invalid accounts are three errors before any action is executed",
-    "mcp:one-answer": "Every line of a host is answered once, or asks for nothing, and no line ends the connection",
+    "mcp:one-answer": (
+        "Every line of a host is answered once, or asks for nothing, and no line ends the connection; a host that has closed "
+        "is told nothing more"
+    ),
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
     "mcp:as-tool": "A pipeline that is a tool gives the result of its object, and fails as its object fails",
     "mcp:permits": "The user of a host is asked before a tool that needs a permit runs, and only a clear yes lets it run",

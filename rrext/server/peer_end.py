@@ -182,6 +182,7 @@ class Peer:
 
     def input_ended(self, why: str = "end of input") -> None:
         """End the peer after its last request; it may still read answers."""
+        self.session.connection.input_ended()
         self.end_within(self._limits.eof_grace, why, GONE)
 
     def lost(self, why: str = "nobody reads the answers") -> None:

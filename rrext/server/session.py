@@ -28,7 +28,7 @@ from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.server.waiting import WaitingRequests
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
-from rrext.wire.messages import Fatal, Ignored, Malformed, Request
+from rrext.wire.messages import Batch, Fatal, Ignored, Malformed, Request
 
 log: Final = logging.getLogger("rrext.session")
 
@@ -117,6 +117,9 @@ class Session(SessionAnswers):
                 self._on_shutdown("fatal")
             elif kind is Ignored:
                 log.debug("ignored: %s", event.reason)
+            elif kind is Batch:
+                for each in event.events:
+                    self.handle(each)
         except Exception as error:
             self.refuse(event, error)
         if not quick:

@@ -53,6 +53,10 @@ class ServedConnection(Protocol):
         """An event; `body` is an encoded JSON object, and bytes belong in `member` of it."""
         ...
 
+    def input_ended(self) -> None:
+        """The client has ended its side, and sends no more."""
+        ...
+
 
 FILE_STORE: Final = "rrext_store"
 """The command whose bytes RocketRide's clients read from the tail of a message."""
@@ -120,6 +124,9 @@ class ServerConnection:
         self._read = self._dialect.read_request
         if self.framer is not None:
             self.framer.deliver(self._read, self._dialect.refused_request)
+
+    def input_ended(self) -> None:
+        """Go on: requests that were read are answered."""
 
     def takes_tail(self, command: str) -> bool:
         """Whether the client takes the raw bytes of a command's answer as a tail. RocketRide's clients, who keep messages

@@ -69,5 +69,11 @@ class Ignored(msgspec.Struct, frozen=True):
     reason: str
 
 
-ServerEvent: TypeAlias = Request | Malformed | Fatal | Ignored
+class Batch(msgspec.Struct, frozen=True):
+    """Messages that came as one; each is answered by itself."""
+
+    events: list[ServerEvent]
+
+
+ServerEvent: TypeAlias = "Request | Malformed | Fatal | Ignored | Batch"
 ClientEvent: TypeAlias = Response | Event | Malformed | Fatal | Ignored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -64,6 +65,12 @@ async def main(command: str, *words: str) -> None:
         assert [each.name for each in (await session.list_resource_templates()).resourceTemplates] == ["files_1"]
         assert (await session.call_tool("shout", {"text": "hello"})).structuredContent["reply"] == ["HELLO\n\n"]
         await session.send_ping()
+        late = False
+        try:  # it closes while the call runs, and breaks if an answer comes then
+            await session.call_tool("wait", {"key": "never"}, read_timeout_seconds=timedelta(seconds=0.1))
+        except McpError:
+            late = True
+        assert late
     print("done")
 
 

@@ -29,11 +29,12 @@ from rrext.faces.mcp.versions import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
     VERSIONS,
+    WITH_BATCHES,
 )
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import decode, encode_own, quote
 from rrext.wire.framing import Framer
-from rrext.wire.messages import MAX_ID, Ignored, Malformed, Request, RequestId, ServerEvent
+from rrext.wire.messages import MAX_ID, Batch, Ignored, Malformed, Request, RequestId, ServerEvent
 
 if TYPE_CHECKING:
     from rrext.faces.mcp.host_offers import HostOffers
@@ -87,10 +88,13 @@ class McpConnection:
         self._limits = limits
         self._shakes_hands = False
         self._is_initialized = False
+        self._converses = False  # whether the client read the answer to its handshake before it went on
+        self._is_over = False  # whether nothing more is written
         self._listed = ListedTools()
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
         self._listening: dict[RequestId, bool] = {}  # open subscriptions, and whether each is told of changed tools
+        self._takes_batches = False  # by the version of a handshake
         self._elicits = False  # whether the client of a handshake can be asked for permits
         self._asked: dict[int, RequestId] = {}  # unanswered questions for permits, and their calls
         self._repeated: dict[RequestId, RepeatedCall] = {}  # calls that can be repeated with an answer
@@ -143,6 +147,7 @@ class McpConnection:
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
             self._elicits = elicits(params.get("capabilities"), params.get("protocolVersion"))
+            self._takes_batches = params.get("protocolVersion") == WITH_BATCHES
         elif method == "subscriptions/listen" and not self._shakes_hands:
             if len(self._listening) >= self._limits.max_inflight:
                 raise TooManyRequests(f"more than {self._limits.max_inflight} subscriptions are open (max_inflight)")
@@ -168,6 +173,7 @@ class McpConnection:
     def _notified(self, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
         if method == "notifications/initialized":
             self._is_initialized = True
+            self._converses = self._shakes_hands
             self.when_heard()
         if method == "notifications/cancelled" and isinstance(request_id := params.get("requestId"), int | str):
             if self._listening.pop(request_id, None) is not None:
@@ -184,8 +190,10 @@ class McpConnection:
             value = decode(json)
         except ParseError as error:
             return self._refuse(error, json[: self._limits.id_recovery])
+        if isinstance(value, list):
+            return self._batch(cast("list[Any]", value), json)
         if not isinstance(value, dict):
-            return Malformed(InvalidRequest("a message must be one JSON object: batches are not taken"))
+            return Malformed(InvalidRequest("a message must be one JSON object"))
         members = cast("dict[str, Any]", value)
         if "method" not in members and ("result" in members or "error" in members):
             return self._answered(members, len(json))
@@ -198,6 +206,25 @@ class McpConnection:
         if not isinstance(members.get("params", {}), dict):
             return Malformed(InvalidRequest('"params" must be an object'), usable)
         return Malformed(InvalidRequest('"id" must be a string or a whole number'))
+
+    def _batch(self, values: list[Any], json: memoryview) -> ServerEvent:
+        """The event of a batch: its messages, which are answered one by one, as their answers together have no bound."""
+        if not self._takes_batches:
+            version = f"batches are taken after a handshake in {WITH_BATCHES} alone"
+            return Malformed(InvalidRequest(f"a message must be one JSON object: {version}"))
+        most = self._limits.max_inflight
+        if not 0 < len(values) <= most:
+            return Malformed(InvalidRequest(f"a batch has 1 to {most} messages (max_inflight), not {len(values)}"))
+        events: list[ServerEvent] = []
+        for value, raw in zip(values, msgspec.json.decode(json, type=list[msgspec.Raw]), strict=True):
+            view = memoryview(raw)
+            if not isinstance(value, dict):
+                events.append(Malformed(InvalidRequest("a message of a batch must be a JSON object")))
+            elif cast("dict[str, Any]", value).get("method") == "initialize":
+                events.append(self._refuse(InvalidRequest("initialize stands in no batch"), view[: self._limits.id_recovery]))
+            else:
+                events.append(self._read(view, None, len(view)))
+        return Batch(events)
 
     def _answered(self, members: dict[str, Any], nbytes: int) -> ServerEvent:
         """The event of an answer of the client; an error denies what was asked."""
@@ -243,6 +270,12 @@ class McpConnection:
             told = {"notifications": {"toolsListChanged": True} if command.fact else {}}
             return self._notification("notifications/subscriptions/acknowledged", told, request_id)
         return self._result(request_id, b"")
+
+    def input_ended(self) -> None:
+        """Write no more to a host that closes: clients of the first SDK break at an answer that comes then. One that sent all
+        without reading, as a script does, gets its answers.
+        """
+        self._is_over = self._converses
 
     def takes_tail(self, command: str) -> bool:
         return False
@@ -291,7 +324,7 @@ class McpConnection:
             return [b""]
         self._asked[permission] = request_id
         members = {"jsonrpc": "2.0", "id": permission, "method": ELICIT, "params": question(told)}
-        return self.framer.frame([encode_own(members)])
+        return self._framed([encode_own(members)])
 
     def _ended(self, request_id: RequestId) -> list[bytes]:
         """Forget a call that is answered; the notifications that take its unanswered questions back."""
@@ -315,9 +348,12 @@ class McpConnection:
         listening = [request_id for request_id, wants_tools in list(self._listening.items()) if wants_tools]
         return [piece for request_id in listening for piece in self._notification(TOOLS_CHANGED, {}, request_id)]
 
+    def _framed(self, message: list[bytes]) -> list[bytes]:
+        return [b""] if self._is_over else self.framer.frame(message)
+
     def _error(self, request_id: RequestId | None, failure: dict[str, Any]) -> list[bytes]:
         known = {} if request_id is None else {"id": request_id}
-        return self.framer.frame([encode_own({"jsonrpc": "2.0", **known, "error": failure})])
+        return self._framed([encode_own({"jsonrpc": "2.0", **known, "error": failure})])
 
     def _offered(self, request_id: RequestId, command: _Command, value: Any) -> list[bytes]:
         assert self.offers is not None
@@ -328,13 +364,13 @@ class McpConnection:
         if subscription is not None:
             params = {**params, "_meta": {SUBSCRIPTION_KEY: subscription}}
         members = {"params": params} if params else {}
-        return self.framer.frame([encode_own({"jsonrpc": "2.0", "method": method, **members})])
+        return self._framed([encode_own({"jsonrpc": "2.0", "method": method, **members})])
 
     def _result(self, request_id: RequestId, members: bytes, kind: str = "complete") -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))
         if not self._shakes_hands:
             members = b'"resultType":"%b"%b%b' % (kind.encode(), b"," if members else b"", members)
-        return self.framer.frame([b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (written, members)])
+        return self._framed([b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (written, members)])
 
     @property
     def _capabilities(self) -> dict[str, Any]:

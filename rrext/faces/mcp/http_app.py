@@ -28,14 +28,15 @@ from mcp_types import (
     ToolsCapability,
 )
 from pydantic import ValidationError
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListTools, Operation, Tool
-from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
+from rrext.errors import Cancelled, InvalidRequest, ResultTooLarge, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
@@ -137,7 +138,29 @@ class McpApp:
         user = scope.get(USER)
         if user is not None:  # a session of the handshake era belongs to the user who began it
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+        if scope["type"] == "http" and scope["method"] == "POST":
+            first = await receive()
+            if first.get("body", b"").lstrip()[:1] == b"[":
+                await self._refuse_batch(first, scope, receive, send)
+                return
+            receive = _after(first, receive)
         await self._app(scope, receive, send)
+
+    async def _refuse_batch(self, message: Message, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse each request of a batch by its id: clients of 2025-03-26 wait for these, and the SDK names none."""
+        body = bytearray(message.get("body", b""))
+        while message.get("more_body") and len(body) <= self._limits.max_frame:
+            message = await receive()
+            body += message.get("body", b"")
+        try:
+            messages: list[Any] = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError):
+            messages = []
+        ids = [each["id"] for each in messages if isinstance(each, dict) and type(each.get("id")) in (int, str)]
+        error = failure_of(InvalidRequest("batches are not taken over HTTP: send each message by itself"))
+        refusals = [{"jsonrpc": "2.0", "id": each, "error": error} for each in ids[: self._limits.max_inflight]]
+        answer = msgspec.json.encode(refusals or {"jsonrpc": "2.0", "id": None, "error": error})
+        await Response(answer, 400, media_type="application/json")(scope, receive, send)
 
     @property
     def is_busy(self) -> bool:
@@ -299,6 +322,16 @@ class ChangeBus:
         for session, telling in list(self._sessions.items()):
             if telling is None or telling.done():
                 self._sessions[session] = self._loop.create_task(session.send_tool_list_changed())
+
+
+def _after(first: Message, receive: Receive) -> Receive:
+    """The messages of a request, of which one was taken."""
+    waiting = [first]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received
 
 
 async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -7,6 +7,8 @@ from typing import Any, Final
 from rrext.version import __version__
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+WITH_BATCHES: Final = HANDSHAKE_VERSIONS[1]
+"""The only version in which messages may come in one array."""
 VERSIONS: Final = ("2026-07-28",)
 """The versions without a handshake."""
 

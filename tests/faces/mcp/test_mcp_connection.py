@@ -15,7 +15,7 @@ from rrext.faces.mcp.host_offers import Folder, HostOffers
 from rrext.pipefile.spec import ComponentSpec
 from rrext.server.commands import COMMANDS
 from rrext.wire.lines import Lines
-from rrext.wire.messages import Ignored, Malformed, Request
+from rrext.wire.messages import Batch, Ignored, Malformed, Request
 
 BODIES = {"rrext_process": b'{"result":7}', "tools": b'{"tools":[]}'}
 ASKS = b'{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}'
@@ -23,6 +23,8 @@ LINES = [
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1},"_meta":{"progressToken":1}}}',
     b'{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{"cursor":"250"}}',
     b'{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"x","clientInfo":{"name":"x"}}}',
+    b'{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}',
+    b'[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","id":9,"method":"tools/list"},{"id":10}]',
     b'{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{"_meta":{}}}',
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
     b'{"jsonrpc":"2.0","id":4,"method":"ping"}',
@@ -54,7 +56,8 @@ def mutated(draw: st.DrawFn) -> bytes:
 def test_any_line_is_a_request_of_ours_that_can_be_answered_or_is_refused(lines: list[bytes]) -> None:
     connection = McpConnection(Lines())
     connection.offers = OFFERS
-    for event in connection.framer.receive_data(b"".join(lines)):
+    read = connection.framer.receive_data(b"".join(lines))
+    for event in [each for one in read for each in (one.events if isinstance(one, Batch) else [one])]:
         if isinstance(event, Request):
             assert event.command in COMMANDS
             if event.id is not None:

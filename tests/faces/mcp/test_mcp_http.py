@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from http_server import HttpServer
+from http_server import ACCEPT, HttpServer
 from mcp_host import Host
 
 
@@ -88,3 +89,22 @@ def test_what_nodes_keep_for_a_connection_is_released_after_each_call() -> None:
     with HttpServer("--nodes", str(here / "changing_nodes.py"), files=[here / "changing.pipe"]) as server:
         while len(server.call("connections_gone")["structuredContent"]["result"]) < 3:
             pass
+
+
+@pytest.mark.promise("mcp:one-answer")
+def test_a_batch_over_http_is_refused_with_the_ids_of_its_requests(server: HttpServer) -> None:
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    _, headers, _ = server.send("POST", msgspec.json.encode(initialize), ACCEPT)
+    session = {**ACCEPT, "Mcp-Session-Id": headers["mcp-session-id"]}
+    ping = {"jsonrpc": "2.0", "method": "ping"}
+    for batch, ids in ([{**ping, "id": 1}, ping, 7, {**ping, "id": "b"}], [1, "b"]), ([], [None]), ([ping], [None]):
+        status, _, body = server.send("POST", b" " + msgspec.json.encode(batch), session)
+        answer: Any = msgspec.json.decode(body)
+        refusals = answer if isinstance(answer, list) else [answer]
+        assert (status, [each["id"] for each in refusals]) == (400, ids)
+        assert {each["error"]["code"] for each in refusals} == {-32600}
+    status, _, body = server.send("POST", b"[1", session)
+    assert (status, msgspec.json.decode(body)["error"]["code"]) == (400, -32600)
+    status, _, body = server.send("POST", b" " + msgspec.json.encode({**ping, "id": 1}), session)
+    assert (status, b'"id":1' in body) == (200, True)

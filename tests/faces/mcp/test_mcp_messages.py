@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
-from mcp_host import PATIENCE, Host
+from mcp_host import HELLO, PATIENCE, Host
 
 pytestmark = pytest.mark.promise("mcp:one-answer")
 
@@ -30,6 +31,9 @@ MISTAKES: list[tuple[bytes, int, Any]] = [
     (b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}', -32600, None),
     (b'{"jsonrpc":"2.0","id":"' + b"x" * 2000 + b'","method":"ping"}', -32600, None),
 ]
+
+LATE = {"name": "wait", "arguments": {"key": "never"}, "_meta": {"rrext/timeout": 0.3}}
+"""The parameters of a call that is answered some time after it was read."""
 
 
 @pytest.mark.parametrize(("line", "number", "request_id"), MISTAKES, ids=[str(line[:45]) for line, _, _ in MISTAKES])
@@ -115,6 +119,65 @@ def test_a_call_in_flight_is_answered_at_the_end_of_input() -> None:
         host.close_input()
         assert host.answer(request)["result"]["structuredContent"] == {"result": "last"}
         assert host.process.wait(PATIENCE) == 0
+
+
+def test_a_host_that_ends_after_its_handshake_is_told_nothing_more() -> None:
+    with Host(shakes_hands=True) as host:
+        for name in ("wait", "park"):
+            host.ask("tools/call", {"name": name, "arguments": {"key": "never"}})
+            host.ask("tools/call", {**LATE, "name": name})
+        assert host.end() == 0
+        with pytest.raises(EOFError):
+            host.message()
+
+
+def test_a_script_that_reads_nothing_before_its_end_gets_its_answers() -> None:
+    lines = [
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {**HELLO, "protocolVersion": "2025-11-25"}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": LATE},
+    ]
+    with Host() as host:
+        host.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        host.close_input()
+        assert host.answer(1)["result"]["_meta"]["rrext/error"]["code"] == "tool_timeout"
+
+
+@pytest.fixture(scope="module")
+def batching() -> Iterator[Host]:
+    """A host after a handshake in the version that has batches."""
+    with Host() as host:
+        host.result("initialize", {**HELLO, "protocolVersion": "2025-03-26"})
+        yield host
+
+
+def test_the_messages_of_a_batch_are_answered_one_by_one(batching: Host) -> None:
+    call = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}}
+    heard = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+    ping, wrong = ({"jsonrpc": "2.0", "id": method, "method": method} for method in ("ping", "x"))
+    batching.send([ping, heard, call, wrong])
+    answers = {answer["id"]: answer for answer in (batching.message() for _ in range(3))}
+    assert answers["ping"]["result"] == {}
+    assert answers["call"]["result"]["structuredContent"] == {"sum": 2}
+    assert answers["x"]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    ("batch", "ids"),
+    [
+        ([], [None]),
+        ([1, [], {"jsonrpc": "2.0", "id": 5}], [None, None, 5]),
+        ([{"jsonrpc": "2.0", "id": 6, "method": "initialize", "params": {}}], [6]),
+        ([[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]], [None]),
+        ([{}] * 4097, [None]),
+    ],
+    ids=range(5),
+)
+def test_what_is_no_message_of_a_batch_is_refused(batch: list[Any], ids: list[Any], batching: Host) -> None:
+    batching.send(batch)
+    answers = [batching.message() for _ in ids]
+    assert [(answer.get("id"), answer["error"]["code"]) for answer in answers] == [(each, -32600) for each in ids]
+    assert batching.result("ping") is not None
 
 
 def test_input_that_ends_inside_a_line_is_told() -> None:
