@@ -98,7 +98,8 @@ class Monitors:
         self._views = views
         self._clients = clients
         self._monitors: dict[str, dict[Key, int]] = {}
-        self._told: dict[tuple[str, int], dict[str, Any]] = {}
+        self._told: dict[str, dict[int, dict[str, Any]]] = {}
+        """Connection → the number of each task → the status that it was told last."""
         self._unknown: set[str] = set()
         self._subscription: Subscription | None = None
         self._logs: RunLogs | None = None
@@ -152,7 +153,7 @@ class Monitors:
         """End the monitors of a connection."""
         if connection_id in self._monitors:
             self._monitors = _without(self._monitors, connection_id)
-            self._told = {key: told for key, told in self._told.items() if key[0] != connection_id}
+            self._told.pop(connection_id, None)
             self._refresh()
 
     def of(self, connection_id: str, names: TaskNames) -> dict[str, Any]:
@@ -241,13 +242,13 @@ class Monitors:
     ) -> None:
         shown = status if is_whole(task.owner, caller) else without_objects(status)
         compared = {name: value for name, value in shown.items() if name != "metrics"}  # it changes all the time
-        key = (caller.connection_id, task.number)
-        if always or self._told.get(key) != compared:
+        told = self._told.setdefault(caller.connection_id, {})
+        if always or told.get(task.number) != compared:
             body = {**shown, "__id": id_of(task.token, status["source"])}
             if self._send(caller.connection_id, "apaevt_status_update", body):
-                self._told[key] = compared
+                told[task.number] = compared
             else:  # the reader is slow: it is told when it reads again
-                self._told.pop(key, None)
+                told.pop(task.number, None)
 
     # -- events, on their threads
 
@@ -315,7 +316,7 @@ class Monitors:
         if found is not None:  # so many may end at once that it is forgotten
             self._tell_status(caller, found, status)
             if isinstance(found, FinishedTask):
-                self._told.pop((caller.connection_id, found.number), None)
+                self._told.get(caller.connection_id, {}).pop(found.number, None)
 
     def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent, told: list[Told]) -> None:
         if not (caller.trusted or (caller.user_id is not None and event.user_id == caller.user_id)):
@@ -330,8 +331,9 @@ class Monitors:
 
     def _count(self, event: ObjectEnded) -> None:
         """Tell the numbers of the task of an object that ended."""
-        for task in self._tasks:
-            if (task.token, task.owner) == (event.token, event.owner):
+        for scope in {event.owner, None}:
+            task = self._tasks.running(event.token or "", scope)
+            if task is not None and task.owner == event.owner:
                 self._tell_counts(task)
 
     def _tell_counts(self, task: TaskIdentity) -> None:
@@ -343,7 +345,7 @@ class Monitors:
         for connection, monitors in self._monitors.items():
             client = self._clients.get(connection)
             wants = _mask_for(monitors, task.token, task.project_id, task.source) & TYPES["DETAIL"]
-            if client is not None and wants and task in self._tasks.visible(client.caller):
+            if client is not None and wants and task.is_visible_to(client.caller):
                 self._send(connection, "apaevt_status_counts", body)
 
     def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> bool:

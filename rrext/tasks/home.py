@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 class Home(Protocol):
     """The engine of a worker's calls, which hears what happens to its task."""
 
+    def met(self, worker: Worker, connection_id: str) -> None:
+        """The worker has something of a connection from now on."""
+        ...
+
     def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
         """Do what a tool of the worker asks of other pipelines."""
         ...

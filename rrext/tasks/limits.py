@@ -39,6 +39,15 @@ LAST_RELOAD_DELAY: Final = 60.0
 """The longest of these delays: a tool that always crashes takes little of the processor. After a run of this length the delays
 begin anew."""
 MAX_CALLERS: Final = 4096
-"""Callers that a worker knows by number: connections, and those whom their requests name. The oldest is told anew."""
+"""Callers of one connection that a worker knows by number: those whom its requests name. A further one takes the place of the
+one that called least recently, and no place of another connection."""
+LOOKS_AT_ONCE: Final = 32
+"""Workers that are asked for their status at once: a few milliseconds of the loop."""
+LOOK_PATIENCE: Final = 0.01
+"""Seconds in which a list of many tasks waits for their statuses; it tells the last one of a task whose turn has not come."""
+REST: Final = 2.0
+"""Seconds after a call until the status of a task is looked at again: its rates and its load have changed since."""
+LONG_REST: Final = 10.0
+"""Seconds between two looks at the status of a task that nobody uses: its process may work for itself."""
 MAX_ANY: Final = 64 * GIB
 """A limit of a worker's connection that the sessions of the clients enforce."""

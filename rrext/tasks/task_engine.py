@@ -27,7 +27,7 @@ from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.tasks.known_references import KnownReferences
-from rrext.tasks.limits import ANSWER_PATIENCE, PIPE_BITS, STOP_MARGIN
+from rrext.tasks.limits import ANSWER_PATIENCE, LONG_REST, LOOK_PATIENCE, LOOKS_AT_ONCE, PIPE_BITS, REST, STOP_MARGIN
 from rrext.tasks.operator_files import OperatorFiles
 from rrext.tasks.reference_routes import ReferenceRoutes
 from rrext.tasks.remote_loader import RemoteLoader
@@ -37,6 +37,8 @@ from rrext.tasks.worker_questions import WorkerQuestions
 from rrext.tasks.worker_stderr import WorkerStderr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rrext.connections.connections import Connections
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
@@ -84,6 +86,10 @@ class TaskEngine(Engine):
         self._questions = WorkerQuestions(self)
         self.stderr = WorkerStderr(environment, self.host.connections, limits.max_log_text)
         self._batched: set[Worker] | None = None
+        self._visits: dict[str, set[Worker]] = {}
+        """Connection → the workers that have something of it."""
+        self._looking: asyncio.Task[None] | None = None
+        """The look at all tasks that changed, for all who ask meanwhile."""
         self.host.events.when_changed(lambda: self.host.post(self._subscribe_all))
 
     # -- calls
@@ -199,7 +205,7 @@ class TaskEngine(Engine):
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)
                 if isinstance(found, RemoteTask):
-                    await self._refresh([found])
+                    await self._look_at(found)
                 return self._views.body(call.caller, operation)
             case _:
                 if isinstance(operation, _OF_TASKS):
@@ -291,6 +297,9 @@ class TaskEngine(Engine):
         self.stderr.end(worker.number)
         self._questions.cancel_all(worker)
         self._references.lost(worker)
+        for connection_id in worker.connections:
+            if (visited := self._visits.get(connection_id)) is not None:
+                visited.discard(worker)
         error = worker.error(shows_stderr=False)  # what all see who may use the pipeline
         for event in worker.begun.ends(error):
             self.tell(event)
@@ -304,6 +313,9 @@ class TaskEngine(Engine):
             told = {"exitCode": worker.process.exit_code, "exitMessage": error.message}
             self._finish(task, "lost", **told, errors=[*task.latest["errors"], words])
 
+    def met(self, worker: Worker, connection_id: str) -> None:
+        self._visits.setdefault(connection_id, set()).add(worker)
+
     def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
         self._questions.begin(worker, body, tail)
 
@@ -313,19 +325,43 @@ class TaskEngine(Engine):
     # -- looks at the tasks
 
     async def _refresh(self, tasks: list[RemoteTask]) -> None:
-        """Ask the workers for the status of their tasks; of one that does not answer soon, the last one stays."""
+        """Look at the status of those of the tasks that may have changed. Many are looked at a few at a time, once for all who
+        ask; of a task whose turn does not come soon, the last status stays."""
+        changed = self._changed(tasks)
+        if len(changed) <= LOOKS_AT_ONCE:
+            await asyncio.gather(*map(self._look_at, changed))
+            return
+        if self._looking is None:
+            self._looking = self.host.spawn(self._look_at_all(), "statuses of tasks")
+        await asyncio.wait([self._looking], timeout=LOOK_PATIENCE)
 
-        async def look(task: RemoteTask) -> None:
-            if task.worker.outbox.is_full:
-                return
-            try:
-                told = await task.worker.status()
-            except RrextError:
-                return
-            if told is not None:
-                task.take_statuses(told)
+    def _changed(self, tasks: Iterable[RemoteTask]) -> list[RemoteTask]:
+        now = self.host.clock.now()
+        return [task for task in tasks if task.worker.is_used or task.open_pipes or task.active or now >= task.worker.next_look]
 
-        await asyncio.gather(*map(look, tasks))
+    async def _look_at_all(self) -> None:
+        try:
+            changed = self._changed(self.tasks)
+            for first in range(0, len(changed), LOOKS_AT_ONCE):
+                await asyncio.gather(*map(self._look_at, changed[first : first + LOOKS_AT_ONCE]))
+        finally:
+            self._looking = None
+
+    async def _look_at(self, task: RemoteTask) -> None:
+        """Ask a worker for the status of its task; if it does not answer soon, the last one stays."""
+        worker = task.worker
+        if worker.outbox.is_full:
+            return
+        was_used, worker.is_used = worker.is_used, False
+        try:
+            told = await worker.status()
+        except RrextError:
+            return
+        if told is None:
+            worker.is_used = True
+            return
+        worker.next_look = self.host.clock.now() + (REST if was_used else LONG_REST)
+        task.take_statuses(told)
 
     def task_with_key(self, public_token: str) -> TaskIdentity | None:
         return self.tasks.with_key(public_token)
@@ -356,7 +392,7 @@ class TaskEngine(Engine):
     # -- life
 
     def disconnect(self, connection_id: str) -> None:
-        for worker in list(self.pool.workers.values()):
+        for worker in self._visits.pop(connection_id, ()):
             worker.disconnect(connection_id)
         self._views.disconnect(connection_id)
         self._references.disconnect(connection_id)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,9 +114,15 @@ class Worker:
         self.outbox = Outbox(self._sink, host.limits.outbox_bytes, host.loop, self._send_waiting)
         self._waiting: dict[int, Call] = {}
         """Calls until the process has read what is on its way, by number. One that is cancelled leaves nothing behind."""
-        self._callers: OrderedDict[Caller, int] = OrderedDict()
+        self._callers: dict[str, OrderedDict[Caller, int]] = {}
+        """Connection → the numbers of its callers, that of the latest call last. It stays until the end of the connection."""
+        self._by_number: dict[int, Caller] = {}
         self._caller_numbers = count()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self.is_used = True
+        """Whether something changed in the worker since the last look at its status."""
+        self.next_look = 0.0
+        """The time of the clock at which its status is looked at again, though nothing was called."""
         self._overdue: asyncio.Task[Any] | None = None
         """The question for the status that was not answered in time."""
         self._cancelled: dict[int, Routed] = {}
@@ -161,8 +167,10 @@ class Worker:
         if call.settled:  # cancelled meanwhile
             return
         self.calls[number] = routed
+        self.is_used = True
         if self._waiting or self.outbox.is_full:
             self._waiting[number] = call
+            self._callers_of(call.caller.connection_id)
             self.outbox.want_room()
         else:
             self._send(number, call, batched=batched)
@@ -318,26 +326,49 @@ class Worker:
 
     def caller_of(self, caller: int) -> Caller | None:
         """The caller of a number."""
-        return next((known for known, number in self._callers.items() if number == caller), None)
+        return self._by_number.get(caller)
+
+    @property
+    def connections(self) -> Iterable[str]:
+        """The connections that may have something in the worker."""
+        return self._callers
+
+    def _callers_of(self, connection_id: str) -> OrderedDict[Caller, int]:
+        known = self._callers.get(connection_id)
+        if known is None:
+            known = self._callers[connection_id] = OrderedDict()
+            self._home.met(self, connection_id)
+        return known
 
     def _caller(self, caller: Caller) -> int:
         """The number of a caller, which the worker knows."""
-        number = self._callers.get(caller)
-        return self._announce(caller) if number is None else number
+        known = self._callers_of(caller.connection_id)
+        number = known.get(caller)
+        if number is None:
+            return self._announce(caller, known)
+        if len(known) > 1:
+            known.move_to_end(caller)
+        return number
 
-    def _announce(self, caller: Caller) -> int:
-        """Tell the worker a caller under a new number: an old one may be in a question that is on its way."""
+    def _announce(self, caller: Caller, known: OrderedDict[Caller, int]) -> int:
+        """Tell the worker a caller under a new number, in place of the one of its connection that called least recently.
+
+        The number is new, because an old one may be in a question that is on its way.
+        """
         number = next(self._caller_numbers)
-        oldest = self._callers.popitem(last=False)[1] if len(self._callers) >= MAX_CALLERS else None
-        self._callers[caller] = number
+        oldest = known.popitem(last=False)[1] if len(known) >= MAX_CALLERS else None
+        if oldest is not None:
+            del self._by_number[oldest]
+        known[caller] = number
+        self._by_number[number] = caller
         self.outbox.append(self._messages.order("worker_caller", {"number": number, "caller": caller, "instead": oldest}))
         return number
 
     def disconnect(self, connection_id: str) -> None:
         """Free what a connection has in the worker."""
-        gone = [caller for caller in self._callers if caller.connection_id == connection_id]
-        for caller in gone:
-            del self._callers[caller]
+        gone = self._callers.pop(connection_id, None)
+        for number in () if gone is None else gone.values():
+            del self._by_number[number]
         for number, call in list(self._waiting.items()):
             if call.caller.connection_id == connection_id:
                 del self._waiting[number]
@@ -347,7 +378,8 @@ class Worker:
             for calls in (self.calls, self._cancelled):  # the worker forgets its answers too
                 for number in [number for number, routed in calls.items() if routed.credit is credit]:
                     del calls[number]
-        if gone or credit is not None:
+        if gone is not None or credit is not None:
+            self.is_used = True
             self.order("worker_forget", {"connection": connection_id})
 
     # -- in
@@ -378,6 +410,7 @@ class Worker:
                 return
             routed = self.calls.pop(number, None) or (self._cancelled.pop(number, None) if self._cancelled else None)
             if routed is not None:
+                self.is_used = True
                 call = routed.call
                 if self._permits:
                     self._let_go(number)
@@ -410,7 +443,7 @@ class Worker:
 
     def _free(self, call: Call, opened: bytes) -> None:
         """Close the pipe of an `open` that was cancelled while its answer was on its way."""
-        if call.caller in self._callers:  # the end of a connection closes all its pipes
+        if call.caller.connection_id in self._callers:  # the end of a connection closes all its pipes
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             self.run(Call(Close(pipe_id=pipe_id), DroppedAnswer(), call.caller))
 

@@ -25,7 +25,7 @@ from rrext.wire.messages import Request
 class WorkerSession(Session):
     """A session whose requests name their callers by number. The server told each caller before."""
 
-    __slots__ = ("_callers", "_numbers", "_subscriptions", "_windows")
+    __slots__ = ("_callers", "_numbers", "_numbers_of", "_subscriptions", "_windows")
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
 
@@ -33,6 +33,8 @@ class WorkerSession(Session):
         super().__init__(*given, **options)
         self._callers: dict[int, Caller] = {}
         self._numbers: dict[Caller, int] = {}
+        self._numbers_of: dict[str, set[int]] = {}
+        """Connection → the numbers of its callers."""
         self._windows: dict[str, HopWindow] = {}
         """Connection → the way of its messages to the server."""
         self._subscriptions: list[Any] = []
@@ -96,18 +98,19 @@ class WorkerSession(Session):
     def _take_caller(self, request: Request) -> None:
         number, instead = request.arguments["number"], request.arguments["instead"]
         known = self._callers.pop(instead, None)
-        if known is not None and self._numbers.get(known) == instead:
-            del self._numbers[known]
+        if known is not None:
+            self._numbers_of[known.connection_id].discard(instead)
+            if self._numbers.get(known) == instead:
+                del self._numbers[known]
         caller = self._callers[number] = msgspec.convert(request.arguments["caller"], Caller)
         self._numbers[caller] = number
+        self._numbers_of.setdefault(caller.connection_id, set()).add(number)
 
     def _forget(self, request: Request) -> None:
         """Free what a connection has that ended."""
         connection = request.arguments["connection"]
-        for number, caller in list(self._callers.items()):
-            if caller.connection_id == connection:
-                del self._callers[number]
-                self._numbers.pop(caller, None)
+        for number in self._numbers_of.pop(connection, ()):
+            self._numbers.pop(self._callers.pop(number), None)
         if (window := self._windows.pop(connection, None)) is not None:
             window.break_off()
         self.engine.disconnect(connection)

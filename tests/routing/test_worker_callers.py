@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import pytest
 from routed_engine import Noted, routed, tool_of, until
 
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import Open
+from rrext.engine.interface.operations import Dashboard, Open
 from rrext.errors import Cancelled
+from rrext.tasks.worker import Worker
 
 
 async def test_the_number_of_a_caller_never_means_another() -> None:
@@ -55,6 +60,83 @@ async def test_a_connection_that_ends_while_its_open_is_answered_leaves_no_pipe_
         told = await worker.ask("worker_status", {})
         assert told["totals"]["pipes"] == 0
         assert not any(worker.caller_of(number) for number in range(5))
+
+
+async def test_a_connection_that_names_many_callers_takes_the_place_of_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.tasks.worker.MAX_CALLERS", 3)
+    async with routed() as world:
+        worker = await world.execute("a")
+
+        async def number_of(connection: str, user: str) -> int:
+            await world.tool("a", "pid", Caller(connection, user))
+            return next(number for number in range(99) if worker.caller_of(number) == Caller(connection, user))
+
+        other, often = await number_of("c", "ada"), await number_of("gateway", "often")
+        for user in range(5):
+            await world.tool("a", "pid", Caller("gateway", f"u{user}"))
+            assert await number_of("gateway", "often") == often  # it called lately
+        assert await number_of("c", "ada") == other
+        assert sum(worker.caller_of(number) is not None for number in range(99)) == 1 + 3
+        await world.engine.ask(Open(token="a", mime_type="text/plain"), Caller("gateway", "u0"))
+        assert (await worker.ask("worker_status", {}))["totals"]["pipes"] == 1
+        for user in range(5):
+            await world.tool("a", "pid", Caller("gateway", f"v{user}"))
+        world.engine.disconnect("gateway")
+        assert (await worker.ask("worker_status", {}))["totals"]["pipes"] == 0
+        assert [number for number in range(99) if worker.caller_of(number)] == [other]
+
+
+async def test_the_end_of_a_connection_visits_those_alone_that_it_used() -> None:
+    async with routed() as world:
+        visited: list[Worker] = []
+        workers = [await world.execute(token) for token in ("a", "b", "c")]
+        for worker in workers:
+            worker.disconnect = partial(lambda worker, connection: visited.append(worker), worker)  # type: ignore[method-assign]
+        for token in ("a", "b"):
+            await world.tool(token, "pid", Caller("c1"))
+        world.engine.disconnect("c1")
+        world.engine.disconnect("c2")
+        assert set(visited) == set(workers[:2])
+
+
+async def test_a_dashboard_asks_those_alone_that_changed() -> None:
+    async with routed() as world:
+        asked: list[str] = []
+        for token in ("a", "b"):
+            worker = await world.execute(token)
+            worker.ask = noting(worker.ask, partial(asked.append, token))  # type: ignore[method-assign]
+
+        async def calls() -> dict[str, int]:
+            await world.engine.ask(Dashboard())
+            return {task.token: task.latest["calls"] for task in world.engine.tasks}
+
+        assert await calls() == {"a": 0, "b": 0}
+        assert sorted(asked) == ["a", "b"]
+        assert await calls() == {"a": 0, "b": 0}
+        await world.tool("a", "pid")
+        assert await calls() == {"a": 1, "b": 0}
+        assert sorted(asked) == ["a", "a", "b"]
+
+
+async def test_a_list_of_many_tasks_waits_for_no_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.tasks.task_engine.LOOKS_AT_ONCE", 1)
+    async with routed() as world:
+        workers = [await world.execute(token) for token in ("a", "b", "c")]
+        for worker in workers:
+            os.kill(worker.process.pid, signal.SIGSTOP)
+        lists = [asyncio.create_task(world.engine.ask(Dashboard())) for _ in range(20)]
+        await asyncio.gather(*lists)
+        assert sum(len(worker._asked) for worker in workers) == 1  # one look, for all who ask
+        for worker in workers:
+            os.kill(worker.process.pid, signal.SIGCONT)
+
+
+def noting(ask: Any, note: Callable[[], object]) -> Any:
+    async def noted(command: str, *given: Any) -> Any:
+        note()
+        return await ask(command, *given)
+
+    return noted
 
 
 async def test_events_of_a_pipeline_reach_who_subscribed_while_it_was_loaded() -> None:

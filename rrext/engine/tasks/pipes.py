@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -168,12 +168,14 @@ class Pipes:
     Ids count up from `first` for the life of the process and are never reused.
     """
 
-    __slots__ = ("_expired", "_failed", "_keep_expired", "_kept_bytes", "_numbers", "_open")
+    __slots__ = ("_expired", "_failed", "_keep_expired", "_kept_bytes", "_numbers", "_of_connection", "_of_task", "_open")
 
     def __init__(self, keep_expired: int, first: int = 1) -> None:
         self._failed: OrderedDict[int, FailedPipe] = OrderedDict()
         self._kept_bytes = 0
         self._open: dict[int, OpenPipe] = {}
+        self._of_task: dict[Task, dict[int, OpenPipe]] = {}
+        self._of_connection: dict[str, dict[int, OpenPipe]] = {}
         self._numbers = count(first)
         self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._keep_expired = keep_expired
@@ -185,6 +187,8 @@ class Pipes:
     def add(self, pipe: OpenPipe) -> None:
         """Register an open pipe."""
         self._open[pipe.id] = pipe
+        self._of_task.setdefault(pipe.task, {})[pipe.id] = pipe
+        self._of_connection.setdefault(pipe.caller.connection_id, {})[pipe.id] = pipe
 
     def at(self, pipe_id: int) -> OpenPipe | None:
         """The open pipe with this id, of any connection."""
@@ -225,7 +229,9 @@ class Pipes:
 
     def remove(self, pipe: OpenPipe) -> None:
         """Remove a pipe from the map."""
-        self._open.pop(pipe.id, None)
+        if self._open.pop(pipe.id, None) is not None:
+            _drop(self._of_task, pipe.task, pipe.id)
+            _drop(self._of_connection, pipe.caller.connection_id, pipe.id)
 
     def expire(self, pipe: OpenPipe, idle: float) -> None:
         """Remove a reclaimed pipe. Later uses raise `PipeExpired`, while its id is among the remembered ones."""
@@ -268,11 +274,11 @@ class Pipes:
 
     def of_connection(self, connection_id: str) -> list[OpenPipe]:
         """The pipes that a connection opened."""
-        return [pipe for pipe in self._open.values() if pipe.caller.connection_id == connection_id]
+        return list(self._of_connection.get(connection_id, {}).values())
 
     def of_task(self, task: Task) -> list[OpenPipe]:
         """The open pipes of a task."""
-        return [pipe for pipe in self._open.values() if pipe.task is task]
+        return list(self._of_task.get(task, {}).values())
 
     def forget_connection(self, connection_id: str) -> None:
         """Forget the expired and the failed pipes of a connection that ended."""
@@ -286,3 +292,10 @@ class Pipes:
 
     def __len__(self) -> int:
         return len(self._open)
+
+
+def _drop(index: dict[Any, dict[int, OpenPipe]], key: object, pipe_id: int) -> None:
+    of_key = index[key]
+    del of_key[pipe_id]
+    if not of_key:
+        del index[key]
