@@ -129,10 +129,8 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
 
     def app(process: ServingProcess) -> McpApp:
         caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
-        made = McpApp(process.engine, process.limits, caller=caller, now=process.host.clock.now, offers=args.offers)
-        if tokens is not None:
-            tokens.on_change.append(partial(made.look_at_tokens, tokens))
-        return made
+        now = process.host.clock.now
+        return McpApp(process.engine, process.limits, caller=caller, now=now, offers=args.offers, tokens=tokens)
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")

@@ -73,11 +73,18 @@ class McpServer(Server[Any]):
 class McpApp:
     """Answers the requests of both eras at the path `/mcp`. Made on the loop's thread.
 
-    `caller` is the caller without a token; a token's user replaces its user.
+    `caller` is the caller without a token; a token's user replaces its user. When `tokens` change, calls and sessions end.
     """
 
     def __init__(
-        self, engine: Engine, limits: Limits, *, caller: Caller, now: Callable[[], float], offers: HostOffers | None = None
+        self,
+        engine: Engine,
+        limits: Limits,
+        *,
+        caller: Caller,
+        now: Callable[[], float],
+        offers: HostOffers | None = None,
+        tokens: UserTokens | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits
@@ -98,6 +105,9 @@ class McpApp:
         self._changes = ChangeBus(self._loop)
         self._listening = ListenHandler(self._changes, max_subscriptions=MAX_SUBSCRIPTIONS)
         watch_tools(engine, self._changes.tell)
+        self._tokens = tokens
+        if tokens is not None:
+            tokens.on_change.append(self._look_at_tokens)
 
     # -- the life of the app
 
@@ -177,15 +187,16 @@ class McpApp:
             call.cancel("shutting_down", ShuttingDown("the server ended before this call did"))
         self._listening.close()
 
-    def look_at_tokens(self, tokens: UserTokens) -> None:
+    def _look_at_tokens(self) -> None:
         """Cancel the calls whose tokens are gone, and end the sessions of users who have none any more."""
+        assert self._tokens is not None
         for call, token in list(self._calls.items()):
-            if token is not None and not tokens.holds(token):
-                call.cancel("cancelled", Cancelled("cancelled: the token of this client is gone"))
+            if self._is_gone(token):
+                call.cancel("cancelled", _token_gone())
         if self._server is not None and self._app is not None:
             manager = self._server.session_manager
             for session_id, owner in list(manager._session_owners.items()):  # the SDK has no public list of its sessions
-                if owner["client_id"] not in tokens.users:
+                if owner["client_id"] not in self._tokens.users:
                     session = manager._server_instances[session_id]
                     self._loop.create_task(manager._discard_session(session_id, session), name="end of a session")
 
@@ -257,12 +268,15 @@ class McpApp:
         """Run an operation of a request. Raises the error of the operation."""
         if self._is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
+        token = None if context.request is None else context.request.scope.get(TOKEN)
+        if self._is_gone(token):  # since the request came: its session may take it later
+            raise _token_gone()
         caller = msgspec.structs.replace(
             self._caller, connection_id=f"http-{next(self._numbers)}", user_id=self._user_of(context)
         )
         answer = AwaitedAnswer(self._loop)
         call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())
-        self._calls[call] = None if context.request is None else context.request.scope.get(TOKEN)
+        self._calls[call] = token
         try:
             self._engine.start(call)
             body, tail = await answer.future
@@ -276,6 +290,9 @@ class McpApp:
         if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:
             raise ResultTooLarge.of(4 * len(tail) // 3, self._limits.max_result)
         return body, tail
+
+    def _is_gone(self, token: ShownToken | None) -> bool:
+        return token is not None and self._tokens is not None and not self._tokens.holds(token)
 
     def _user_of(self, context: Context) -> str | None:
         """The user of a request's token; without tokens that of the server."""
@@ -353,6 +370,10 @@ async def _asked(context: Context, repeated: RepeatedCall | None, body: dict[str
         log.debug("a client was asked for a permit: %s", error)
         return False
     return allows(answer.model_dump())
+
+
+def _token_gone() -> Cancelled:
+    return Cancelled("cancelled: the token of this client is gone")
 
 
 def _capabilities(context: Context) -> dict[str, Any]:

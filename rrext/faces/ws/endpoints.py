@@ -57,8 +57,6 @@ class Endpoints:
         """The apps of users; none knows the tools of another user."""
         self._page: StatusPage | None = None
         self._requests = TokenRequests(keys)
-        if keys is not None:
-            keys.on_change.append(self._look_at_keys)
         self._router = Router(
             [
                 Route("/ping", _pong),
@@ -82,12 +80,6 @@ class Endpoints:
             await (self._page or await self._opened_page())(scope, receive, send)
         else:
             await self._router(scope, receive, send)
-
-    def _look_at_keys(self) -> None:
-        """End the sessions and calls of keys that are gone."""
-        assert self._keys is not None
-        for app, _ in self._mcp_apps.values():
-            app.look_at_tokens(self._keys)
 
     @property
     def is_busy(self) -> bool:
@@ -156,9 +148,8 @@ class Endpoints:
             from rrext.faces.mcp.pipelines import ManyPipelines
 
             caller = msgspec.structs.replace(self._caller, user_id=user)
-            app: McpApp = module.McpApp(
-                ManyPipelines(self._engine), self._process.limits, caller=caller, now=self._process.host.clock.now
-            )
+            now, limits = self._process.host.clock.now, self._process.limits
+            app: McpApp = module.McpApp(ManyPipelines(self._engine), limits, caller=caller, now=now, tokens=self._keys)
             app.on_answer = self._on_answer
             self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
         return self._mcp_apps[user][0]

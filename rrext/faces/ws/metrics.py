@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from rrext.engine.interface.engine import Engine
-from rrext.engine.interface.totals import BUCKETS, Labels, Times
+from rrext.engine.interface.totals import BUCKETS, COMMANDS, Labels, Times
 from rrext.version import __version__
 
 
@@ -31,9 +31,9 @@ async def metrics_text(engine: Engine, connections: int, *, redact: Callable[[st
         lines += [*_head(name, kind, meaning), f"{name} {value}"]
     if engine.times is not None:
         times, outcomes = engine.times.read()
-        sums: dict[str, Times] = {}
+        sums = dict.fromkeys(COMMANDS.values(), Times())
         for (_, _, command), each in times.items():
-            sums[command] = sums.get(command, Times()).plus(each)
+            sums[command] = sums[command].plus(each)
         meaning = "How long the calls of a command took, with their time in line."
         lines += _histogram("rrext_call_duration_seconds", meaning, {f'command="{name}"': sums[name] for name in sums})
         if redact is not None:
