@@ -257,7 +257,7 @@ class LocalEngine(Engine):
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
+                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root)
             case operations.Restart():
                 from rrext.engine.restart import restart  # nor for this
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface import operations
@@ -21,12 +22,18 @@ def looked_up(
     limits: Limits,
     caller: Caller,
     operation: operations.Validate | operations.Services | operations.ResolveConfig,
+    root: str | None,
 ) -> dict[str, Any]:
-    """Make the body of the answer."""
+    """Make the body of the answer. `root` is the folder that no pipeline of a caller who is not trusted leaves."""
     match operation:
         case operations.Validate():
-            environment = environment if caller.trusted else environment.for_client(None)
-            return validate(operation.pipeline, catalog, environment, operation.source, limits)
+            if caller.trusted:
+                return validate(operation.pipeline, catalog, environment, operation.source, limits)
+            from rrext.engine.tasks.foreign import refusals
+
+            environment = environment.for_client(None)
+            refused = partial(refusals, root=root)
+            return validate(operation.pipeline, catalog, environment, operation.source, limits, refused)
         case operations.Services():
             return catalog.services(operation.service)
         case operations.ResolveConfig():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.tasks.component_factory import components_of, references_of
-from rrext.engine.tasks.foreign import refuse_permissions
+from rrext.engine.tasks.foreign import refusals
 from rrext.engine.tasks.registry import already_running
 from rrext.engine.tasks.task import Task
 from rrext.pipefile.pipeline_loader import load_pipeline
@@ -69,7 +69,7 @@ class TaskLoader:
         limits = self._host.limits
         loaded = load_pipeline(text, self._catalog, environment, source=source, partial=partial, limits=limits)
         if remote:
-            refuse_permissions(loaded)
+            loaded.add(refusals(loaded, self._root))
         directory, confined = self._root or folder or "", remote or bool(self._root)
         components = components_of(loaded, directory=directory, confined=confined, partial=partial, remote=remote)
         references = references_of(loaded.require(), components, remote=remote)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from rrext.errors import Cancelled, InvalidPipeline
@@ -97,12 +97,16 @@ def validate(
     environment: Environment,
     source: str | None = None,
     limits: Limits = DEFAULTS,
+    refusals: Callable[[LoadedPipeline], Iterable[Problem]] | None = None,
 ) -> dict[str, Any]:
     """Make the body of the answer to `rrext_validate`: the pipeline with its chain, and its problems.
 
-    Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
+    Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column. `refusals` has those that
+    only this caller gets.
     """
     loaded = load_pipeline(pipeline, catalog, environment, source=source, strict_env=False, limits=limits)
+    if refusals is not None:
+        loaded.add(problem.rewritten(environment.redactor.text) for problem in refusals(loaded))
     entries = [(problem, _reference_entry(problem, loaded.component_of(problem.path))) for problem in loaded.problems]
     shown_pipeline: dict[str, Any] = {**loaded.unresolved, "chain": list(loaded.outline.chain)}
     if loaded.outline.source:

@@ -69,6 +69,12 @@ class ComponentSpec(msgspec.Struct, eq=False, gc=False):
     """The tools that the component has by its config."""
 
     @property
+    def section(self) -> str:
+        """The pointer of the object with its settings: the config, or the section of its profile."""
+        config, profile = below(self.path, "config"), self.config.get("profile")
+        return below(config, profile) if isinstance(profile, str) and isinstance(self.config.get(profile), dict) else config
+
+    @property
     def node_class(self) -> type[Node]:
         """The class of its node; `Node` itself if that is missing."""
         return self.node or Node

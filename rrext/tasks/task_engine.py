@@ -74,6 +74,7 @@ class TaskEngine(Engine):
         self.catalog = catalog
         self.environment = environment
         self.limits = limits = settings.limits
+        self._root = settings.root
         self.host = Host(asyncio.get_running_loop(), limits=limits, connections=connections, redactor=environment.redactor)
         self.host.engine = self
         self.tasks: Tasks[RemoteTask] = Tasks()
@@ -201,7 +202,7 @@ class TaskEngine(Engine):
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation)
+                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self._root)
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)
                 if isinstance(found, RemoteTask):

@@ -13,32 +13,51 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.errors import Unavailable
+from rrext.nodes.base.setup import path_below
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 
 
-def refuse_permissions(loaded: LoadedPipeline) -> None:
-    """Raise `InvalidPipeline` for a pipeline whose settings permit what only an operator may permit."""
-    spec = loaded.require()
-    loaded.add(
-        Problem(
-            "not_permitted",
-            "error",
-            f'"{name}" of "{component.id}" is a permission, which a pipeline of a network client may not give itself.',
-            below(below(component.path, "config"), name),
-        )
-        for component in spec.components
-        for name in _permissions(component.settings)
-    )
-    loaded.require()
+def refusals(loaded: LoadedPipeline, root: str | None) -> Iterator[Problem]:
+    """What only an operator may permit: permissions among the settings, and paths out of the root."""
+    for component in loaded.outline.components:
+        for name in _permissions(component.settings):
+            text = f'"{name}" of "{component.id}" is a permission, which a pipeline of a network client may not give itself.'
+            yield Problem("not_permitted", "error", text, below(component.section, name))
+        yield from paths_outside(component, root)
+
+
+def paths_outside(component: ComponentSpec, root: str | None) -> Iterator[Problem]:
+    """The paths of a component that lead out of the root, also by a symbolic link; all paths if there is no root.
+
+    A variable without a value is another problem. Nodes look again when they use a path, because a link may be new then.
+    """
+    for name in component.node_class.paths if component.settings is not None else ():
+        value = _value(component.settings, name)
+        places = {below(component.section, name): value}
+        if isinstance(value, Mapping):
+            places = {below(pointer, key): path for pointer in places for key, path in value.items()}
+        for pointer, path in places.items():
+            if isinstance(path, str) and path and "${" not in path and path not in component.node_class.no_paths:
+                try:
+                    path_below(root or "", path, confined=True, node_id=component.id)
+                except Unavailable as error:
+                    yield Problem("not_permitted", "error", f"{error.message}. {error.hint}", pointer)
+                except ValueError:  # a zero byte, which the settings of a node may refuse by themselves
+                    yield Problem("not_permitted", "error", f'"{name}" of "{component.id}" is no path.', pointer)
+
+
+def _value(settings: Any, name: str) -> Any:
+    return settings.get(name) if isinstance(settings, Mapping) else getattr(settings, name, None)
 
 
 def _permissions(settings: Any) -> Iterator[str]:
     names = settings if isinstance(settings, Mapping) else dir(settings)
     for name in names:
         if isinstance(name, str) and name.startswith("allow_"):
-            given = settings[name] if isinstance(settings, Mapping) else getattr(settings, name)
+            given = _value(settings, name)
             if given is not False and given is not None:
                 yield name
 

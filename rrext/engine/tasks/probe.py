@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from rrext.engine.tasks.component import Component
 from rrext.engine.tasks.component_factory import components_of
+from rrext.engine.tasks.foreign import paths_outside
 from rrext.errors import RrextError
 from rrext.limits import MAX_PROBED_TEXT
 from rrext.nodes.base.node import Node
@@ -79,22 +80,18 @@ def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confi
     def locate(name: str) -> str:
         return path_below(directory, name, confined=confined, node_id=draft.id)
 
-    section = _section(draft, loaded)
+    outside = list(paths_outside(draft, directory)) if confined else []
+    yield from outside
+    if outside:
+        return
     try:
         for setting, message in node.missing(draft.settings, locate):
-            yield Problem("missing_file", "error", message, below(section, setting))
-    except RrextError as error:  # a path that leads out of the root
-        yield Problem("missing_file", "error", f"{error.message}.", section)
+            yield Problem("missing_file", "error", message, below(draft.section, setting))
+    except RrextError as error:  # a path of a class that does not name its paths
+        yield Problem("missing_file", "error", f"{error.message}.", draft.section)
     except Exception as error:
         text = f"{node.__name__} could not say whether its files are there: {_told(error)}"
         yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
-
-
-def _section(draft: ComponentSpec, loaded: LoadedPipeline) -> str:
-    """The pointer of the object with the settings: the config, or the section of its profile."""
-    config = below(draft.path, "config")
-    profile = draft.config.get("profile")
-    return below(config, profile) if isinstance(profile, str) and isinstance(draft.config.get(profile), dict) else config
 
 
 def _tools(component: Component, draft: ComponentSpec) -> Iterator[Problem]:

@@ -110,6 +110,8 @@ class Node:
     """The profile whose defaults hold when a component names none."""
     paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {}
     """The settings that are paths in the file system, for editors. The values of an object count."""
+    no_paths: ClassVar[frozenset[str]] = frozenset()
+    """Values of these settings that mean something else, such as a database in memory."""
     connections: ClassVar[Mapping[str, str]] = {}
     """The settings that name a connection of the operator, with the provider that it is for, for editors and checks."""
     accepts: ClassVar[tuple[str, ...]] = ()

@@ -58,6 +58,7 @@ class SplitNode(Node):
 
     provider = "split"
     title = "Split"
+    paths = {"tokenizer": "file"}
     class_types = ("preprocessor", "tool")
     lanes = {"text": ("documents",), "table": ("documents",), "documents": ("documents",)}
     shared: MakeMeasure

@@ -57,7 +57,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "tool_undescribed": ("error", "A tool of the node cannot be described: its schema or its definition is wrong."),
     "not_permitted": (
         "error",
-        "A setting `allow_…` in the pipeline of a network client: only the operator permits.",
+        "A setting `allow_…` in the pipeline of a network client, which only the operator permits; a path out of `--root`.",
     ),
     # variables
     "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from ws_server import ADA, WsServer
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.operations import Execute, Terminate
+from rrext.engine.interface.operations import Execute, Terminate, Validate
 from rrext.engine.local_engine import LocalEngine
 from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
 from rrext.errors import InvalidPipeline, TooManyRequests, Unavailable
@@ -39,11 +40,6 @@ def test_paths_stay_below_the_root(server: WsServer, tmp_path: Path) -> None:
         token = client.body("execute", pipeline=with_node("tool_filesystem", root="."))["token"]
         assert client.tool("read_file", {"path": "notes.txt"}, token=token)["content"] == "found"
         client.body("terminate", token=token)
-        for root in (str(tmp_path), "..", "/"):
-            token = client.body("execute", pipeline=with_node("tool_filesystem", root=root))["token"]
-            answer = client.ask("rrext_process", subcommand="tool", tool="list_directory", token=token)
-            assert answer["code"] == "unavailable"
-            client.body("terminate", token=token)
 
 
 @pytest.mark.promise("tools:allow-list:hides")
@@ -62,19 +58,90 @@ def test_a_list_of_tools_holds_on_a_network_and_no_pipeline_of_a_client_leads_ar
         assert client.ask("execute", pipeline=renamed)["code"] == "unavailable"
 
 
-def test_without_a_root_there_are_no_paths(open_server: WsServer, tmp_path: Path) -> None:
-    (tmp_path / "outside.txt").write_text("secret")
-    with open_server.client() as client:
-        for provider, config, tool, input in [
-            ("tool_filesystem", {"root": str(tmp_path)}, "list_directory", {}),
-            ("tool_filesystem", {"root": "."}, "list_directory", {}),
-            ("db_sqlite", {"path": str(tmp_path / "outside.txt")}, "query", {"sql": "SELECT 1"}),
-        ]:
-            token = client.body("execute", pipeline=with_node(provider, **config))["token"]
-            answer = client.ask("rrext_process", subcommand="tool", tool=tool, input=input, token=token)
-            assert answer["code"] == "unavailable", answer
-            assert "no root" in answer["message"]
-            client.body("terminate", token=token)
+STRANGER = Caller("s", user_id="ada", trusted=False)
+PATHS: list[tuple[str, dict[str, Any], str]] = [
+    ("tool_filesystem", {"root": "{}"}, "/root"),
+    ("embedding_local", {"path": "{}"}, "/path"),
+    ("parse", {"root": "{}"}, "/root"),
+    ("db_sqlite", {"path": "{}/a.db", "create": True}, "/path"),
+    ("db_duckdb", {"path": "{}/a.db"}, "/path"),
+    ("db_duckdb", {"files": {"t": "{}/*.csv"}}, "/files/t"),
+    ("store_qdrant_edge", {"path": "{}/store"}, "/path"),
+    ("graph_ladybug", {"path": "{}/graph"}, "/path"),
+    ("split", {"unit": "tokens", "tokenizer": "{}"}, "/tokenizer"),
+]
+
+
+def below(value: Any, path: str) -> Any:
+    """Settings with a path in their place."""
+    if isinstance(value, dict):
+        return {key: below(inner, path) for key, inner in value.items()}
+    return value.format(path) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(("provider", "config", "setting"), PATHS, ids=[f"{row[0]}{row[2]}" for row in PATHS])
+async def test_a_path_out_of_the_root_is_refused_with_its_setting_by_execute_and_by_check(
+    tmp_path: Path, provider: str, config: dict[str, Any], setting: str
+) -> None:
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "out").symlink_to(tmp_path)
+    refused = [("not_permitted", f"/components/1/config{setting}")]
+
+    async def told(pipeline: dict[str, Any], caller: Caller) -> Any:
+        return json.loads((await engine.ask(Validate(pipeline=pipeline), caller))[0])["problems"]
+
+    for engine in (LocalEngine(root=str(root)), LocalEngine()):
+        more = ("a",) if engine.root is None else ()
+        try:
+            for path in (str(tmp_path), "..", "a/../..", "out", "out/deep/er", f"{root}x", "a\0b", *more):
+                pipeline = with_node(provider, **below(config, path))
+                with pytest.raises(InvalidPipeline) as error:
+                    await engine.ask(Execute(pipeline=pipeline), STRANGER)
+                problems = error.value.data["problems"]
+                assert [(one["code"], one["path"]) for one in problems] == refused, path
+                assert await told(pipeline, STRANGER) == problems
+                assert "not_permitted" not in str(await told(pipeline, Caller("t")))
+            for path in () if more else ("a", "./a/../a", str(root / "a"), "${ROCKETRIDE_X}"):
+                pipeline = with_node(provider, **below(config, path))
+                assert "not_permitted" not in str(await told(pipeline, STRANGER))
+                await engine.ask(Execute(pipeline=pipeline, env={"ROCKETRIDE_X": "a"}, token=path), STRANGER)
+        finally:
+            await engine.aclose()
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_a_root_out_of_the_root_is_refused_over_a_network_and_without_its_variable(tmp_path: Path, isolation: str) -> None:
+    with WsServer("--root", str(tmp_path), "--isolation", isolation) as server, server.client() as client:
+        pipeline = with_node("tool_filesystem", root="${ROCKETRIDE_SECRET}")
+        answer = client.ask("execute", pipeline=pipeline, env={"ROCKETRIDE_SECRET": "/etc/swordfish"})
+        assert answer["code"] == "invalid_pipeline"
+        (problem,) = answer["data"]["problems"]
+        assert (problem["code"], problem["path"]) == ("not_permitted", "/components/1/config/root")
+        assert "swordfish" not in str(answer)
+        checked = client.body("rrext_validate", pipeline=with_node("tool_filesystem", root=".."))
+        assert [entry["path"] for entry in checked["problems"]] == ["/components/1/config/root"]
+
+
+async def test_databases_in_memory_are_no_paths() -> None:
+    engine = LocalEngine()
+    try:
+        for provider in ("db_sqlite", "db_duckdb", "parse", "graph_ladybug"):
+            await engine.ask(Execute(pipeline=with_node(provider), token=provider), STRANGER)
+    finally:
+        await engine.aclose()
+
+
+def test_a_link_that_leads_out_of_the_root_later_is_refused_by_the_call(tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text("secret")
+    root = tmp_path / "root"
+    (root / "later").mkdir(parents=True)
+    with WsServer("--root", str(root), "--isolation", "none") as server, server.client() as client:
+        token = client.body("execute", pipeline=with_node("tool_filesystem", root="later"))["token"]
+        (root / "later").rmdir()
+        (root / "later").symlink_to(tmp_path)
+        answer = client.ask("rrext_process", subcommand="tool", tool="read_file", input={"path": "f.txt"}, token=token)
+        assert answer["code"] == "unavailable"
 
 
 def test_a_pipeline_gives_itself_no_permission(server: WsServer) -> None:
@@ -103,12 +170,9 @@ def test_clients_that_the_operator_trusts_may_do_what_files_may(tmp_path: Path) 
         assert client.tool("who", token="face", context={"userId": "ada"})["user"] == "ada"
 
 
-STRANGER = Caller("s", user_id="ada", trusted=False)
-
-
-async def test_variables_are_its_own_and_those_that_the_operator_named() -> None:
+async def test_variables_are_its_own_and_those_that_the_operator_named(tmp_path: Path) -> None:
     variables = {"ROCKETRIDE_SECRET": "hidden", "NAMED": "shown"}
-    engine = LocalEngine(environment=Environment(variables, names=["NAMED"]))
+    engine = LocalEngine(environment=Environment(variables, names=["NAMED"]), root=str(tmp_path))
     try:
         with pytest.raises(InvalidPipeline) as refused:
             await engine.ask(Execute(pipeline=with_node("tool_filesystem", root="${ROCKETRIDE_SECRET}")), STRANGER)

@@ -168,6 +168,7 @@ class DuckdbNode(SqlNode):
 
     extra: ClassVar[str] = "duckdb"
     paths = {"path": "file", "files": "file"}
+    no_paths = frozenset({MEMORY})
     packages: ClassVar[tuple[str, ...]] = ("duckdb", "pytz")  # the driver makes timestamps with a time zone of pytz
 
     @classmethod

@@ -306,6 +306,7 @@ class SqliteNode(SqlNode):
 
     extra: ClassVar[str] = "sql"
     paths = {"path": "file"}
+    no_paths = frozenset({MEMORY})
 
     @classmethod
     def missing(cls, config: Any, path: Callable[[str], str]) -> Iterable[tuple[str, str]]:
