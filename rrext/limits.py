@@ -50,6 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bytes of requests in flight before reading pauses; a small request counts 4 KiB."""
     outbox_bytes: int = 8 * MIB
     """Answers that wait for a slow reader before only `cancel`, `shutdown` and `disconnect` are done at once."""
+    max_user_bytes: int = 256 * MIB
+    """What all connections of a user keep of unfinished messages, requests in flight and unread answers, before reading pauses:
+    the largest message, and some beside it. `--max-user-bytes`."""
     max_timeout: float = 3600.0
     """The longest deadline that a caller may ask for."""
     progress_text: int = KIB

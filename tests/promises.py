@@ -285,6 +285,10 @@ PROMISES: dict[str, str] = {
     "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
     "ws:load": "Of many clients of a network, also hostile ones, none harms another, and each request is answered",
     "ws:memory": "What a client left unread or unfinished is free at its end, and the data of a failed call at its answer",
+    "ws:user:memory": (
+        "What all connections of a user keep is limited, and shared fairly; one unfinished message goes on, and one without "
+        "room is told the limit"
+    ),
     "ws:http": "Over HTTP a body goes through a pipeline for its public key alone, and a failure is no success",
     "ws:page": (
         "The status page shows a user live what is theirs and nothing of others, loads nothing from elsewhere, runs no text of "

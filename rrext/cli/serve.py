@@ -116,6 +116,13 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
         "--max-frame", type=whole_number, default=DEFAULTS.max_frame, metavar="BYTES", help="largest request body (%(default)s)"
     )
     parser.add_argument(
+        "--max-user-bytes",
+        type=whole_number,
+        default=DEFAULTS.max_user_bytes,
+        metavar="BYTES",
+        help="what all connections of a user of --ws may keep in memory (%(default)s)",
+    )
+    parser.add_argument(
         "--drain", type=seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
     )
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, at level info")
@@ -205,6 +212,7 @@ def _serve_claimed(
             threads=args.threads,
             pipe_idle=args.pipe_idle,
             max_frame=args.max_frame,
+            max_user_bytes=args.max_user_bytes,
             drain=args.drain,
         )
         given: dict[str, Any] = {"catalog": catalog, "environment": environment, "connections": connections}

@@ -75,6 +75,7 @@ class TaskViews:
                 tasks = self._task_rows(caller, clients)
                 running = sum(not task["completed"] for task in tasks)
                 overview = {"totalConnections": len(clients), "activeTasks": running, "serverUptime": time() - self._began}
+                overview["heldBytes"] = sum(client["heldBytes"] for client in clients)
                 return {"overview": overview, "connections": clients, "tasks": tasks}
             case operations.TaskStatus():
                 found = self.find(operation.token, caller)

@@ -279,6 +279,11 @@ class Session(SessionAnswers):
         """The size of the unanswered requests; a small one counts for more than its own bytes."""
         return self._inflight.nbytes
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the connection keeps here: unanswered requests, and answers that wait for the client."""
+        return self.unread_bytes + self.outbox.size
+
     def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer all requests in flight with an error, and stop their calls."""
         self._waiting.refuse_all(error)

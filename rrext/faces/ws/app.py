@@ -15,6 +15,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.totals import CallTimes
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.authentication import Authentication
+from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.client import SocketClient
 from rrext.faces.ws.endpoints import Endpoints
 from rrext.faces.ws.limits import MAX_STRANGERS, MAX_STRANGERS_OF_ADDRESS
@@ -37,7 +38,8 @@ class WebApp:
         self._caller = caller
         self._keys = keys
         self.on_answer: Callable[[], object] = lambda: None
-        self._endpoints = Endpoints(process, caller, keys, lambda: self.on_answer(), metrics_keys)
+        self._budgets = Budgets(process.host.loop, process.limits.max_user_bytes, has_users=keys is not None)
+        self._endpoints = Endpoints(process, caller, keys, self._budgets, lambda: self.on_answer(), metrics_keys)
         self._numbers = count(1)
         self._strangers: Counter[str] = Counter()
         self._clients: set[SocketClient] = set()
@@ -65,6 +67,7 @@ class WebApp:
             msgspec.structs.replace(self._caller, connection_id=f"ws-{next(self._numbers)}"),
             Authentication(self._keys),
             lambda change: self._strangers.update({address: change}),
+            self._budgets,
         )
         self._clients.add(client)
         try:

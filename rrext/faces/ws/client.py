@@ -15,6 +15,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_names import in_log
 from rrext.errors import Cancelled, NotAuthenticated, RrextError
 from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
+from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
 from rrext.faces.ws.protocol import RawMessage, SocketProtocol
 from rrext.faces.ws.reading import Received, SocketReading
@@ -66,6 +67,7 @@ class SocketClient:
         caller: Caller,
         authentication: Authentication,
         on_stranger: Callable[[int], object],
+        budgets: Budgets,
     ) -> None:
         self._process = process
         self._protocol = protocol
@@ -78,7 +80,10 @@ class SocketClient:
         self._stranger = caller
         self.peer = SocketPeer(process, self._connection, self._sink, caller)
         self._session = self.peer.session
-        self.peer.reading = self._reading = SocketReading(self._session, protocol, self._loop, self._take)
+        self.peer.reading = self._reading = SocketReading(self._session, protocol, self._loop, self._take, self._without_room)
+        self._sink.on_slow = self._reading.look
+        self._session.client.memory = self._reading
+        self._budgets = budgets
         self._patience: asyncio.TimerHandle | None = None
         self._is_counted = False
         self._recognise(authentication.user)
@@ -165,10 +170,12 @@ class SocketClient:
         if is_stranger:
             self._session.caller = msgspec.structs.replace(self._stranger, trusted=False, is_keyed=True)
             self._protocol.expect(MAX_STRANGERS_MESSAGE)
+            self._reading.belong_to(None)
             self._patience = self._loop.call_later(AUTH_TIMEOUT, self._lose_patience)
         else:
             self._session.caller = msgspec.structs.replace(self._stranger, user_id=user if self._stranger.is_keyed else None)
             self._protocol.expect()
+            self._reading.belong_to(self._budgets.of(user))
         self._session.client.caller = self._session.caller
 
     def _count(self, *, is_stranger: bool) -> None:
@@ -182,6 +189,11 @@ class SocketClient:
     def _lose_patience(self) -> None:
         log.info("%s is cut off: it showed no key", self._stranger.connection_id)
         self.peer.end_within(0, "no key in time", CLOSED)
+
+    def _without_room(self) -> None:
+        log.info("%s is cut off: its user has no room for its message", self._stranger.connection_id)
+        self._protocol.fail(CloseCode.MESSAGE_TOO_BIG, "max_user_bytes")
+        self.peer.end_within(0, "no room for its message", CLOSED)
 
     def look_at_key(self) -> None:
         """Cut the client off if its key stands for its user no more: the keys have changed."""

@@ -19,6 +19,7 @@ from rrext.faces.http.access import USER, TokenRequests
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of, user_of
+from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.metrics import metrics_text
 from rrext.faces.ws.webhook import Webhook
 from rrext.nodes.base.extras import missing_packages
@@ -41,6 +42,7 @@ class Endpoints:
         process: ServingProcess,
         caller: Caller,
         keys: UserTokens | None,
+        budgets: Budgets,
         on_answer: Callable[[], object],
         metrics_keys: UserTokens | None = None,
     ) -> None:
@@ -52,7 +54,7 @@ class Endpoints:
         self._metrics_keys = metrics_keys
         self._on_answer = on_answer
         self._is_draining = False
-        self._webhook = Webhook(engine, process.limits, caller, on_answer)
+        self._webhook = Webhook(engine, process.limits, caller, budgets, on_answer)
         self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
         """The apps of users; none knows the tools of another user."""
         self._page: StatusPage | None = None

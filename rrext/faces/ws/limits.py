@@ -15,6 +15,14 @@ MAX_STRANGERS_MESSAGE: Final = 64 * KIB
 LARGE_READ: Final = 256 * KIB
 """Bytes that are read at once while a large message comes; less at other times, because each read maps so much memory anew."""
 
+# budget.py
+NOTED: Final = 64 * KIB
+"""Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""
+FAIL_TIMEOUT: Final = 5.0
+"""Seconds in which a client that is cut off in the middle of a message may read why; what it sends meanwhile is dropped."""
+BUDGET_LOOK: Final = 0.1
+"""Seconds between two looks at the connections of a user over its limit: answers that are read make room for requests."""
+
 # sink.py
 SINK_WINDOW: Final = 256 * KIB
 """Bytes of answers that are handed over to be sent at a time; the others wait in the outbox, which is limited."""
@@ -31,7 +39,7 @@ MAX_STRANGERS_OF_ADDRESS: Final = 64
 
 # authentication.py
 AUTH_TIMEOUT: Final = 30.0
-"""Seconds until a client without a key is cut off."""
+"""Seconds until a client without a key is cut off, and one whose message gets no room."""
 MAX_ATTEMPTS: Final = 5
 """Wrong keys of one connection; a further one ends it."""
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 
-from rrext.faces.ws.limits import LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
+from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
 from rrext.limits import READ_BUFFER
 
 CONNECTION: Final = "rrext.connection"
@@ -37,6 +37,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._messages: list[tuple[bytes, bool]] = []
         self.on_messages: Callable[[list[tuple[bytes, bool]]], object] | None = None
         self.on_writable: Callable[[], object] = lambda: None
+        self.on_unfinished: Callable[[], object] = lambda: None
         self.expect(MAX_STRANGERS_MESSAGE)
 
     def expect(self, most: int = MAX_MESSAGE) -> None:
@@ -55,10 +56,34 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             raise ConnectionResetError("the connection ends") from None
         self.transport.write(b"".join(conn.data_to_send()))
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """The size of the beginning of a message."""
+        frames: list[Any] = self.frames
+        return len(self.conn.reader.buffer) + sum(map(len, frames))
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the system has not taken for the client yet."""
+        return 0 if self.disconnected else self.transport.get_write_buffer_size()
+
     def let_read(self, *, reads: bool) -> None:
         """Read on, or pause; nothing once the connection is lost."""
         if not self.disconnected:
             self.transport.resume_reading() if reads else self.transport.pause_reading()
+
+    def fail(self, code: CloseCode, reason: str) -> None:
+        """End the connection in the middle of a message. What still comes is dropped, so that the client reads the reason."""
+        if self.disconnected or self.close_sent:
+            return
+        self.conn.fail(code, reason)
+        self.close_sent = True
+        self.frames = []
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.let_read(reads=True)
+        self.loop.call_later(FAIL_TIMEOUT, self.transport.close)
 
     async def run_asgi(self) -> None:
         self.scope["extensions"][CONNECTION] = self  # type: ignore[index]
@@ -70,6 +95,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if is_large != self._is_large:  # larger reads cost less then than the memory that they map anew
             self._is_large = is_large
             self.transport.max_size = LARGE_READ if is_large else READ_BUFFER  # type: ignore[attr-defined]
+        if is_large or self.frames:
+            self.on_unfinished()
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(REFUSAL)  # uvicorn would leave the connection open, without any answer
             self.transport.close()

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from rrext.faces.ws.budget import UserBudget
+from rrext.faces.ws.limits import NOTED
 from rrext.faces.ws.protocol import SocketProtocol
 from rrext.limits import REQUESTS_PER_ITERATION
 from rrext.server.session import Session
@@ -27,16 +29,23 @@ class SocketReading:
         protocol: SocketProtocol,
         loop: asyncio.AbstractEventLoop,
         handle: Callable[[Sequence[Received]], object],
+        on_no_room: Callable[[], object],
     ) -> None:
         self._session = session
         self._protocol = protocol
         self._loop = loop
         self._handle = handle
+        self._on_no_room = on_no_room
         self._waiting: deque[Received] = deque()
         self._is_due = False
         self._is_paused = False
         self._is_stopped = False
+        self._wants_more = True
+        self._is_held_up = False
+        self._budget: UserBudget | None = None
+        self._is_noted = False
         protocol.on_messages = self.take
+        protocol.on_unfinished = self.look
 
     def take(self, messages: Sequence[Received]) -> None:
         """Take messages that arrived."""
@@ -55,17 +64,24 @@ class SocketReading:
         self._handle([waiting.popleft() for _ in range(min(len(waiting), REQUESTS_PER_ITERATION))])
         if self._is_stopped:
             return
-        if session.unread_bytes > session.limits.max_inflight_bytes:
+        unread = session.unread_bytes
+        if self._is_noted or unread + session.outbox.size >= NOTED:
+            self.look()
+        if unread > session.limits.max_inflight_bytes:
             log.debug("reading pauses: too much waits for an answer")
             self._is_paused = session.reports_answers = True
-            self._protocol.let_read(reads=False)
+            self._let_read(wants_more=False)
             self._loop.call_soon(self.unpause)  # an answer may have come just before
         elif waiting:
             self._is_due = True
-            self._protocol.let_read(reads=False)
+            self._let_read(wants_more=False)
             self._loop.call_soon(self._go_on)
         else:
-            self._protocol.let_read(reads=True)
+            self._let_read(wants_more=True)
+
+    def _let_read(self, *, wants_more: bool) -> None:
+        self._wants_more = wants_more
+        self._protocol.let_read(reads=wants_more and not self._is_held_up)
 
     def unpause(self) -> None:
         session = self._session
@@ -78,7 +94,48 @@ class SocketReading:
     def stop(self) -> None:
         self._is_stopped = True
         self._waiting.clear()
+        self.belong_to(None)
         self._protocol.let_read(reads=True)  # for the answer to the end of the WebSocket
+
+    # the memory of its user
+
+    def belong_to(self, budget: UserBudget | None) -> None:
+        """Count for that budget from now on, and for no other."""
+        if self._budget is not None:
+            self._budget.leave(self)
+        self._budget = budget
+
+    def look(self) -> None:
+        """Let the budget look: the connection may keep more than before, or less."""
+        if self._budget is not None and not self._is_stopped:
+            self._is_noted = self._budget.note(self)
+
+    @property
+    def held_bytes(self) -> int:
+        """The beginning of a message, the requests in flight, and the answers that were not read."""
+        protocol, session = self._protocol, self._session
+        waiting = sum(len(data) for data, _ in self._waiting)
+        return protocol.unfinished_bytes + waiting + session.held_bytes + protocol.unsent_bytes
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it has the beginning of a message."""
+        return self._protocol.unfinished_bytes > 0
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it reads no more, because its user has no room."""
+        return self._is_held_up
+
+    def hold_up(self, *, is_held_up: bool) -> None:
+        """Read no more until told otherwise."""
+        if is_held_up != self._is_held_up:
+            self._is_held_up = is_held_up
+            self._protocol.let_read(reads=self._wants_more and not is_held_up)
+
+    def give_up(self) -> None:
+        """End the connection, whose message got no room."""
+        self._on_no_room()
 
     @property
     def has_more(self) -> bool:

@@ -26,6 +26,8 @@ class MessageSink:
         self._changed = asyncio.Event()
         self._is_lost = False
         self._is_loop_stuck = False
+        self.on_slow: Callable[[], object] = lambda: None
+        """Called when messages begin to wait for the client."""
         protocol.on_writable = self._go_on
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
@@ -69,6 +71,8 @@ class MessageSink:
     def _wait(self, action: Callable[[], None]) -> None:
         self._action = action
         self._go_on()
+        if self._action is not None:
+            self.on_slow()
 
     def _go_on(self) -> None:
         """Send what other threads handed over, and let the outbox write if there is room."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
 from rrext.faces.http.failures import failure
 from rrext.faces.ws.bearer import key_of
+from rrext.faces.ws.budget import Budgets, UserBudget
 from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
 from rrext.limits import Limits
 
@@ -33,13 +34,57 @@ class Part(msgspec.Struct):
     data: bytes
 
 
+class Body:
+    """The bytes of a body that were received."""
+
+    def __init__(self, budget: UserBudget | None) -> None:
+        self._budget = budget
+        self.held_bytes = 0
+        self.is_unfinished = True
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        self._is_given_up = False
+
+    async def grow(self, size: int) -> None:
+        """Count a piece, and wait until there is room for more. Raises `TooManyRequests`."""
+        self.held_bytes += size
+        if self._budget is not None:
+            self._budget.note(self)
+            await self._may_go_on.wait()
+            if self._is_given_up:
+                most = self._budget.limit
+                raise TooManyRequests(
+                    f"all connections of this user keep {most} bytes (max_user_bytes)",
+                    data={"limit": "max_user_bytes", "maximum": most},
+                )
+
+    def leave(self) -> None:
+        """Count no more."""
+        if self._budget is not None:
+            self._budget.leave(self)
+
+    def hold_up(self, *, is_held_up: bool) -> None:
+        """Read no more until told otherwise."""
+        if is_held_up:
+            self._may_go_on.clear()
+        else:
+            self._may_go_on.set()
+
+    def give_up(self) -> None:
+        """Refuse the request: there was no room for its body."""
+        self._is_given_up = True
+
+
 class Webhook:
     """Answers the requests to the webhook. `caller` is the caller of their calls, without the user."""
 
-    def __init__(self, engine: Engine, limits: Limits, caller: Caller, on_answer: Callable[[], object]) -> None:
+    def __init__(
+        self, engine: Engine, limits: Limits, caller: Caller, budgets: Budgets, on_answer: Callable[[], object]
+    ) -> None:
         self._engine = engine
         self._limits = limits
         self._caller = caller
+        self._budgets = budgets
         self._on_answer = on_answer
         self._numbers = count(1)
         self._works: set[asyncio.Task[Response]] = set()
@@ -85,9 +130,10 @@ class Webhook:
             caller = msgspec.structs.replace(
                 self._caller, connection_id=f"webhook-{next(self._numbers)}", user_id=task.owner, is_keyed=True
             )
-            parts, is_form = await self._parts(request)
-            async with self._unless_gone(request, caller):
-                results = [await self._sent(part, task.token, caller) for part in parts]
+            with self._body(task.owner) as held:
+                parts, is_form = await self._parts(request, held)
+                async with self._unless_gone(request, caller):
+                    results = [await self._sent(part, task.token, caller) for part in parts]
         except RrextError as error:
             return failure(error)
         except ClientDisconnect:
@@ -96,7 +142,16 @@ class Webhook:
         is_failed = any("error" in result for result in results)
         return Response(msgspec.json.encode(body), 500 if is_failed else 200, media_type="application/json")
 
-    async def _parts(self, request: Request) -> tuple[list[Part], bool]:
+    @contextmanager
+    def _body(self, owner: str | None) -> Iterator[Body]:
+        """The body of a request, which counts for the user of its pipeline; the server's own pipelines have none."""
+        body = Body(None if owner is None else self._budgets.of(owner))
+        try:
+            yield body
+        finally:
+            body.leave()
+
+    async def _parts(self, request: Request, held: Body) -> tuple[list[Part], bool]:
         """The objects of a request, and whether it was a form. Raises `FrameTooLarge` and `InvalidArguments`."""
         most, size, pieces = self._limits.max_frame, 0, []
         async for piece in request.stream():
@@ -104,6 +159,8 @@ class Webhook:
             if size > most:
                 raise FrameTooLarge(f"the body is over {most} bytes (max_frame)", data={"limit": "max_frame", "maximum": most})
             pieces.append(piece)
+            await held.grow(len(piece))
+        held.is_unfinished = False
         body = b"".join(pieces)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower() or DEFAULT_TYPE
         if kind != "multipart/form-data":

@@ -28,9 +28,9 @@ def task_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WsServer]:
 
 
 @contextmanager
-def deaf_client(server: WsServer) -> Iterator[WsClient]:
+def deaf_client(server: WsServer, key: str | None = None) -> Iterator[WsClient]:
     """A client that reads only when it is told to."""
-    with server.client(max_queue=1, ping_interval=None) as client:
+    with server.client(key, max_queue=1, ping_interval=None) as client:
         client.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
         yield client
 

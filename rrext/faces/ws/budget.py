@@ -1,0 +1,130 @@
+"""The memory of a user: what its connections keep of received and of unread bytes, and who of them may read on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from rrext.faces.ws.limits import AUTH_TIMEOUT, BUDGET_LOOK, NOTED
+
+
+class Holder(Protocol):
+    """One who keeps bytes of a user: a connection, or the body of a request over HTTP."""
+
+    @property
+    def held_bytes(self) -> int:
+        """What it keeps now."""
+        ...
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it keeps the beginning of a message."""
+        ...
+
+    def hold_up(self, *, is_held_up: bool) -> None:
+        """Read no more until told otherwise."""
+        ...
+
+    def give_up(self) -> None:
+        """End: there was no room for its message."""
+        ...
+
+
+class UserBudget:
+    """The bytes that all connections of a user keep, at most `limit`. On the loop.
+
+    Over the limit, holders with more than their share read no more, but one of them with an unfinished message goes on: else
+    all could wait for each other. While one is held up, all are looked at again now and then, as answers are read.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self._loop = loop
+        self._held: dict[Holder, int] = {}
+        self._since: dict[Holder, float] = {}
+        """Those who are held up, and since when."""
+        self._favoured: Holder | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, holder: Holder) -> bool:
+        """Look at what a holder keeps now, and who may read on. False if it keeps little, and is not counted."""
+        self._count(holder)
+        if self._since:
+            self._settle()
+        elif self.total > self.limit:
+            self._count_all()  # others may have given back some of theirs
+            self._settle()
+        return holder in self._held
+
+    def leave(self, holder: Holder) -> None:
+        """Forget a holder."""
+        self.total -= self._held.pop(holder, 0)
+        if self._since.pop(holder, None) is not None:
+            holder.hold_up(is_held_up=False)
+        if self._favoured is holder:
+            self._favoured = None
+        if self._since:
+            self._settle()
+
+    def _count(self, holder: Holder) -> None:
+        held = holder.held_bytes
+        self.total += held - self._held.pop(holder, 0)
+        if held >= NOTED:
+            self._held[holder] = held
+        else:
+            self.total -= held
+
+    def _count_all(self) -> None:
+        for holder in list(self._held):
+            self._count(holder)
+
+    def _settle(self) -> None:
+        favoured = self._favoured
+        if favoured is not None and not favoured.is_unfinished:
+            favoured = None
+        share = self.limit // max(1, len(self._held))
+        is_over = self.total > self.limit
+        over = {holder for holder, held in self._held.items() if is_over and held > share}
+        if favoured is None:
+            waiting = (*self._since, *self._held)  # who waits longest comes first
+            favoured = next((holder for holder in waiting if holder in over and holder.is_unfinished), None)
+        self._favoured = favoured
+        over.discard(favoured)  # type: ignore[arg-type]
+        for holder in [holder for holder in self._since if holder not in over]:
+            del self._since[holder]
+            holder.hold_up(is_held_up=False)
+        for holder in over - self._since.keys():
+            self._since[holder] = self._loop.time()
+            holder.hold_up(is_held_up=True)
+        if self._since and self._timer is None:
+            self._timer = self._loop.call_later(BUDGET_LOOK, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._count_all()
+        self._settle()
+        late = self._loop.time() - AUTH_TIMEOUT
+        for holder in [holder for holder, since in self._since.items() if since <= late and holder.is_unfinished]:
+            holder.give_up()
+            self.leave(holder)
+
+
+class Budgets:
+    """The budgets of users, as long as they have connections. Without keys each connection has its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, *, has_users: bool) -> None:
+        self._make: Callable[[], UserBudget] = lambda: UserBudget(loop, limit)
+        self._has_users = has_users
+        self._of: WeakValueDictionary[str, UserBudget] = WeakValueDictionary()
+
+    def of(self, user: str) -> UserBudget:
+        """The budget of a connection of a user."""
+        if not self._has_users:
+            return self._make()
+        budget = self._of.get(user)
+        if budget is None:
+            budget = self._of[user] = self._make()
+        return budget
