@@ -13,6 +13,7 @@ import msgspec
 
 from rrext.clock import Clock
 from rrext.engine.calls.object_calls import ObjectCalls
+from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from rrext.engine.calls.reference_calls import ReferenceCalls
     from rrext.engine.events.records import Filter
     from rrext.files.limits import FileStoreSettings
+    from rrext.tools.context import CancelReason
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]
 
@@ -144,6 +146,11 @@ class LocalEngine(Engine):
         except Exception as error:
             self._refuse(call, error)
         return False
+
+    def withdraw(self, operation: operations.Operation, caller: Caller, reason: CancelReason = "cancelled") -> None:
+        call = Call(operation, DroppedAnswer(), caller)
+        self.start(call)
+        call.cancel(reason, Cancelled())
 
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
         try:

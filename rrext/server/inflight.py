@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import Operation
+from rrext.engine.interface.operations import Close, Operation, Write
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.limits import OPEN_RESERVE, REQUEST_COST, Limits
 from rrext.wire.messages import Request
@@ -19,11 +19,15 @@ class DuplicateId(InvalidRequest):
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """A request that waits for room in the outbox: its operation (None: a command of the session) and its arrival time."""
+    """A request that waits for room in the outbox: its operation (None: a command of the session) and its arrival time.
+
+    One that `is_withdrawn` was cancelled, and has its effect on the pipe at its turn: requests before it go first.
+    """
 
     request: Request
     shape: type[Operation] | None
     received: float
+    is_withdrawn: bool = False
 
     @property
     def counts(self) -> bool:
@@ -35,15 +39,15 @@ class InFlight:
     """The running calls, in two tables by request id, and the held requests.
 
     `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
-    outbox, in order and by request id; `waiting` are the `open` requests that wait until fewer are in flight. `leaving` are the
+    outbox, in order; `waiting` are the `open` requests that wait until fewer are in flight. `leaving` are the
     calls that are out of their table, and not in the outbox yet. `answered_over` counts what was answered at once though the
     outbox was full.
     Requests come in on the thread that reads, one at a time; calls leave on any thread.
     """
 
     __slots__ = (
-        "_held_bytes", "_held_calls", "_large", "_waiting_bytes", "answered_over", "calls", "held", "leaving", "others",
-        "waiting",
+        "_held_bytes", "_held_calls", "_held_keys", "_large", "_waiting_bytes", "answered_over", "calls", "held", "leaving",
+        "others", "waiting",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -51,6 +55,8 @@ class InFlight:
         self.others: dict[Any, Call] = {}
         self.held: OrderedDict[Any, HeldRequest] = OrderedDict()
         self.waiting: OrderedDict[Any, HeldRequest] = OrderedDict()
+        self._held_keys: dict[int | str, object] = {}
+        """Request id → key in `held`."""
         self._held_bytes = 0
         self._held_calls = 0
         self._waiting_bytes = 0
@@ -79,8 +85,10 @@ class InFlight:
 
     def hold(self, held: HeldRequest) -> None:
         """Add a request that waits for room."""
-        request_id = held.request.id
-        self.held[object() if request_id is None else request_id] = held
+        key, request_id = object(), held.request.id
+        self.held[key] = held
+        if request_id is not None:
+            self._held_keys[request_id] = key
         self._held_bytes += held.request.nbytes
         self._held_calls += held.counts
 
@@ -105,12 +113,24 @@ class InFlight:
 
     def next_held(self) -> HeldRequest:
         """Remove and return the request that waits longest."""
-        return self._no_longer(self.held.popitem(last=False)[1])
+        held = self.held.popitem(last=False)[1]
+        if held.request.id is not None:
+            del self._held_keys[held.request.id]
+        return self._no_longer(held)
 
     def take_held(self, request_id: int | str) -> HeldRequest | None:
-        """Remove and return the held request with this id."""
-        held = self.held.pop(request_id, None)
-        return None if held is None else self._no_longer(held)
+        """Remove and return the held request with this id. A `write` or `close` leaves its effect on the pipe in its place."""
+        key = self._held_keys.pop(request_id, None)
+        if key is None:
+            return None
+        held = self._no_longer(self.held[key])
+        if held.shape is Write or held.shape is Close:
+            request = held.request
+            effect = Request(None, request.command, {"pipe_id": request.arguments.get("pipe_id"), "data": ""}, None, 0)
+            self.held[key] = HeldRequest(effect, held.shape, held.received, is_withdrawn=True)
+        else:
+            del self.held[key]
+        return held
 
     def _no_longer(self, held: HeldRequest) -> HeldRequest:
         self._held_bytes -= held.request.nbytes
@@ -119,11 +139,11 @@ class InFlight:
 
     def has(self, request_id: int | str) -> bool:
         """Whether a request with this id is unanswered."""
-        return any(request_id in table for table in (self.calls, self.others, self.held, self.waiting))
+        return any(request_id in table for table in (self.calls, self.others, self._held_keys, self.waiting))
 
     def check_id(self, request_id: int | str | None) -> None:
         """Raise `DuplicateId` if the id is in use."""
-        known = request_id in self.calls or request_id in self.others or request_id in self.held  # an id is never None
+        known = request_id in self.calls or request_id in self.others or request_id in self._held_keys  # an id is never None
         if known or (self.waiting and request_id in self.waiting):
             raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
 

@@ -263,7 +263,10 @@ class Session(SessionAnswers):
         """Begin a request that waited."""
         request = held.request
         try:
-            self._start(request, held.shape, held.received)
+            if held.is_withdrawn and held.shape is not None:
+                self._engine.withdraw(decode(request.arguments, held.shape, self.limits), self.caller)
+            else:
+                self._start(request, held.shape, held.received)
         except Exception as error:
             self.refuse(request, error)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.interface.operations import Open
 from rrext.errors import Cancelled, RrextError
 from rrext.limits import WAKES_PER_ITERATION
 from rrext.server.arguments import decode
@@ -72,16 +72,13 @@ class WaitingRequests:
             self.wake()
 
     def cancel(self, request_id: int | str) -> bool:
-        """Cancel a waiting request; False if none is to be cancelled. Writes and closes begin, because they have a pipe."""
+        """Cancel a waiting request; False if none waits under this id."""
         inflight = self.inflight
         if request_id in inflight.waiting:
             self._session.refuse(inflight.next_waiting(request_id).request, Cancelled())
             return True
         held = inflight.take_held(request_id)
         if held is None:
-            return False
-        if held.shape is Write or held.shape is Close:
-            self._session.begin_held(held)  # the engine handles its pipe
             return False
         self._session.refuse(held.request, Cancelled())
         return True

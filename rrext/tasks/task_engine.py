@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rrext.files.limits import FileStoreSettings
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
+    from rrext.tools.context import CancelReason
 
 Reason = Literal["terminated", "idle", "closed", "restarted", "lost"]
 
@@ -125,6 +127,11 @@ class TaskEngine(Engine):
         except Exception as error:
             self.refuse(call, error)
         return False
+
+    def withdraw(self, operation: operations.Operation, caller: Caller, reason: CancelReason = "cancelled") -> None:
+        assert isinstance(operation, operations.Write | operations.Close)
+        with suppress(PipeNotOpen):
+            self._worker_of_pipe(operation.pipe_id).withdraw(operation, caller, reason)
 
     def run_in(self, worker: Worker, call: Call) -> None:
         """Give a call to a worker, and watch its deadline."""

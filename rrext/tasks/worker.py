@@ -238,7 +238,16 @@ class Worker:
             self._let_go(number)
             self._cancelled[number] = routed
             call.data = None
-            self.order("worker_cancel", {"call": number, "reason": reason})
+            given: dict[str, Any] = {"call": number, "reason": reason}
+            if isinstance(call.operation, Write):  # it may have ended already: its object fails, as the client was told
+                given |= {"pipe": call.operation.pipe_id, "caller": self._caller(call.caller)}
+            self.order("worker_cancel", given)
+
+    def withdraw(self, operation: Operation, caller: Caller, reason: CancelReason) -> None:
+        """Tell of a `write` or a `close` that was stopped before it could begin, behind what waits to leave."""
+        if not (self.expects_end or self.is_over):
+            self._waiting[self._messages.next_number()] = Call(operation, Withdrawn(reason), caller)
+            self._send_waiting()
 
     def _tell_withdrawn(self, call: Call, reason: CancelReason) -> None:
         """Let a `write` or a `close` that was stopped before it left have its effect on the pipe."""

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import CallTool, Close, Open, Operation, Tool, Write
@@ -116,19 +115,18 @@ class WorkerSession(Session):
         self.engine.disconnect(connection)
 
     def _stop_call(self, request: Request) -> None:
-        call = self._inflight.find(request.arguments["call"])
-        if call is not None:
-            reason: CancelReason = request.arguments["reason"]
-            call.cancel(reason, Cancelled())
+        given = request.arguments
+        reason: CancelReason = given["reason"]
+        call = self._inflight.find(given["call"])
+        if (call is None or not call.cancel(reason, Cancelled())) and "pipe" in given:
+            self.engine.withdraw(Write(pipe_id=given["pipe"], data=""), self._callers[given["caller"]], reason)
 
     def _withdraw(self, request: Request) -> None:
         """Begin and stop a `write` or a `close` that was stopped before it left the server: the pipe fails or is freed."""
         given = request.arguments
-        pipe_id, reason = given["pipe"], given["reason"]
+        pipe_id = given["pipe"]
         operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
-        call = Call(operation, DroppedAnswer(), self._callers[given["caller"]])
-        self.engine.start(call)
-        call.cancel(reason, Cancelled())
+        self.engine.withdraw(operation, self._callers[given["caller"]], given["reason"])
 
     def _give_credit(self, request: Request) -> None:
         window = self._windows.get(request.arguments["connection"])

@@ -648,6 +648,29 @@ async def test_a_held_write_that_is_cancelled_fails_its_pipe_and_a_held_close_fr
         assert ("write", "x") not in gates.log
 
 
+async def test_a_held_request_that_is_cancelled_has_its_effect_behind_those_that_were_held_before_it() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        pipes = [(await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"] for _ in range(2)]
+        await fill(w)
+        first, closed, second, gap = await w.feed(
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[0], data="first"),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipes[0]),
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[1], data="second"),
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[1], data="gap"),
+        )
+        await w.feed(w.frame("cancel", requestId=closed), w.frame("cancel", requestId=gap))
+        (behind,) = await w.feed(w.frame("rrext_process", subcommand="write", pipe_id=pipes[1], data="behind"))
+        w.sink.drain()
+        assert (await w.answer(first)).error is None
+        assert (await w.answer(second)).error is None
+        assert isinstance(await w.error(gap), Cancelled)
+        assert (await w.error(behind)).code == "pipe_failed"
+        assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[0])).error.code == "pipe_not_open"
+        assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[1])).body["error"]["code"] == "cancelled"
+        assert gates.log == [("write", "first"), ("write", "second")]
+
+
 @pytest.mark.promise("pipe:late:failed")
 async def test_a_held_write_that_is_late_fails_its_pipe_and_a_late_close_frees_it() -> None:
     gates = Gates()

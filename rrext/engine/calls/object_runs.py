@@ -339,8 +339,8 @@ class CloseRun(ObjectRun):
             pipe.fail(Cancelled("the close was cancelled"))  # a thread that closes nodes must commit nothing more
         elif self._pipes.at(pipe.id) is not pipe:
             return
-        elif not pipe.closes:  # no other `close` waits for the pipe
+        elif pipe.is_settling:  # the failed pipe ends already
+            pipe.keeps_result = False
+        else:
             pipe.end_reason = "cancelled"
             self._reclaim(pipe, turn=self.lease.hand_over())
-        elif pipe.is_settling and pipe.closes == 1:  # what ends the failed pipe is the only one left
-            pipe.keeps_result = False

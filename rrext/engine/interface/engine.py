@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
     from rrext.engine.interface.totals import CallTimes, Totals
+    from rrext.tools.context import CancelReason
 
 
 class Engine:
@@ -41,6 +42,11 @@ class Engine:
         tool to a worker. False leaves the call as it is, for `start`. Raises nothing.
         """
         return False
+
+    def withdraw(self, operation: Operation, caller: Caller, reason: CancelReason = "cancelled") -> None:
+        """Let a `write` or a `close` that was stopped before it could begin have its effect on the pipe: the pipe fails or is
+        freed. On the event loop's thread.
+        """
 
     async def ask(
         self, operation: Operation, caller: Caller = ANONYMOUS, *, data: bytes | None = None, feed: Feed | None = None
