@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 
 from bench_client import FIRST_ID, Dap
 from bench_hop import hop_calls, hop_writes
+from bench_many import many_tasks
 from bench_peers import SERVERS
 from bench_sockets import WebServer, call, message, together
 from bench_subject import ADD, SUM, WINDOW, Figures, Size, Subject, check, no_collector, on_one_core, other_cores
@@ -38,7 +39,7 @@ def network(subject: Subject, size: Size) -> Figures:
     with on_one_core():
         sdk = asyncio.run(sdk_clients(command, size))
         figures = idle_clients(command) | calling_clients(command, size) | sdk
-    return figures | hop_calls(subject, size) | hop_writes(subject, size)
+    return figures | hop_calls(subject, size) | hop_writes(subject, size) | many_tasks(subject)
 
 
 def idle_clients(command: list[str]) -> Figures:

@@ -100,6 +100,10 @@ ROWS = (
     ),
     Row("execute to first result, in a process", "network", "execute in a process ms", None, 60, 30),
     Row("memory of that process, proportional", "network", "process MiB", None, 40, 25),
+    Row("dashboard, 1,000 tasks of 10 users", "network", "dashboard, in the server ms", None, 20, 10),
+    Row("the same, 100 tasks in processes", "network", "dashboard, in a process ms", None, 20, 10),
+    Row("end of a connection, 1,000 tasks", "network", "end of a connection, in the server ms", None, 1, 0.5),
+    Row("the same, 100 tasks in processes", "network", "end of a connection, in a process ms", None, 1, 0.5),
     Row("memory over 100,000 calls", "memory", "soak MiB", None, 5, 0.5),
     Row("memory over 1 GiB written", "memory", "flood MiB", None, 10, 0.5),
 )
