@@ -10,6 +10,10 @@ from rrext.engine.tasks.limits import METRICS_INTERVAL
 from rrext.limits import MIB
 
 _PROCESSORS: Final = os.cpu_count() or 1
+SAME_LOOK: Final = 0.01
+"""Seconds in which a look at the process is not repeated: the list of a thousand tasks would be a thousand looks."""
+
+_seen: tuple[tuple[float, float], float] = ((float("-inf"), 0.0), 0.0)
 
 
 class ProcessMetrics:
@@ -30,12 +34,11 @@ class ProcessMetrics:
 
     def measured(self) -> dict[str, Any]:
         """The metrics of now, in percent and megabytes."""
-        now = (monotonic(), process_time())
+        now, memory = _process()
         if not self._samples or now[0] - self._latest[0] >= METRICS_INTERVAL:
             self._percent = _percent(self._latest, now)
             self._latest = now
             self._peak_percent = max(self._peak_percent, self._percent)
-        memory = _memory_mb()
         self._memory += memory
         self._samples += 1
         self._peak_memory = max(self._peak_memory, memory)
@@ -55,6 +58,15 @@ class ProcessMetrics:
 def _percent(since: tuple[float, float], now: tuple[float, float]) -> float:
     seconds = now[0] - since[0]
     return 0.0 if seconds <= 0 else round(min(100.0, 100 * (now[1] - since[1]) / seconds / _PROCESSORS), 2)
+
+
+def _process() -> tuple[tuple[float, float], float]:
+    """The time and the processor time of a moment, and the memory; one look serves all tasks of a list."""
+    global _seen
+    at = monotonic()
+    if at - _seen[0][0] >= SAME_LOOK:
+        _seen = ((at, process_time()), _memory_mb())
+    return _seen
 
 
 def _memory_mb() -> float:

@@ -145,6 +145,8 @@ class Task(TaskIdentity):
             reason = component.blocked or (component.failure and component.failure.message)
             if reason:
                 found.setdefault(node_id, reason)
+        if not found:
+            return []
         return [
             {"nodeId": part.id, "provider": part.provider, "reason": redact(found[part.id])}
             for part in self.spec.components
