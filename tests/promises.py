@@ -273,6 +273,10 @@ PROMISES: dict[str, str] = {
     ),
     "log:own-runs": "A user reads the log of its own traced runs, each event once and in order, and of no other's",
     "profile:trusted-only": "A trusted client learns what uses the processor; others learn nothing of it and start nothing",
+    "ws:strangers": (
+        "Who shows a key gets in, and life signs are answered, however many others of the same address or of any wait in "
+        "silence or guess keys"
+    ),
     "ws:access": (
         "A client on a network without a known key, host or origin gets no answer that needs one; its messages, its attempts "
         "and its time are few, and no key is repeated"

@@ -13,7 +13,7 @@ from rrext.cli.allowed_tools import allowed_tools
 from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of
 from rrext.cli.serve import run as serve
 from rrext.cli.terminal import tell_listening
-from rrext.cli.web import origin
+from rrext.cli.web import add_proxy_option, origin
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.errors import UsageError
@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-origin", action="append", default=[], type=origin, metavar="ORIGIN", help="with --http: pages that may call"
     )
+    add_proxy_option(parser, "--http")
     parser.set_defaults(stdio=False, ws=None)
 
 
@@ -113,13 +114,15 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     """The clients of HTTP. Raises `UsageError`."""
     from rrext.faces.http.address import Address
     from rrext.faces.http.kept_files import KeptFiles
+    from rrext.faces.http.proxies import Proxies
     from rrext.nodes.base.extras import missing_packages
 
     address = Address.of(args.listen)
     files = KeptFiles()
     tokens = None if args.tokens is None else files.keep_tokens(args.tokens, "--tokens", "token", environment.redactor)
+    proxies = Proxies(args.behind_proxy)
     if tokens is None:
-        address.require_tokens()
+        address.require_tokens(is_behind=bool(proxies))
     missing = missing_packages("mcp", "mcp", "uvicorn")
     if missing is not None:
         raise UsageError(f"--http: {missing}")
@@ -135,7 +138,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")
 
-    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin, files=files)
+    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin, proxies=proxies, files=files)
 
 
 def run(args: argparse.Namespace) -> int:

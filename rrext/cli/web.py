@@ -42,8 +42,20 @@ def add_web_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics-key-file", metavar="FILE", help="with --ws: the key for the metrics of users and pipelines at /metrics"
     )
+    add_proxy_option(parser, "--ws")
     parser.add_argument("--tls-cert", metavar="FILE", help="with --ws: the certificate, with its chain")
     parser.add_argument("--tls-key", metavar="FILE", help="with --ws: the private key of the certificate")
+
+
+def add_proxy_option(parser: argparse.ArgumentParser, face: str) -> None:
+    """Add the option that names proxies."""
+    parser.add_argument(
+        "--behind-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help=f"with {face}: take X-Forwarded-For and -Proto from proxies of this address or network (repeatable)",
+    )
 
 
 def origin(text: str) -> str:
@@ -64,7 +76,7 @@ def take_key(args: argparse.Namespace) -> str | None:
 def check_options(args: argparse.Namespace) -> None:
     """Raise `UsageError` for options that do not go together."""
     if args.ws is None:
-        for name in ("keys", "trust_clients", "allow_origin", "tls_cert", "tls_key", "metrics_key_file"):
+        for name in ("keys", "trust_clients", "allow_origin", "behind_proxy", "tls_cert", "tls_key", "metrics_key_file"):
             if getattr(args, name):
                 raise UsageError(f"--{name.replace('_', '-')} needs --ws")
     elif args.listen is not None:
@@ -75,11 +87,13 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     """The clients of the port. `caller` has what no client may change. Raises `UsageError`."""
     from rrext.faces.http.address import Address
     from rrext.faces.http.kept_files import KeptFiles
+    from rrext.faces.http.proxies import Proxies
     from rrext.nodes.base.extras import missing_packages
 
     address = Address.of(args.ws)
     files = KeptFiles()
-    keys = _keys(args, address, environment.redactor, files)
+    proxies = Proxies(args.behind_proxy)
+    keys = _keys(args, address, environment.redactor, files, is_behind=bool(proxies))
     metrics_keys = None
     if args.metrics_key_file is not None:
         metrics_keys = files.keep_tokens(
@@ -108,6 +122,7 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         tell,
         tokens=None,
         origins=args.allow_origin,
+        proxies=proxies,
         upgrade=SocketProtocol,
         tls=tls,
         files=files,
@@ -123,20 +138,25 @@ def caller_of_clients(args: argparse.Namespace, tools: frozenset[str] | None) ->
     return Caller(trusted=args.trust_clients, tools=tools, is_keyed=has_keys or not args.trust_clients)
 
 
-def _keys(args: argparse.Namespace, address: Address, redactor: Redactor, files: KeptFiles) -> UserTokens | None:
-    """The keys of a file, or that of the environment. Raises `UsageError` without any where other machines can connect."""
+def _keys(
+    args: argparse.Namespace, address: Address, redactor: Redactor, files: KeptFiles, *, is_behind: bool
+) -> UserTokens | None:
+    """The keys of a file, or that of the environment. Raises `UsageError` without any where other machines can connect, be it
+    by a proxy.
+    """
     from rrext.faces.http.limits import MIN_TOKEN
     from rrext.faces.http.tokens import UserTokens
     from rrext.faces.ws.authentication import LOCAL_USER
 
     if args.keys is not None:
         return files.keep_tokens(args.keys, "--keys", "key", redactor)
+    is_local = address.is_local and not is_behind
     if args.key is not None:
         redactor.learn("key 1", args.key)
-        if not address.is_local and len(args.key) < MIN_TOKEN:
+        if not is_local and len(args.key) < MIN_TOKEN:
             raise UsageError(f"{KEY} has fewer than {MIN_TOKEN} characters, and other machines could guess it")
         return UserTokens({args.key: LOCAL_USER})
-    if not address.is_local:
+    if not is_local:
         raise UsageError(
             f"every machine that can reach {address} could call the tools: clients need keys there",
             hint=f"set {KEY} or give --keys FILE, or listen at 127.0.0.1",

@@ -139,7 +139,7 @@ def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/contex
     if secret is not None and not (secret.isascii() and secret.isprintable() and 0 < len(secret) <= MAX_AUTHORIZATION):
         raise InvalidArguments.at(f"{path}/authorization", f"expected 1 to {MAX_AUTHORIZATION} printable ASCII characters")
     if not caller.is_keyed:
-        return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted, secret, caller.tools)
+        return msgspec.structs.replace(caller, user_id=given.user_id, space_id=given.space_id, authorization=secret)
     for name, value, own in ("userId", given.user_id, caller.user_id), ("spaceId", given.space_id, caller.space_id):
         if value not in (None, own):
             raise InvalidArguments.at(f"{path}/{name}", "user and space are those of the connection's key here")

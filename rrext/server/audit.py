@@ -40,4 +40,6 @@ def line_of(event: CallEnded) -> str:
     )
     if event.user_id is not None:
         line += f" user={in_log(event.user_id)}"
+    if event.address is not None:
+        line += f" address={in_log(event.address)}"
     return f"{line} caller={in_log(event.callers[-1])}" if event.callers else line

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import inspect
-import logging
 import signal
 from collections.abc import Callable
-from typing import Any, Final
-
-from rrext.limits import ACCEPT_RETRY_INTERVAL
-
-log: Final = logging.getLogger("rrext.server")
-
-EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""The errors of a process or a system that takes no more connections."""
+from typing import Any
 
 
 class ServingLoop(asyncio.SelectorEventLoop):
@@ -28,21 +19,6 @@ class ServingLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[int, Any] = {}
-        self._quiet_until = 0.0
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log that clients cannot be accepted as one line and not again soon: asyncio tells it of each that waits."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in EXHAUSTED and "socket" in context):
-            super().call_exception_handler(context)
-        elif self.time() >= self._quiet_until:
-            self._quiet_until = self.time() + ACCEPT_RETRY_INTERVAL
-            log.warning("a client cannot be taken now: %s", error.strerror)
-
-    def _start_serving(self, protocol_factory: Any, sock: Any, *given: Any, **options: Any) -> None:
-        """Accept clients of a socket, unless it was closed: asyncio tries again a while after descriptors ran out."""
-        if sock.fileno() >= 0:
-            super()._start_serving(protocol_factory, sock, *given, **options)  # type: ignore[misc]
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
         """Call `callback` on the loop at a signal, in addition to the end of the server where the signal asks for it."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TOLD: Final = frozenset((CallStarted, CallEnded, AgentStep))
 """Progress and chunks have events of their own, for those who ask for them."""
-LEFT_OUT: Final = frozenset(("token", "connection_id", "pipe_id", "request_id", "user_id", "space_id", "command"))
+LEFT_OUT: Final = frozenset(("token", "connection_id", "pipe_id", "request_id", "user_id", "space_id", "command", "address"))
 """Fields that the caller knows."""
 
 

@@ -73,6 +73,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> N
         "request_id": call.request_id,
         "user_id": caller.user_id,
         "space_id": caller.space_id,
+        "address": caller.address,
     }
     watch = CallWatch(hub, head, call.received)
     call.answer = WatchedAnswer(call.answer, watch)

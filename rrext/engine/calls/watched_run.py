@@ -67,6 +67,7 @@ class WatchedRun(ToolRun):
             "request_id": call.request_id,
             "user_id": call.caller.user_id,
             "space_id": call.caller.space_id,
+            "address": call.caller.address,
             "caller": None if outer is None else outer.number,
             "callers": caller.trail,
         }

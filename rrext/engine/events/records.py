@@ -153,7 +153,7 @@ class CallEvent(EngineEvent, frozen=True, kw_only=True):
     `call` is the number of the call in its engine. `command` is the operation: `tool`, `open`, `write`, `close`,
     `execute`, `list_tools` and so on. Of a nested call, `caller` is the number of the calling call, None if that was not
     watched, and `callers` are the names of its callers, from the outermost on: `node.tool`, or the node of a lane method.
-    `node_id` is the tool's node, None while it is not known.
+    `node_id` is the tool's node, None while it is not known. `address` is that of a client on a network.
     """
 
     call: int
@@ -165,6 +165,7 @@ class CallEvent(EngineEvent, frozen=True, kw_only=True):
     space_id: str | None = None
     caller: int | None = None
     callers: tuple[str, ...] = ()
+    address: str | None = None
 
 
 class CallStarted(CallEvent, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     `authorization` is its own, for servers outside whose connection forwards it. `tools` are the only tools that it may use, by
     name, `node.tool` or call ref; None for all. If `is_keyed`, user and space come from a key, and no request names others.
+    `address` is that of a client on a network.
     """
 
     connection_id: str = "local"
@@ -30,6 +31,7 @@ class Caller(msgspec.Struct, frozen=True):
     authorization: str | None = None
     tools: frozenset[str] | None = None
     is_keyed: bool = False
+    address: str | None = None
 
     def __repr__(self) -> str:
         return f"<Caller {self.connection_id}>"

@@ -10,8 +10,9 @@ from anyio import CancelScope
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rrext.errors import NotAuthenticated, ShuttingDown
+from rrext.errors import NotAuthenticated, RrextError, ShuttingDown
 from rrext.faces.http.address import Address
+from rrext.faces.http.door import found_by_key
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 
@@ -73,10 +74,13 @@ class Access:
 
     A page of a foreign site may make its reader's browser send requests, also under a host name that it has pointed to this
     machine: a request that has an origin must have a known one, and at a local address it must name a known host. Every
-    request must have a token, if there are any. `origins` are further known ones, `scheme://host[:port]`.
+    request must have a token, if there are any. `origins` are further known ones, `scheme://host[:port]`; `is_behind` says that
+    clients come through a proxy, from other machines.
     """
 
-    def __init__(self, app: ASGIApp, address: Address, tokens: UserTokens | None, origins: Sequence[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, address: Address, tokens: UserTokens | None, origins: Sequence[str], *, is_behind: bool
+    ) -> None:
         self._app = app
         self._tokens = tokens
         self._requests = TokenRequests(tokens)
@@ -84,17 +88,17 @@ class Access:
         """Whether the server ends: every request is answered with 503."""
         self._origins = frozenset(origins)
         names = {*LOCAL_NAMES, address.written_host, *(urlsplit(origin).hostname or "" for origin in origins)}
-        self._hosts = frozenset(names) if address.is_local else None
+        self._hosts = frozenset(names) if address.is_local and not is_behind else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        answer = self._refusal(scope) or await self._recognised(scope)
+        if answer is not None:
+            await answer(scope, receive, send)
             return
         await self._requests.serve(self._app, scope, receive, send, scope.get(TOKEN))
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that may not pass; None for one that may, whose user is in its scope then."""
+        """The answer to a request under a foreign name or of a foreign page, and at the end of the server; None for another."""
         if self.is_draining:
             refusal = failure(ShuttingDown("the server ends and takes no new requests"))
             refusal.headers["Connection"] = "close"
@@ -104,18 +108,29 @@ class Access:
         origin = _header(scope, b"origin")
         if origin and not self.knows_origin(origin) and not self._is_own(origin, scope):
             return PlainTextResponse("this origin is not allowed; see --allow-origin", 403)
+        return None
+
+    async def _recognised(self, scope: Scope) -> Response | None:
+        """The answer to a request without a known token; None for one with it, whose user is in its scope then."""
         scope[USER] = None
-        if self._tokens is not None:
-            kind, _, token = _header(scope, b"authorization").partition(" ")
-            found = self._tokens.find(token.strip()) if kind.lower() == "bearer" else None
-            if found is None:
-                return PlainTextResponse("a known bearer token is required", 401, {"WWW-Authenticate": "Bearer"})
-            scope[USER], scope[TOKEN] = found.user, found
+        if self._tokens is None:
+            return None
+        kind, _, token = _header(scope, b"authorization").partition(" ")
+        try:
+            found = await found_by_key(scope, token.strip() if kind.lower() == "bearer" else "", self._tokens.find)
+        except RrextError as error:
+            return failure(error)
+        scope[USER], scope[TOKEN] = found.user, found
         return None
 
     def _is_own(self, origin: str, scope: Scope) -> bool:
-        """Whether a page comes from this port, under a name that only its readers know: all requests have a key there."""
-        return self._hosts is None and urlsplit(origin).netloc == (_header(scope, b"host") or None)
+        """Whether a page comes from this port, under a name that only its readers know: all requests have a key there.
+
+        A page without TLS is not that of a port with it: who changes the page on its way must not reach the port.
+        """
+        page = urlsplit(origin)
+        is_safe = page.scheme == "https" or scope["scheme"] in ("http", "ws")
+        return self._hosts is None and is_safe and page.netloc == (_header(scope, b"host") or None)
 
     def knows_origin(self, origin: str) -> bool:
         """Whether pages of an origin may send requests."""

@@ -46,9 +46,9 @@ class Address(NamedTuple):
             raise UsageError("the settings of a host need a port: port 0 is another one at each start")
         return f"localhost:{self.port}" if self.host in ("0.0.0.0", "::") else str(self)
 
-    def require_tokens(self) -> None:
-        """Raise `UsageError` if programs of other machines can connect, which has to be allowed to each user by a token."""
-        if not self.is_local:
+    def require_tokens(self, *, is_behind: bool = False) -> None:
+        """Raise `UsageError` if programs of other machines can connect, be it by a proxy: each user needs a token for that."""
+        if is_behind or not self.is_local:
             raise UsageError(
                 f"every machine that can reach {self} could call the tools: clients need tokens there",
                 hint="give --tokens FILE, or listen at 127.0.0.1",

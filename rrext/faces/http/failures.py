@@ -35,4 +35,6 @@ def failure(error: RrextError) -> Response:
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
     body = {"code": error.code, "message": error.message} | ({"hint": error.hint} if error.hint else {})
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if "retryAfter" in error.data:
+        headers["Retry-After"] = str(error.data["retryAfter"])
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

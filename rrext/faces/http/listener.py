@@ -10,10 +10,11 @@ from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from h11 import IDLE, SEND_BODY, Request
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,10 +23,20 @@ from uvicorn.server import ServerState
 from rrext.errors import UsageError
 from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
+from rrext.faces.http.door import ARRIVAL, Arrival, Door, arrival_of
 from rrext.faces.http.kept_files import KeptFiles
-from rrext.faces.http.limits import CLIENT_PATIENCE, LOOK_INTERVAL, MAX_CONNECTIONS, PING_INTERVAL, PING_TIMEOUT
+from rrext.faces.http.limits import (
+    ACCEPTS_PER_ITERATION,
+    BACKLOG,
+    CLIENT_PATIENCE,
+    LOOK_INTERVAL,
+    MAX_CONNECTIONS,
+    PING_INTERVAL,
+    PING_TIMEOUT,
+)
+from rrext.faces.http.proxies import Proxies
 from rrext.faces.http.tokens import UserTokens
-from rrext.limits import READ_BUFFER, Limits
+from rrext.limits import ACCEPT_RETRY_INTERVAL, READ_BUFFER, Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
 from rrext.server.process import ServingProcess
 
@@ -33,6 +44,11 @@ if TYPE_CHECKING:
     from rrext.faces.http.certificate import Certificate
 
 log: Final = logging.getLogger("rrext.server")
+
+NO_PROXIES: Final = Proxies()
+TWO_LENGTHS: Final = PlainTextResponse(
+    "Content-Length and Transfer-Encoding in one request: it may end elsewhere for a proxy", 400, {"Connection": "close"}
+)
 
 
 class PortApp(Protocol):
@@ -63,10 +79,19 @@ class PortApp(Protocol):
         ...
 
 
+class UpgradedProtocol(Protocol):
+    """The protocol of a WebSocket."""
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        ...
+
+
 class HttpClients:
     """Listens at an address for the clients of an app.
 
-    A client that does not send a whole request, or does not read its answer, is cut off after a while.
+    A client that does not send a whole request, or does not read its answer, is cut off after a while; one without a key
+    sooner, where many are.
     """
 
     def __init__(
@@ -77,16 +102,17 @@ class HttpClients:
         *,
         tokens: UserTokens | None,
         origins: Sequence[str] = (),
-        upgrade: Callable[..., asyncio.Protocol] | None = None,
+        proxies: Proxies = NO_PROXIES,
+        upgrade: Callable[..., UpgradedProtocol] | None = None,
         tls: Certificate | None = None,
         files: KeptFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """`start` will listen at the address, and then call `on_listening` with it; port 0 is replaced by a free one.
 
-        `tokens` are those that every request must have; None if the app asks for them. `upgrade` makes the protocol of a
-        WebSocket, which the app serves to its end; its first argument is called when the connection is lost. `files` are read
-        again when they change.
+        `tokens` are those that every request must have; None if the app asks for them. `proxies` tell the clients behind
+        them. `upgrade` makes the protocol of a WebSocket, which the app serves to its end; its first argument is called when
+        the connection is lost. `files` are read again when they change.
         """
         self._upgrade = upgrade
         self._tls = tls
@@ -97,44 +123,50 @@ class HttpClients:
         self._on_listening = on_listening
         self._tokens = tokens
         self._origins = origins
+        self._proxies = proxies
         self._state = ServerState()
-        self._server: asyncio.Server | None = None
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._quiet_until = 0.0
         self._lost = asyncio.Event()
         self._waiting: dict[H11Protocol, float] = {}  # connections that wait for their client, and since when
 
     def start(self, process: ServingProcess) -> None:
         """Begin to accept clients. Raises `UsageError` if the address cannot be listened at."""
         self._loop = process.host.loop
-        self._backlog = process.limits.backlog
-        self._socket = _listening_at(self._address, self._backlog)
+        self._socket = _listening_at(self._address)
+        self._door = Door(self._loop, self._max_connections)
         if self._tls is not None:
             SSLProtocol.max_size = READ_BUFFER  # each connection has such a buffer, also before its handshake: else 256 KiB
         self._app = self._make_app(process)
         self._connect = self._protocol(process.limits)
         os.register_at_fork(after_in_child=self._let_go)
         self._keeping = RestartingTask(self._loop, self._app.run, "what lives longer than a request")
-        self._accepting = RestartingTask(self._loop, self._accept, "accept clients")
+        self._loop.add_reader(self._socket, self._accept)
         self._loop.call_later(LOOK_INTERVAL, self._look)
         self._files.start(self._loop)
         self._on_listening(Address(self._address.host, self._socket.getsockname()[1]))
 
-    def _protocol(self, limits: Limits) -> Callable[[], H11Protocol]:
+    def _protocol(self, limits: Limits) -> Callable[[Arrival], H11Protocol]:
         """Make the function that makes the protocol of each connection."""
-        access = self._access = Access(self._app, self._address, self._tokens, self._origins)
-        state, loop, lost, waiting, most = self._state, self._loop, self._lost, self._waiting, self._max_connections
+        access = self._access = Access(self._app, self._address, self._tokens, self._origins, is_behind=bool(self._proxies))
+        state, loop, lost, waiting = self._state, self._loop, self._lost, self._waiting
 
         class _Connection(H11Protocol):
+            @property
+            def arrival(self) -> Arrival:
+                return arrival_of({"state": self.app_state})
+
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-                if len(state.connections) >= most:
-                    log.warning("a connection is refused: there are %s already", most)
-                    transport.abort()
                 transport.max_size = READ_BUFFER  # type: ignore[attr-defined] # for 256 KiB, the system maps memory each time
+                self.arrival.cut = transport.abort
                 super().connection_made(transport)
 
             def handle_websocket_upgrade(self, event: Request) -> None:
                 super().handle_websocket_upgrade(event)
+                upgraded: Any = self.transport.get_protocol()
+                self.arrival.cut = upgraded.cut
                 if too_soon := self.conn.trailing_data[0]:  # uvicorn drops what came before the answer to the handshake
-                    self.transport.get_protocol().data_received(too_soon)  # type: ignore[attr-defined]
+                    upgraded.data_received(too_soon)
 
             def resume_writing(self) -> None:
                 waiting.pop(self, None)  # the client has read
@@ -142,10 +174,12 @@ class HttpClients:
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
+                self.arrival.gone()
                 lost.set()
 
         config = Config(
-            SharedWithOrigins(access),
+            SharedWithOrigins(access, self._proxies),
+            proxy_headers=False,  # uvicorn believes every program of this machine
             http=_Connection,
             lifespan="off",
             ws="none" if self._upgrade is None else partial(self._upgrade, lost.set),  # type: ignore[arg-type]
@@ -153,21 +187,53 @@ class HttpClients:
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=PING_TIMEOUT,
             log_config=None,
-            # Below `info` each message and each header of a client is logged, with the keys in them.
-            log_level=max(logging.INFO, logging.getLogger().getEffectiveLevel()),
+            log_level=logging.ERROR,  # else each stranger writes lines; below `info` also the keys in messages and headers
             access_log=False,
             server_header=False,
             h11_max_incomplete_event_size=limits.max_header,
         )
         config.load()
-        return lambda: _Connection(config, state, {}, loop)
+        return lambda arrival: _Connection(config, state, {ARRIVAL: arrival}, loop)
 
-    async def _accept(self) -> None:
-        if self._server is None and self._socket.fileno() >= 0:
-            tls, patience = (None, None) if self._tls is None else (self._tls.context, CLIENT_PATIENCE)
-            self._server = await self._loop.create_server(
-                self._connect, sock=self._socket, ssl=tls, ssl_handshake_timeout=patience, backlog=self._backlog
-            )
+    def _accept(self) -> None:
+        """Take the connections that wait."""
+        for _ in range(ACCEPTS_PER_ITERATION):
+            try:
+                end, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._accept_later(error)
+                return
+            end.setblocking(False)
+            arrival = self._door.enter("" if self._proxies.trusts(address[0]) else address[0])
+            arriving = self._loop.create_task(self._connected(end, arrival))
+            self._arriving.add(arriving)
+            arriving.add_done_callback(partial(self._arrived, end, arrival))
+            arrival.cut = arriving.cancel
+
+    def _accept_later(self, error: OSError) -> None:
+        """Make room after the system gave no descriptor, and try again a while later."""
+        self._loop.remove_reader(self._socket)
+        self._door.make_room()
+        log.warning("a client cannot be taken now: %s", error.strerror)
+        self._loop.call_later(ACCEPT_RETRY_INTERVAL, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.add_reader(self._socket, self._accept)
+
+    async def _connected(self, end: socket.socket, arrival: Arrival) -> None:
+        """Make the transport of a connection, after the handshake of TLS."""
+        tls, patience = (None, None) if self._tls is None else (self._tls.context, CLIENT_PATIENCE)
+        await self._loop.connect_accepted_socket(lambda: self._connect(arrival), end, ssl=tls, ssl_handshake_timeout=patience)
+
+    def _arrived(self, end: socket.socket, arrival: Arrival, arriving: asyncio.Task[None]) -> None:
+        """Forget a connection that broke or was cut off before it had a transport; that is no news."""
+        self._arriving.discard(arriving)
+        if arriving.cancelled() or arriving.exception() is not None:
+            arrival.gone()
+            end.close()
 
     def _let_go(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
@@ -184,8 +250,8 @@ class HttpClients:
         self._waiting.update(still)
         for connection, since in still.items():
             if now - since > CLIENT_PATIENCE:
-                log.info("a client is cut off: it sends no whole request, or reads no answer")
-                connection.transport.abort()
+                arrival_of({"state": connection.app_state}).cut_off()
+        self._door.look()
         self._loop.call_later(LOOK_INTERVAL, self._look)
 
     def reload(self) -> None:
@@ -210,9 +276,10 @@ class HttpClients:
         """Wait for the calls until the end of the grace, then for the last answers to be read."""
         self._app.on_answer = grace.look
         await grace.until(lambda: not self._app.is_busy)
-        if self._server is not None:
-            self._server.close()
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+        self._door.close()
         self._app.give_up()
         await grace.within(DRAINED.flush, self._disconnected())
         for connection in list(self._state.connections):
@@ -225,13 +292,24 @@ class HttpClients:
 
 
 class SharedWithOrigins(CORSMiddleware):
-    """Tells browsers which pages may send requests: those of the known origins."""
+    """The first to get a request: tells whose it is behind a proxy, and tells browsers which pages may send requests."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, proxies: Proxies) -> None:
         super().__init__(
             access, allow_methods=("GET", "POST", "DELETE"), allow_headers=("*",), expose_headers=("Mcp-Session-Id",)
         )
         self._access = access
+        self._proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if self._proxies.tell(scope):
+            arrival_of(scope).comes_from(scope["client"][0])
+        names = {name for name, _ in scope["headers"]}
+        if b"content-length" in names and b"transfer-encoding" in names:
+            await TWO_LENGTHS(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
     def is_allowed_origin(self, origin: str) -> bool:
         """Whether pages of an origin may send requests."""
@@ -244,7 +322,7 @@ def _waits_for_client(connection: H11Protocol) -> bool:
     return connection.conn.their_state in (IDLE, SEND_BODY) or (flow is not None and flow.write_paused)
 
 
-def _listening_at(address: Address, backlog: int) -> socket.socket:
+def _listening_at(address: Address) -> socket.socket:
     """A listening socket. Raises `UsageError`."""
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
@@ -252,7 +330,7 @@ def _listening_at(address: Address, backlog: int) -> socket.socket:
         try:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             end.bind(where)
-            end.listen(backlog)
+            end.listen(BACKLOG)
         except OSError:
             end.close()
             raise

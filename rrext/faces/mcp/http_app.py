@@ -38,6 +38,7 @@ from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListTools, Operation, Tool
 from rrext.errors import Cancelled, InvalidRequest, ResultTooLarge, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
+from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
@@ -145,6 +146,7 @@ class McpApp:
         """Answer a request."""
         await self._ready.wait()
         assert self._app is not None
+        arrival_of(scope).knows_client()  # its token was looked at before, or it needs none
         user = scope.get(USER)
         if user is not None:  # a session of the handshake era belongs to the user who began it
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
@@ -272,7 +274,10 @@ class McpApp:
         if self._is_gone(token):  # since the request came: its session may take it later
             raise _token_gone()
         caller = msgspec.structs.replace(
-            self._caller, connection_id=f"http-{next(self._numbers)}", user_id=self._user_of(context)
+            self._caller,
+            connection_id=f"http-{next(self._numbers)}",
+            user_id=self._user_of(context),
+            address=None if context.request is None else address_of(context.request.scope),
         )
         answer = AwaitedAnswer(self._loop)
         call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import GetPipeline, Terminate
-from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
+from rrext.errors import FrameTooLarge, InvalidArguments, RrextError, ShuttingDown, TooManyRequests
+from rrext.faces.http.door import address_of
 from rrext.faces.http.failures import failure
 from rrext.faces.page.assets import SAFETY, assets
 from rrext.faces.page.feed import PageFeed
@@ -43,7 +44,7 @@ class StatusPage:
     """
 
     def __init__(
-        self, engine: Engine, caller: Caller, user_of: Callable[[Request], str | None], on_answer: Callable[[], object]
+        self, engine: Engine, caller: Caller, user_of: Callable[[Request], Awaitable[str]], on_answer: Callable[[], object]
     ) -> None:
         self._engine = engine
         self._caller = msgspec.structs.replace(caller, connection_id="page")
@@ -88,20 +89,19 @@ class StatusPage:
         if method not in allowed:
             return PlainTextResponse("Method Not Allowed", 405, {**SAFETY, "Allow": ", ".join(allowed)})
         if is_feed:
-            return FOREIGN if _is_foreign(request) else self._feed(request)
+            return FOREIGN if _is_foreign(request) else await self._feed(request)
         if file is None:
             return PlainTextResponse("Not Found", 404, SAFETY)
         return file.answer(request)
 
-    def _user(self, request: Request) -> Caller:
-        """The caller of a request. Raises `NotAuthenticated`."""
-        user = self._user_of(request)
-        if user is None:
-            raise NotAuthenticated("a key of this server is required as a bearer token")
-        return msgspec.structs.replace(self._caller, user_id=user if self._caller.is_keyed else None)
+    async def _user(self, request: Request) -> Caller:
+        """The caller of a request. Raises `NotAuthenticated` and `TooManyRequests`."""
+        user = await self._user_of(request)
+        user_id = user if self._caller.is_keyed else None
+        return msgspec.structs.replace(self._caller, user_id=user_id, address=address_of(request.scope))
 
-    def _feed(self, request: Request) -> Response:
-        caller = self._user(request)
+    async def _feed(self, request: Request) -> Response:
+        caller = await self._user(request)
         if self._is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
         user = caller.user_id or ""
@@ -117,7 +117,7 @@ class StatusPage:
 
     async def _acted(self, request: Request, action: Callable[[str, Caller], Any]) -> Response:
         """Do what a page asks for about one pipeline."""
-        caller = self._user(request)
+        caller = await self._user(request)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:  # no form can send this
             raise InvalidArguments(f"the body must be {JSON}")
         if self._is_draining:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import count
-from typing import Final
 
 import msgspec
-from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.totals import CallTimes
+from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.authentication import Authentication
 from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.client import SocketClient
 from rrext.faces.ws.endpoints import Endpoints
-from rrext.faces.ws.limits import MAX_STRANGERS, MAX_STRANGERS_OF_ADDRESS
-from rrext.faces.ws.protocol import CONNECTION
+from rrext.faces.ws.protocol import CONNECTION, SocketProtocol
 from rrext.server.process import ServingProcess
-
-FULL: Final = PlainTextResponse("too many clients have shown no key yet; try again soon", 503, {"Retry-After": "5"})
 
 
 class WebApp:
@@ -41,7 +36,6 @@ class WebApp:
         self._budgets = Budgets(process.host.loop, process.limits.max_user_bytes, has_users=keys is not None)
         self._endpoints = Endpoints(process, caller, keys, self._budgets, lambda: self.on_answer(), metrics_keys)
         self._numbers = count(1)
-        self._strangers: Counter[str] = Counter()
         self._clients: set[SocketClient] = set()
         if keys is not None:
             keys.on_change.append(self._look_at_keys)
@@ -54,19 +48,17 @@ class WebApp:
             await self._endpoints(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        address = (scope["client"] or ("",))[0]
-        if self._keys is not None and self._is_full(address):
-            await FULL(scope, receive, send)
-            return
         await receive()
         await send({"type": "websocket.accept"})
+        protocol: SocketProtocol = scope["extensions"][CONNECTION]
+        protocol.refuse_garbled()
         client = SocketClient(
             self._process,
-            scope["extensions"][CONNECTION],
+            protocol,
             send,
-            msgspec.structs.replace(self._caller, connection_id=f"ws-{next(self._numbers)}"),
+            msgspec.structs.replace(self._caller, connection_id=f"ws-{next(self._numbers)}", address=address_of(scope)),
             Authentication(self._keys),
-            lambda change: self._strangers.update({address: change}),
+            arrival_of(scope),
             self._budgets,
         )
         self._clients.add(client)
@@ -78,11 +70,6 @@ class WebApp:
     def _look_at_keys(self) -> None:
         for client in list(self._clients):
             client.look_at_key()
-
-    def _is_full(self, address: str) -> bool:
-        """Whether a further client without a key is one too many."""
-        self._strangers += Counter()  # drops addresses without any
-        return self._strangers.total() >= MAX_STRANGERS or self._strangers[address] >= MAX_STRANGERS_OF_ADDRESS
 
     async def run(self) -> None:
         """Wait for a cancel: what lives longer than a request has tasks of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from rrext.faces.http.door import arrival_of, found_by_key
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.authentication import LOCAL_USER
 
@@ -14,6 +15,9 @@ def key_of(request: Request) -> str:
     return key.strip() if kind.lower() == "bearer" else kind if not key else ""
 
 
-def user_of(request: Request, keys: UserTokens | None) -> str | None:
-    """The user of a request; None without a known key, on a server with keys."""
-    return LOCAL_USER if keys is None else keys.user_of(key_of(request))
+async def user_of(request: Request, keys: UserTokens | None) -> str:
+    """The user of a request. Raises `NotAuthenticated` without a known key on a server with keys, and `TooManyRequests`."""
+    if keys is not None:
+        return await found_by_key(request.scope, key_of(request), keys.user_of)
+    arrival_of(request.scope).knows_client()
+    return LOCAL_USER

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from websockets.frames import CloseCode
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_names import in_log
 from rrext.errors import Cancelled, NotAuthenticated, RrextError
+from rrext.faces.http.door import Arrival
 from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
 from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
@@ -56,7 +58,7 @@ class SocketPeer(Peer):
 class SocketClient:
     """Serves one WebSocket, until the client or the server ends it.
 
-    `caller` is the caller without its user. `on_stranger(+1 or -1)` counts the clients that have shown no key.
+    `caller` is the caller without its user; `arrival` is told whether its client has shown a key.
     """
 
     def __init__(
@@ -66,14 +68,14 @@ class SocketClient:
         send: Send,
         caller: Caller,
         authentication: Authentication,
-        on_stranger: Callable[[int], object],
+        arrival: Arrival,
         budgets: Budgets,
     ) -> None:
         self._process = process
         self._protocol = protocol
         self._send = send
         self._authentication = authentication
-        self._on_stranger = on_stranger
+        self._arrival = arrival
         self._loop = process.host.loop
         self._sink = MessageSink(protocol, self._loop)
         self._connection = ServerConnection(None, process.limits, join=joined)
@@ -85,7 +87,6 @@ class SocketClient:
         self._session.client.memory = self._reading
         self._budgets = budgets
         self._patience: asyncio.TimerHandle | None = None
-        self._is_counted = False
         self._recognise(authentication.user)
 
     async def run(self, receive: Receive) -> None:
@@ -101,7 +102,7 @@ class SocketClient:
             self._sink.lose()
             peer.lost("the client is gone")
             await peer.ended()
-            self._count(is_stranger=False)
+            self._wait_no_longer()
 
     # in
 
@@ -126,17 +127,32 @@ class SocketClient:
 
     def _handle_ours(self, request: Request) -> None:
         """Answer a command of this transport, or refuse that of a stranger."""
-        session = self._session
+        attempts = self._authentication.attempts
         try:
             if request.command in COMMANDS:
                 self._own(request)
                 return
             raise NotAuthenticated("Not authenticated", hint="send `auth` with a key of this server")
         except RrextError as error:
-            session.refuse(request, error)
-        session.outbox.flush()
-        if self._authentication.is_exhausted:
+            if self._authentication.attempts > attempts:
+                self._refuse_key(request, error)
+            else:
+                self._refuse(request, error)
+
+    def _refuse(self, request: Request, error: RrextError, *, ends: bool = False) -> None:
+        self._session.refuse(request, error)
+        self._session.outbox.flush()
+        if ends:
             self.peer.end_within(0, "too many wrong keys", CLOSED)
+
+    def _refuse_key(self, request: Request, error: RrextError) -> None:
+        """Refuse a wrong key: the later, the more of them the address has shown, also on other connections."""
+        delay, too_many = self._arrival.shows_wrong_key()
+        ends = too_many is not None or self._authentication.is_exhausted
+        if ends:
+            self._reading.stop()  # what comes before the late answer is not looked at any more
+        refuse = partial(self._refuse, request, too_many or error, ends=ends)
+        self._loop.call_later(delay, refuse) if delay else refuse()
 
     def _own(self, request: Request) -> None:
         """Answer a command of this transport. Raises `RrextError`."""
@@ -154,7 +170,8 @@ class SocketClient:
                 self._recognise(user)
             client = self._session.client
             client.name, client.version = given.client_name or "", given.client_version or ""
-            log.info("%s is user %s, with %s", self._stranger.connection_id, in_log(user), in_log(given.client_name))
+            who, where = self._stranger.connection_id, in_log(self._stranger.address)
+            log.info("%s is user %s, with %s, from %s", who, in_log(user), in_log(given.client_name), where)
             body = welcome(user)
         elif self._authentication.leave():
             self._sign_off("the client signed off")
@@ -165,30 +182,24 @@ class SocketClient:
     def _recognise(self, user: str | None) -> None:
         """The client is that user from now on; None for a stranger, who is cut off after a while."""
         self._authentication.user = user
-        is_stranger = user is None
-        self._count(is_stranger=is_stranger)
-        if is_stranger:
+        self._wait_no_longer()
+        if user is None:
+            self._arrival.forgets_client()
             self._session.caller = msgspec.structs.replace(self._stranger, trusted=False, is_keyed=True)
             self._protocol.expect(MAX_STRANGERS_MESSAGE)
             self._reading.belong_to(None)
-            self._patience = self._loop.call_later(AUTH_TIMEOUT, self._lose_patience)
+            self._patience = self._loop.call_later(AUTH_TIMEOUT, self._arrival.cut_off)
         else:
+            self._arrival.knows_client()
             self._session.caller = msgspec.structs.replace(self._stranger, user_id=user if self._stranger.is_keyed else None)
             self._protocol.expect()
             self._reading.belong_to(self._budgets.of(user))
         self._session.client.caller = self._session.caller
 
-    def _count(self, *, is_stranger: bool) -> None:
+    def _wait_no_longer(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        if is_stranger != self._is_counted:
-            self._is_counted = is_stranger
-            self._on_stranger(1 if is_stranger else -1)
-
-    def _lose_patience(self) -> None:
-        log.info("%s is cut off: it showed no key", self._stranger.connection_id)
-        self.peer.end_within(0, "no key in time", CLOSED)
 
     def _without_room(self) -> None:
         log.info("%s is cut off: its user has no room for its message", self._stranger.connection_id)
@@ -204,7 +215,7 @@ class SocketClient:
 
     def _sign_off(self, why: str) -> None:
         """End all that the user did on this connection, whose client is a stranger from now on."""
-        if not self._is_counted:
+        if self._authentication.user is not None:
             self._session.fail_all("cancelled", lambda: Cancelled(f"cancelled: {why}"))
             self._process.engine.disconnect(self._stranger.connection_id)
             self._recognise(None)

@@ -11,11 +11,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
-from rrext.errors import NotAuthenticated, ShuttingDown, Unavailable
+from rrext.errors import RrextError, ShuttingDown, Unavailable
 from rrext.faces.http.access import USER, TokenRequests
+from rrext.faces.http.door import arrival_of
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of, user_of
@@ -106,11 +107,16 @@ class Endpoints:
     # endpoints
 
     async def _metrics(self, request: Request) -> Response:
-        user, key = user_of(request, self._keys), key_of(request)
-        is_user = self._keys is not None and user is not None
+        key = key_of(request)
+        is_user = self._keys is not None and self._keys.find(key) is not None
         is_operator = not is_user and self._metrics_keys is not None and self._metrics_keys.find(key) is not None
-        if not is_operator and user is None:
-            return failure(NotAuthenticated("a key of this server is required as a bearer token"))
+        if is_operator:
+            arrival_of(request.scope).knows_client()
+        else:
+            try:
+                await user_of(request, self._keys)
+            except RrextError as error:
+                return failure(error)
         redact = self._process.host.redactor.text if is_operator else None
         text = await metrics_text(self._engine, self._process.peers, redact=redact)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
@@ -129,17 +135,18 @@ class Endpoints:
 
     async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the app of the request's user."""
-        user = user_of(Request(scope), self._keys)
-        missing = missing_packages("mcp", "mcp")
-        if user is None:
-            answer = failure(NotAuthenticated("a key of this server is required as a bearer token"))
-        elif missing is not None:
-            answer = failure(Unavailable(missing))
-        elif self._is_draining:
-            answer = failure(ShuttingDown("the server ends and takes no new requests"))
-        else:
+        answer: ASGIApp
+        try:
+            user = await user_of(Request(scope), self._keys)
+            missing = missing_packages("mcp", "mcp")
+            if missing is not None:
+                raise Unavailable(missing)
+            if self._is_draining:
+                raise ShuttingDown("the server ends and takes no new requests")
             answer = await self._mcp_app(user)
             scope[USER] = user
+        except RrextError as error:
+            answer = failure(error)
         await answer(scope, receive, send)
 
     async def _mcp_app(self, user: str) -> Any:

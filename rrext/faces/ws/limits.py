@@ -32,10 +32,6 @@ MAX_CONNECTIONS: Final = 4096
 """Connections of the port at once; each has a descriptor."""
 OTHER_DESCRIPTORS: Final = 1024
 """Descriptors for all else: pipelines, files, databases."""
-MAX_STRANGERS: Final = 128
-"""Clients at once that have shown no key."""
-MAX_STRANGERS_OF_ADDRESS: Final = 64
-"""Such clients at once of one address."""
 
 # authentication.py
 AUTH_TIMEOUT: Final = 30.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame
 
+from rrext.faces.http.door import arrival_of
 from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
 from rrext.limits import READ_BUFFER
 
@@ -16,6 +18,19 @@ CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
 
 REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8. They are read in pieces, whose texts are dropped: one of all may be four times as large."""
+    if data.isascii():
+        return True
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), READ_BUFFER):
+            decoder.decode(data[start : start + READ_BUFFER], final=start + READ_BUFFER >= len(data))
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class RawMessage(bytes):
@@ -34,6 +49,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._on_lost = on_lost
         self._pong: bytes | None = None
         self._is_large = False
+        self._is_garbled = False
         self._messages: list[tuple[bytes, bool]] = []
         self.on_messages: Callable[[list[tuple[bytes, bool]]], object] | None = None
         self.on_writable: Callable[[], object] = lambda: None
@@ -66,6 +82,20 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def unsent_bytes(self) -> int:
         """What the system has not taken for the client yet."""
         return 0 if self.disconnected else self.transport.get_write_buffer_size()
+
+    def refuse_garbled(self) -> None:
+        """End the connection if a text came that is none, perhaps before the answer to the handshake."""
+        if self._is_garbled and not self.disconnected:
+            self.conn.fail(CloseCode.INVALID_DATA)
+            self.handle_parser_exception()
+
+    def cut(self) -> None:
+        """End the connection at once, with a word: a client that reads nothing would keep it open."""
+        if not self.disconnected:
+            self.conn.fail(CloseCode.POLICY_VIOLATION)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+            self.transport.abort()
 
     def let_read(self, *, reads: bool) -> None:
         """Read on, or pause; nothing once the connection is lost."""
@@ -128,6 +158,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not is_text(b"".join(self.frames)):
+            self._is_garbled = True
+            if self.handshake_complete:
+                self.refuse_garbled()
+            return
         if self.on_messages is None:  # what comes in the same breath as the handshake
             super().send_receive_event_to_app()
             return
@@ -155,4 +190,5 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._messages, self.frames, self._pong = [], [], None  # the rest waits for the garbage collector
         self.conn.reader.buffer.clear()
         self.conn.parser_exc = None
+        arrival_of({"state": self.app_state}).gone()
         self._on_lost()

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
+from rrext.errors import FrameTooLarge, InvalidArguments, RrextError, ShuttingDown, TooManyRequests
+from rrext.faces.http.door import address_of, found_by_key
 from rrext.faces.http.failures import failure
 from rrext.faces.ws.bearer import key_of
 from rrext.faces.ws.budget import Budgets, UserBudget
@@ -24,6 +25,7 @@ from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
 from rrext.limits import Limits
 
 DEFAULT_TYPE: Final = "application/octet-stream"
+WANTED: Final = "a public key of a running pipeline (pk_…, the `publicToken` of `execute` and `rrext_get_tasks`)"
 
 
 class Part(msgspec.Struct):
@@ -106,7 +108,11 @@ class Webhook:
             return failure(ShuttingDown("the server ends and takes no new requests"))
         if len(self._works) >= MAX_WEBHOOKS:
             return failure(TooManyRequests(f"{MAX_WEBHOOKS} requests are in work; try again soon"))
-        work = asyncio.get_running_loop().create_task(self._worked(request))
+        try:
+            task = await found_by_key(request.scope, key_of(request), self._engine.task_with_key, WANTED)
+        except RrextError as error:
+            return failure(error)
+        work = asyncio.get_running_loop().create_task(self._worked(request, task))
         self._works.add(work)
         try:
             return await asyncio.shield(work)
@@ -119,16 +125,14 @@ class Webhook:
             self._works.discard(work)
             self._on_answer()
 
-    async def _worked(self, request: Request) -> Response:
+    async def _worked(self, request: Request, task: Any) -> Response:
         try:
-            task = self._engine.task_with_key(key_of(request))
-            if task is None:
-                raise NotAuthenticated(
-                    "a public key of a running pipeline (pk_…) is required as a bearer token",
-                    hint="`execute` and `rrext_get_tasks` tell it as `publicToken`",
-                )
             caller = msgspec.structs.replace(
-                self._caller, connection_id=f"webhook-{next(self._numbers)}", user_id=task.owner, is_keyed=True
+                self._caller,
+                connection_id=f"webhook-{next(self._numbers)}",
+                user_id=task.owner,
+                is_keyed=True,
+                address=address_of(request.scope),
             )
             with self._body(task.owner) as held:
                 parts, is_form = await self._parts(request, held)

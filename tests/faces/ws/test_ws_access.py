@@ -6,11 +6,10 @@ import contextlib
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from ws_server import ADA, BOB, PATIENCE, PIPELINE, WsServer, plain_environment
 
@@ -18,7 +17,6 @@ from rrext import NotAuthenticated
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws import client
 from rrext.faces.ws.authentication import AuthArguments, Authentication
-from rrext.faces.ws.limits import MAX_STRANGERS_OF_ADDRESS
 
 pytestmark = pytest.mark.promise("ws:access")
 
@@ -121,16 +119,6 @@ def test_a_strangers_messages_are_small_and_a_users_are_not(server: WsServer) ->
         socket.post("rrext_ping", _meta=LONG)
         with pytest.raises(ConnectionClosed):
             socket.socket.recv(PATIENCE)
-
-
-def test_strangers_are_few_at_a_time(server: WsServer) -> None:
-    with ExitStack() as stack:
-        for _ in range(MAX_STRANGERS_OF_ADDRESS):
-            stack.enter_context(server.client())
-        with pytest.raises(InvalidStatus, match="503"):
-            stack.enter_context(server.client())
-    with server.client(ADA) as socket:
-        assert socket.body("rrext_ping") == {"pong": True}
 
 
 def test_a_stranger_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

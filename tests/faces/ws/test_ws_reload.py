@@ -83,7 +83,7 @@ def test_a_client_whose_key_is_gone_or_another_users_is_cut_off_and_its_calls_ar
             assert stranger.body("auth", auth=NEW)["userId"] == "new"
             assert bob.body("rrext_ping") == {"pong": True}
         assert server.end() == 0
-    assert len(server.log.splitlines()) == 1  # that it listens
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 1  # that it listens
 
 
 def test_a_changed_file_is_read_without_a_signal_also_behind_a_link(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_files_that_cannot_be_used_leave_the_keys_before_in_force_and_are_one_li
             keys(path, {NEW: "new"})
             assert closed_with(ada) == 1008
         assert server.end() == 0
-    assert len(server.log.splitlines()) == 6
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 6
     assert ADA not in server.log
     assert BOB not in server.log
 
@@ -220,7 +220,7 @@ def test_new_connections_get_the_new_certificate_and_old_ones_go_on(tmp_path: Pa
                 pass
             assert client.body("rrext_ping") == {"pong": True}
         assert server.end() == 0
-    assert len(server.log.splitlines()) == 2
+    assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 2
     key.chmod(0o640)
     for words in (("--tls-cert", str(cert), "--tls-key", str(key)), ("--tls-cert", str(key))):
         with WsServer(*words) as refused:

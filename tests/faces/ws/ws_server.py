@@ -31,7 +31,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 class WsServer(ListeningServer):
-    """A spawned `rrext serve --ws`. `limits` are options of the shell's `ulimit`."""
+    """A spawned `rrext serve --ws`. `limits` are options of the shell's `ulimit`, `first` are lines that it runs before."""
 
     def __init__(
         self,
@@ -40,8 +40,11 @@ class WsServer(ListeningServer):
         env: Mapping[str, str] = {},
         address: str = "127.0.0.1:0",
         limits: str | None = None,
+        first: str = "",
     ) -> None:
-        command = [sys.executable, "-m", "rrext", "serve", *map(str, files), *NODES, "--ws", address, *options]
+        main = f"import sys\n{first}\nfrom rrext.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        program = ["-c", main] if first else ["-m", "rrext"]
+        command = [sys.executable, *program, "serve", *map(str, files), *NODES, "--ws", address, *options]
         if limits is not None:
             command = ["sh", "-c", f'ulimit {limits}; exec "$@"', "sh", *command]
         super().__init__(command, plain_environment(**env))
