@@ -25,6 +25,7 @@ class IdleWatch:
         self._unload = unload
         self._pipe_idle = host.limits.pipe_idle
         self._reaper: Timer | None = None
+        self._timers: dict[Task, Timer] = {}
 
     def stop(self) -> None:
         """Watch pipes no more."""
@@ -34,7 +35,15 @@ class IdleWatch:
     def watch_task(self, task: Task) -> None:
         """End a pipeline after its `ttl` idle seconds, if it has one."""
         if task.ttl:
-            self._clock.call_later(task.ttl, lambda: self._look_at(task))
+            self._wait(task, task.ttl)
+
+    def _wait(self, task: Task, seconds: float) -> None:
+        self._timers[task] = self._clock.call_later(seconds, lambda: self._look_at(task))
+
+    def forget_task(self, task: Task) -> None:
+        """Watch a task no more that ends: its timer would keep it, with its pipeline, for the whole time."""
+        if (timer := self._timers.pop(task, None)) is not None:
+            timer.cancel()
 
     def _look_at(self, task: Task) -> None:
         if task.stopping or not task.ttl:
@@ -46,8 +55,7 @@ class IdleWatch:
         if idle >= task.ttl:
             self._unload(task)
         else:
-            wait = task.ttl / 4 if task.is_busy else task.ttl - idle
-            self._clock.call_later(wait, lambda: self._look_at(task))
+            self._wait(task, task.ttl / 4 if task.is_busy else task.ttl - idle)
 
     def watch_pipes(self) -> None:
         """Reclaim pipes that are idle too long, while any is open."""

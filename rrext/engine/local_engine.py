@@ -347,6 +347,7 @@ class LocalEngine(Engine):
         task.stopping = True
         self._views.stops(task)
         self._tasks.remove(task)
+        self._idle.forget_task(task)
         if self._known_references is not None:
             self._known_references.forget_task(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))

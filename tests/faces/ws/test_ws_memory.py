@@ -116,6 +116,12 @@ def write(client: WsClient) -> None:
     client.body("rrext_process", subcommand="close", pipe_id=pipe)
 
 
+def terminated(client: WsClient) -> None:
+    """A pipeline that ends long before its time to live."""
+    client.body("execute", pipeline={**FAILING, "project_id": "other", "description": DATA}, token="other", ttl=1000)
+    client.body("terminate", token="other")
+
+
 WAYS: dict[str, Callable[[WsClient], object]] = {
     "on a thread": call("refuse"),
     "on the loop": call("crash"),
@@ -129,4 +135,5 @@ WAYS: dict[str, Callable[[WsClient], object]] = {
     },
     "inner late": call("ask", also={"tool": "stay"}, timeout=0.05),
     "object": write,
+    "pipeline": terminated,
 }
