@@ -25,11 +25,9 @@ class RedactedStream:
     def write(self, text: str, /) -> int:
         """Write a text; returns its length, as streams do."""
         with self._lock:
-            whole = self._rest + text
-            begun = self._redactor.begun(whole)
-            self._rest = whole[begun:]
-            if begun:
-                self._stream.write(self._redactor.text(whole[:begun]))
+            told, self._rest = self._redactor.piece(self._rest + text)
+            if told or not text:
+                self._stream.write(told)
         return len(text)
 
     def writelines(self, lines: Any, /) -> None:

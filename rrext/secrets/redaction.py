@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import RrextError
 from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, QUICK_SEARCH
 from rrext.secrets.names import secrets_within
-from rrext.secrets.spellings import Form, Span, begun_in, fold, forms_of, spans_in, spellings, stand_in
+from rrext.secrets.spellings import Beginnings, Form, Span, fold, forms_of, spans_in, spellings, stand_in
 
 _NOT_YET: Final[frozenset[str]] = frozenset()
 MAX_BEGUN: Final = 65_536
@@ -30,6 +30,7 @@ class Redactor:
         self._change = object()  # a new one whenever a value is learned
         self._places: tuple[object, dict[str, list[int]]] = (None, {})
         self._known_forms: tuple[object, tuple[Form, ...]] = (self._change, ())
+        self._beginnings: tuple[object, Beginnings] = (None, Beginnings(()))
 
     def learn(self, name: str, value: str, *, always: bool = False) -> None:
         """Remember a value, for as long as the redactor lives if `always`; else clients that send many others replace it."""
@@ -59,16 +60,32 @@ class Redactor:
 
     def begun(self, text: str) -> int:
         """Where in the last line of a text that goes on a value may begin: what is before can be told."""
+        return self._begun(text, None)
+
+    def piece(self, text: str) -> tuple[str, str]:
+        """A text that goes on without known values, as far as it can be told, and the rest as it is."""
+        forms = self._known()
+        if not forms or not text:
+            return text, ""
+        found = self._spans(fold(text), forms)
+        begun = self._begun(text, found)
+        return _replaced(text[:begun], [span for span in found if span[1] <= begun]), text[begun:]
+
+    def _begun(self, text: str, found: list[Span] | None) -> int:
         begin = max(text.rfind("\n"), text.rfind("\r")) + 1
         forms = self._known()
         if not forms or begin == len(text):
             return len(text)
+        known, beginnings = self._beginnings
+        if known is not forms:
+            beginnings = Beginnings(forms)
+            self._beginnings = (forms, beginnings)
         begin = max(begin, len(text) - MAX_BEGUN)
-        line = fold(text[begin:])
-        begun = begun_in(line, forms)
-        if begun < len(line):  # a value that is whole is not cut either
-            begun = min((start for start, end, _ in self._spans(line, forms) if start < begun < end), default=begun)
-        return begin + begun
+        begun = begin + beginnings.begun_in(fold(text[begin:]))
+        if begun == len(text):
+            return begun
+        found = self._spans(fold(text), forms) if found is None else found
+        return min((start for start, end, _ in found if start < begun < end), default=begun)  # nor is a whole value cut
 
     def value(self, value: Any) -> Any:
         """Replace known values in every text and key of a JSON value."""

@@ -10,6 +10,7 @@ import os.path
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from typing import Final
 
 from rrext.limits import MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
@@ -20,8 +21,8 @@ Span = tuple[int, int, str]
 Form = tuple[str, str]
 """A spelling in small letters, and the name of its secret."""
 
-_BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,\r\n]+")
-_ELLIPSIS: Final = re.compile(r"…|\.\.\.")
+_BETWEEN_PARTS: Final = r"[/\\:@?&=#;,\r\n]+"
+_ELLIPSIS: Final = r"…|\.\.\."
 LAYERS: Final = 4
 """How many layers of escapes are looked through: one of a URL in an HTML page in a JSON text has three."""
 _ENTITIES: Final = {
@@ -32,17 +33,24 @@ _ENTITIES: Final = {
 }  # fmt: skip
 """The named characters of HTML that are ASCII."""
 _CODE: Final = "([2-7][0-9a-f])"
-_ESCAPE: Final = re.compile(
-    rf"\\+(?:u00{_CODE}|u\{{0*{_CODE}\}}|x{_CODE})?|%(?:25)*{_CODE}"
-    rf"|&(?:amp;)*(?:#x0*{_CODE};?|#0*(3[2-9]|[4-9]\d|1[01]\d|12[0-6])(?!\d);?|({'|'.join(_ENTITIES)});)"
-)
-"""A character of ASCII as JSON, Python, URLs and HTML may write it. A backslash before any other character means nothing, and
-a further layer of an escape (`\\\\u0077`, `%2577`, `&amp;#119;`) is a part of it."""
-_TELLING: Final = re.compile(r"\\(?:[^\\\"'bfnrt\s]|\\{3})|%[2-7][0-9a-f]|&[#a-z]")
+
+
+@cache
+def _escape() -> re.Pattern[str]:
+    """A character of ASCII as JSON, Python, URLs and HTML may write it. A backslash before any other character means nothing,
+    and a further layer of an escape (`\\\\u0077`, `%2577`, `&amp;#119;`) is a part of it.
+
+    Each alternative begins with a character, so that the search for them is fast.
+    """
+    return re.compile(
+        rf"\\\\*(?:u00{_CODE}|u\{{0*{_CODE}\}}|x{_CODE})?|%(?:25)*{_CODE}"
+        rf"|&(?:amp;)*(?:#x0*{_CODE};?|#0*(?P<decimal>3[2-9]|[4-9]\d|1[01]\d|12[0-6])(?!\d);?|(?P<name>{'|'.join(_ENTITIES)});)"
+    )
+
+
+_TELLING: Final = r"\\(?:[^\\\"'bfnrt\s]|\\{3})|%[2-7][0-9a-f]|&[#a-z]"
 """An escape that the forms do not have."""
-_BEGUN: Final = re.compile(
-    r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
-)
+_BEGUN: Final = r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
 """An escape that the end of a text may cut."""
 
 
@@ -53,7 +61,7 @@ def fold(text: str) -> str:
 
 def forms_of(value: str) -> frozenset[str]:
     """The spellings of a value in a text, and of its parts."""
-    plain = {value, *secrets_within(value)} | {part for part in _BETWEEN_PARTS.split(value) if len(part) >= MIN_SECRET_PART}
+    plain = {value, *secrets_within(value)} | {part for part in re.split(_BETWEEN_PARTS, value) if len(part) >= MIN_SECRET_PART}
     if os.sep in value:
         normal = os.path.normpath(value)
         plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so
@@ -93,24 +101,26 @@ def _base64(data: bytes) -> Iterator[str]:
 def plain_of(text: str) -> str:
     """A text in small letters with characters in the place of their escapes."""
     for _ in range(LAYERS):
-        before, text = text, _ESCAPE.sub(_character, text)
+        before, text = text, _escape().sub(_character, text)
         if text == before:
             break
     return text
 
 
 def _character(escape: re.Match[str]) -> str:
-    place = escape.lastindex
-    if place is None:
+    return _meaning(escape[0])
+
+
+@lru_cache(maxsize=4096)
+def _meaning(written: str) -> str:
+    """The character that an escape means."""
+    escape = _escape().fullmatch(written)
+    if escape is None or escape.lastindex is None:
         return ""
-    written = escape[place]
-    if place == _NAMED:
-        return _ENTITIES[written]
-    return chr(int(written, 10 if place == _DECIMAL else 16)).lower()
-
-
-_NAMED: Final = _ESCAPE.groups
-_DECIMAL: Final = _NAMED - 1
+    code = escape[escape.lastindex]
+    if escape["name"]:
+        return _ENTITIES[code]
+    return chr(int(code, 10 if escape["decimal"] else 16)).lower()
 
 
 class _Places:
@@ -120,7 +130,7 @@ class _Places:
         self._layers: list[tuple[list[int], list[tuple[int, int, int]]]] = []
         for _ in range(LAYERS):
             starts, escapes, shift = [0], [(0, 0, 0)], 0
-            for escape in _ESCAPE.finditer(text):
+            for escape in _escape().finditer(text):
                 length = len(_character(escape))
                 starts.append(escape.start() - shift)
                 escapes.append((escape.start(), escape.end(), length))
@@ -128,7 +138,7 @@ class _Places:
             if len(starts) == 1:
                 break
             self._layers.append((starts, escapes))
-            text = _ESCAPE.sub(_character, text)
+            text = _escape().sub(_character, text)
 
     def of(self, start: int, end: int) -> tuple[int, int]:
         """Start and end in the text of what stands there when it is plain."""
@@ -178,14 +188,15 @@ def _windows(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
             return
     around = 2 * max((len(form) for form, _ in forms), default=0)
     begin = end = -1
-    for escape in _TELLING.finditer(text):
+    pattern = re.compile(_TELLING)
+    escape = pattern.search(text)
+    while escape is not None:
         if begin < 0 or escape.start() - around > end:
             if begin >= 0:
                 yield begin, end
             begin = max(0, escape.start() - around)
-        end = min(len(text), escape.end() + around)
-        if begin == 0 and end == len(text):
-            break
+        end = min(len(text), escape.end() + 2 * around)
+        escape = pattern.search(text, escape.start() + max(1, around))  # those between have enough around them
     if begin >= 0:
         yield begin, end
 
@@ -200,7 +211,7 @@ def _written(text: str, forms: Sequence[Form], *, cut: bool) -> Iterator[Span]:
             start = text.find(form, start + 1)
     if not cut:
         return
-    cuts, tail = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)], text[-MIN_SECRET_IN_WORD:]
+    cuts, tail = [(match.start(), match.end()) for match in re.finditer(_ELLIPSIS, text)], text[-MIN_SECRET_IN_WORD:]
     for form, name in forms:  # after those that are whole: of equal places the first one counts
         if len(form) > MIN_SECRET_IN_WORD:
             if tail in form:
@@ -235,33 +246,57 @@ def _in_word(character: str) -> bool:
     return character == "_" or character.isalnum()
 
 
-def begun_in(text: str, forms: Sequence[Form]) -> int:
-    """Where at the end of a folded text a form may begin, in whatever spelling; the length of the text if none does."""
-    begun = _begun(text, forms)
-    whole = _whole(text)
-    if len(whole) < len(text) or _TELLING.search(text) is not None:
-        plain = plain_of(whole)
-        start = _begun(_whole(plain), forms)
-        begun = min(begun, _Places(whole).of(start, start + 1)[0] if start < len(plain) else len(whole))
-    return begun
+class Beginnings:
+    """The beginnings of forms, which may stand at the end of a text that goes on."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._heads: dict[str, list[str]] = {}
+        self._short: set[str] = set()
+        for form, _ in forms:
+            self._heads.setdefault(form[:MIN_SECRET_IN_WORD], []).append(form)
+            self._short.update(form[:length] for length in range(1, min(len(form), MIN_SECRET_IN_WORD + 1)))
+        self._longest = max((len(form) for form, _ in forms), default=0)
+
+    def begun_in(self, text: str) -> int:
+        """Where at the end of a folded text a form may begin, in whatever spelling; the length of the text if none does."""
+        begun = self._begun(text)
+        whole = _whole(text)
+        if len(whole) < len(text) or re.search(_TELLING, text) is not None:
+            plain = plain_of(whole)
+            start = self._begun(_whole(plain))
+            begun = min(begun, _Places(whole).of(start, start + 1)[0] if start < len(plain) else len(whole))
+        return begun
+
+    def _begun(self, text: str) -> int:
+        length = len(text)
+        first = max(0, length - self._longest + 1)
+        if length - first > len(self._heads):  # a search for each of them, or a look at each place
+            found = {at for head in self._heads for at in _all(text, head, first)}
+        else:
+            size = MIN_SECRET_IN_WORD
+            found = {at for at in range(first, length - size) if text[at : at + size] in self._heads}
+        for at in sorted(found):
+            rest = text[at:]
+            if any(len(form) > len(rest) and form.startswith(rest) for form in self._heads[rest[:MIN_SECRET_IN_WORD]]):
+                return at
+        for at in range(max(0, length - MIN_SECRET_IN_WORD), length):
+            if text[at:] in self._short:
+                return at
+        return length
+
+
+def _all(text: str, word: str, first: int) -> Iterator[int]:
+    at = text.find(word, first)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def _whole(text: str) -> str:
     """A text without the escape that its end may cut."""
-    escape = _BEGUN.search(text, max(0, len(text) - _LONGEST_ESCAPE))
-    return text if escape is None else text[: escape.start()]
+    escape = re.search(_BEGUN, text[-_LONGEST_ESCAPE:])
+    return text if escape is None else text[: escape.start() - min(len(text), _LONGEST_ESCAPE)]
 
 
 _LONGEST_ESCAPE: Final = 64
 """Characters of the longest escape that may be cut: one of four layers has half of them."""
-
-
-def _begun(text: str, forms: Sequence[Form]) -> int:
-    begun = len(text)
-    for form, _ in forms:
-        at = text.find(form[0], max(0, len(text) - len(form) + 1), begun)
-        while at >= 0 and not form.startswith(text[at:]):
-            at = text.find(form[0], at + 1, begun)
-        if at >= 0:
-            begun = at
-    return begun

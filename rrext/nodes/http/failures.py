@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import msgspec
 
-from rrext.nodes.http.limits import SHORTEST_SECRET
-
-HIDDEN: Final = "•••"
+from rrext.secrets.redaction import Redactor
 
 
 class ServerName(msgspec.Struct, frozen=True):
@@ -31,8 +29,10 @@ class ServerName(msgspec.Struct, frozen=True):
     }
 
     def hide(self, text: str) -> str:
-        """The text without the key."""
-        return text.replace(self.secret, HIDDEN) if len(self.secret) >= SHORTEST_SECRET else text
+        """The text without the key, in whatever spelling the server repeats it."""
+        redactor = Redactor()
+        redactor.learn("apikey", self.secret)
+        return redactor.text(text)
 
     def __str__(self) -> str:
         return f'Model server {self.address} of node "{self.node_id}"'

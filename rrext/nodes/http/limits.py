@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-# failures.py
-SHORTEST_SECRET: Final = 4
-"""The minimum length of a key to hide: a shorter one would occur in ordinary words."""
-
 # events.py
 MAX_EVENT: Final = 4 * 1024 * 1024
 """Characters of one event, or of a line without an end; an event of a model has a few hundred."""

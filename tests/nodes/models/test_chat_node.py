@@ -190,7 +190,7 @@ def test_a_server_that_repeats_the_key_in_its_answer_does_not_show_it_to_anybody
     with caplog.at_level(logging.DEBUG):
         error = failure(server)
     assert error.code == "model_unauthorized"
-    assert "Incorrect API key provided: Bearer •••" in error.message
+    assert "Incorrect API key provided: Bearer ${apikey}" in error.message
     assert KEY not in caplog.text
 
 
