@@ -306,6 +306,7 @@ PROMISES: dict[str, str] = {
         "Metrics of users and pipelines are for the operator's key alone, exact, and bounded whatever clients choose as names; "
         "for all others they are sums"
     ),
+    "ws:operating": "The unit, the container, the proxies and all lines of the page for operators work as they stand",
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",

@@ -73,7 +73,8 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 def test_the_wheel_has_types_licence_and_nothing_but_the_package(built: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(built[0]).namelist()
-    assert {"rrext/py.typed", "rrext/protocol.md", "rrext/faces/lsp/EDITORS.md", "rrext/nodes/DATA.md"} <= set(names)
+    pages = {"rrext/protocol.md", "rrext/faces/lsp/EDITORS.md", "rrext/faces/ws/OPERATING.md", "rrext/nodes/DATA.md"}
+    assert {"rrext/py.typed", *pages} <= set(names)
     assert any(re.fullmatch(r"rrext-[\d.]+\.dist-info/licenses/LICENSE", name) for name in names)
     assert {re.split(r"[/-]", name)[0] for name in names} == {"rrext"}
 

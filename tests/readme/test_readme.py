@@ -143,7 +143,9 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     assert len(README.splitlines()) <= MAX_LINES
 
 
-@pytest.mark.parametrize("page", ["README.md", "rrext/nodes/DATA.md", "rrext/faces/lsp/EDITORS.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "rrext/nodes/DATA.md", "rrext/faces/lsp/EDITORS.md", "rrext/faces/ws/OPERATING.md"]
+)
 def test_every_link_to_a_file_leads_somewhere(page: str) -> None:
     path = ROOT / page
     links = re.findall(r"\]\((?!\w+:)([^)#]+)", path.read_text(encoding="utf-8"))

@@ -118,11 +118,11 @@ def resident(server: WsServer) -> int:
     return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
+def certificate(folder: Path, name: str = "localhost") -> tuple[Path, Path]:
     """A certificate of this machine for itself, and its key."""
     cert, key = folder / "cert.pem", folder / "key.pem"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    names = ["-addext", f"subjectAltName=DNS:{name},IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run([*words, *names], check=True, capture_output=True)
     return cert, key
 
