@@ -68,6 +68,11 @@ class Outbox:
         """Whether more than `outbox_bytes` wait in the queue."""
         return self.size > self._limit
 
+    def be_full_beyond(self, limit: int) -> None:
+        """Change the limit. On the loop's thread."""
+        self._limit = limit
+        self.want_room()
+
     def append(self, pieces: Sequence[bytes]) -> None:
         """Queue pieces of one frame; `flush` writes them."""
         size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))

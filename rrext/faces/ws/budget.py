@@ -36,7 +36,7 @@ class UserBudget:
     """The bytes that all connections of a user keep, at most `limit`. On the loop.
 
     Over the limit, holders with more than their share read no more, but one of them with an unfinished message goes on: else
-    all could wait for each other. While one is held up, all are looked at again now and then, as answers are read.
+    all could wait for each other. While some are counted, they are looked at again now and then: answers come, and are read.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
@@ -57,6 +57,7 @@ class UserBudget:
         elif self.total > self.limit:
             self._count_all()  # others may have given back some of theirs
             self._settle()
+        self._look_later()
         return holder in self._held
 
     def leave(self, holder: Holder) -> None:
@@ -99,13 +100,16 @@ class UserBudget:
         for holder in over - self._since.keys():
             self._since[holder] = self._loop.time()
             holder.hold_up(is_held_up=True)
-        if self._since and self._timer is None:
+
+    def _look_later(self) -> None:
+        if self._held and self._timer is None:
             self._timer = self._loop.call_later(BUDGET_LOOK, self._look)
 
     def _look(self) -> None:
         self._timer = None
         self._count_all()
         self._settle()
+        self._look_later()
         late = self._loop.time() - AUTH_TIMEOUT
         for holder in [holder for holder, since in self._since.items() if since <= late and holder.is_unfinished]:
             holder.give_up()

@@ -21,7 +21,7 @@ NOTED: Final = 64 * KIB
 FAIL_TIMEOUT: Final = 5.0
 """Seconds in which a client that is cut off in the middle of a message may read why; what it sends meanwhile is dropped."""
 BUDGET_LOOK: Final = 0.1
-"""Seconds between two looks at the connections of a user over its limit: answers that are read make room for requests."""
+"""Seconds between two looks at connections that keep much: answers that come take room, and those that are read make some."""
 
 # sink.py
 SINK_WINDOW: Final = 256 * KIB

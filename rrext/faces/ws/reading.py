@@ -128,9 +128,11 @@ class SocketReading:
         return self._is_held_up
 
     def hold_up(self, *, is_held_up: bool) -> None:
-        """Read no more until told otherwise."""
+        """Read no more until told otherwise, and let calls wait for the answers of earlier ones to be read."""
         if is_held_up != self._is_held_up:
             self._is_held_up = is_held_up
+            session = self._session
+            session.outbox.be_full_beyond(0 if is_held_up else session.limits.outbox_bytes)
             self._protocol.let_read(reads=self._wants_more and not is_held_up)
 
     def give_up(self) -> None:

@@ -228,7 +228,7 @@ def test_unfinished_messages_of_a_user_fill_no_memory_and_all_are_answered_in_th
         before = resident(server)
         senders = [stack.enter_context(Sender(server, ADA)) for _ in range(5)]
         found = dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)
-        assert found["overview"]["heldBytes"] < SIZE + 5 * MIB
+        assert found["overview"]["heldBytes"] < SIZE + 8 * MIB
         assert sum(row["heldUp"] for row in found["connections"]) >= 3
         assert resident(server) - before < SIZE + 20 * MIB
         assert bob.body("rrext_dashboard")["overview"]["heldBytes"] < MIB
@@ -252,7 +252,7 @@ def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
 def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tmp_path: Path) -> None:
     with small_server(tmp_path) as server, deaf_client(server, ADA) as deaf, deaf_client(server, ADA) as other:
         numbers, others = {call_large(deaf) for _ in range(30)}, {call_large(other) for _ in range(30)}
-        dashboard(server, ADA, lambda found: any(row["heldUp"] for row in found["connections"]))
+        dashboard(server, ADA, lambda found: sum(row["heldUp"] for row in found["connections"]) == 2)  # who send nothing more
         with server.client(BOB) as bob:
             assert bob.tool("add", {"a": 1}) == {"sum": 2}
         numbers.add(deaf.post("rrext_ping"))
