@@ -18,10 +18,14 @@ ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "appl
 
 
 class HttpServer(ListeningServer):
-    """A spawned `rrext mcp --http`."""
+    """A spawned `rrext mcp --http`. `first` are lines that it runs before."""
 
-    def __init__(self, *options: str, files: Sequence[Path] = (PIPELINE,), address: str = "127.0.0.1:0") -> None:
-        command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *NODES, "--http", address, *options]
+    def __init__(
+        self, *options: str, files: Sequence[Path] = (PIPELINE,), address: str = "127.0.0.1:0", first: str = ""
+    ) -> None:
+        main = f"import sys\n{first}\nfrom rrext.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        program = ["-c", main] if first else ["-m", "rrext"]
+        command = [sys.executable, *program, "mcp", *map(str, files), *NODES, "--http", address, *options]
         super().__init__(command)
         found = re.search(r"listening at (http://.*:(\d+)/mcp)", self.log)
         assert found is not None, self.log

@@ -84,6 +84,23 @@ def test_a_token_stands_for_its_user_and_nothing_else_is_let_in(tokens: Path) ->
             assert token not in server.log
 
 
+@pytest.mark.promise("ws:strangers")
+def test_wrong_tokens_of_a_client_behind_a_proxy_are_too_many_and_a_right_one_gets_in(tokens: Path) -> None:
+    first = "from rrext.faces.http import door\ndoor.WRONG_KEY_DELAY = 0.001"
+    with HttpServer("--tokens", str(tokens), "--behind-proxy", "127.0.0.1", "--audit", first=first) as server:
+        client = {"X-Forwarded-For": "203.0.113.7, 192.0.2.7"}
+        statuses = [server.ask("tools/list", Authorization="Bearer wrong", **client)[0] for _ in range(25)]
+        assert (statuses[:20], statuses[-1]) == ([401] * 20, 429)
+        right = {"Authorization": f"Bearer {next(iter(TOKENS))}"}
+        assert server.result("tools/call", {"name": "who", "arguments": {}}, **right, **client)
+        assert server.ask("tools/list", Authorization="Bearer wrong")[0] == 401  # of the proxy itself
+        server.end()
+    told = [line for line in server.log.splitlines() if "wrong keys: " in line]
+    assert all(line.endswith((" of 192.0.2.7", " of 127.0.0.1")) for line in told)
+    assert len(told) <= 5
+    assert " address=192.0.2.7" in next(line for line in server.log.splitlines() if "tool=who" in line)
+
+
 @pytest.mark.promise("mcp:http:access")
 def test_a_session_belongs_to_the_user_who_began_it(tokens: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**HELLO, "protocolVersion": "2025-11-25"}}
@@ -155,6 +172,7 @@ def refused(*options: str) -> str:
 @pytest.mark.promise("mcp:http:access")
 def test_other_machines_need_tokens() -> None:
     assert "--tokens FILE" in refused("--http", "0.0.0.0:0")
+    assert "--tokens FILE" in refused("--http", "127.0.0.1:0", "--behind-proxy", "10.0.0.7")
     for address in ("[::]:0", "192.0.2.1:80", "example.org:80", "localhost.example.org:80"):
         with pytest.raises(UsageError, match="need tokens"):
             Address.of(address).require_tokens()
