@@ -152,7 +152,7 @@ def _keys(
         return files.keep_tokens(args.keys, "--keys", "key", redactor)
     is_local = address.is_local and not is_behind
     if args.key is not None:
-        redactor.learn("key 1", args.key)
+        redactor.learn("key 1", args.key, always=True)
         if not is_local and len(args.key) < MIN_TOKEN:
             raise UsageError(f"{KEY} has fewer than {MIN_TOKEN} characters, and other machines could guess it")
         return UserTokens({args.key: LOCAL_USER})

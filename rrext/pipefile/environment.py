@@ -24,9 +24,15 @@ class Environment:
     """
 
     def __init__(
-        self, values: Mapping[str, str] | None = None, names: Iterable[str] = (), redactor: Redactor | None = None
+        self,
+        values: Mapping[str, str] | None = None,
+        names: Iterable[str] = (),
+        redactor: Redactor | None = None,
+        given: frozenset[str] = frozenset(),
     ) -> None:
         self.redactor = redactor or Redactor()
+        self.given = given
+        """The names whose values came with an `execute`: the redactor may forget them for newer ones, and no others."""
         self._names = frozenset(names) - NEVER
         self._values = {name: value for name, value in (values or {}).items() if self.may_read(name)}
 
@@ -47,11 +53,13 @@ class Environment:
     def for_client(self, env: Mapping[str, str] | None) -> Environment:
         """The environment of a network client: its own `env`, and only those variables that the operator named."""
         own = {name: value for name, value in self._values.items() if name in self._names}
-        return Environment({**own, **(env or {})}, self._names, self.redactor)
+        return Environment({**own, **(env or {})}, self._names, self.redactor, self.given.union(env or ()))
 
     def with_values(self, env: Mapping[str, str] | None) -> Environment:
         """Copy this environment and add the `env` of an `execute`, whose values win."""
-        return Environment({**self._values, **env}, self._names, self.redactor) if env else self
+        if not env:
+            return self
+        return Environment({**self._values, **env}, self._names, self.redactor, self.given.union(env))
 
     def may_read(self, name: str) -> bool:
         """Whether pipelines may read this variable at all."""
@@ -90,7 +98,7 @@ class Substitution:
             if value is None:
                 self.unresolved.append((path, name))
                 return match[0]
-            environment.redactor.learn(name, value)
+            environment.redactor.learn(name, value, always=name not in environment.given)
             self.used = True
             return value
 

@@ -22,7 +22,8 @@ class WorkerStderr:
         self._used = environment.redactor
         self._most = most
         self._rests: dict[int, bytes] = {}
-        self.learn({name: environment.get(name) or "" for name in environment.names})
+        for name in environment.names:
+            self._redactor.learn(name, environment.get(name) or "", always=True)
         connections.known_to(self._redactor)
 
     def learn(self, values: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
 from rrext.errors import InvalidPipeline
+from rrext.limits import MAX_KEPT_SECRETS
 from rrext.pipefile.environment import NEVER, Environment, substitute
 from rrext.pipefile.pipeline_loader import validate
 
@@ -181,3 +182,13 @@ def test_a_value_that_is_not_there_is_no_wrong_value() -> None:
 def test_any_text_with_any_value_is_replaced_once(text: str, value: str) -> None:
     environment = Environment({"a": value}, ["a"])
     assert substitute(text, environment).value == text.replace("${a}", value)
+
+
+def test_the_values_of_clients_never_replace_one_of_the_operator() -> None:
+    own = Environment({"ROCKETRIDE_OWN": "of-the-operator"}, names=["ROCKETRIDE_OWN"])
+    assert substitute("${ROCKETRIDE_OWN}", own).used
+    for number in range(MAX_KEPT_SECRETS + 1):
+        client = own.for_client({"ROCKETRIDE_X": f"of-a-client-{number:06}"})
+        assert substitute("${ROCKETRIDE_X}", client).used
+    assert own.redactor.text("of-the-operator, of-a-client-000000") == "${ROCKETRIDE_OWN}, of-a-client-000000"
+    assert own.redactor.text(f"of-a-client-{MAX_KEPT_SECRETS:06}") == "${ROCKETRIDE_X}"
