@@ -10,6 +10,7 @@ from engine_world import AsyncPark, Park, World, until, world
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Tool, Write
+from rrext.engine.tasks.pipes import OpenPipe
 from rrext.errors import Cancelled, InvalidArguments, PipeExpired, PipeFailed, PipeNotOpen, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
@@ -882,3 +883,32 @@ async def test_a_close_that_is_stopped_while_its_failed_pipe_ends_frees_it(fate:
         assert (await w.close(pipe).error()).code == "pipe_not_open"
         assert w.engine._pipes._kept_bytes == 0
         assert log == ["open", "raise", "close"]
+
+
+async def test_a_late_write_that_fails_after_all_leaves_its_result_for_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    park, returning, log = Park(), Park(), []
+    returned = OpenPipe.thread_returned
+
+    class Slow(keeper(park, log)):  # type: ignore[misc]
+        def write_text(self, text: str) -> None:
+            park.stay()
+            raise ValueError("as asked")
+
+    def returns(pipe: OpenPipe) -> None:
+        returning.stay()
+        returned(pipe)
+
+    monkeypatch.setattr(OpenPipe, "thread_returned", returns)
+    async with world(Slow) as w:
+        pipe = await w.open()
+        write = w.write(pipe, "x", timeout=4)
+        await until(lambda: park.inside)
+        w.clock.advance(4)
+        assert (await write.error()).code == "tool_timeout"
+        park.let_go()
+        await until(lambda: returning.inside)
+        for _ in range(5):  # what the thread asked the loop for is done
+            await asyncio.sleep(0)
+        returning.let_go()
+        assert (await w.close(pipe).answer())["error"]["code"] == "tool_timeout"
+        await w.at_rest()

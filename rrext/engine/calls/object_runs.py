@@ -285,6 +285,8 @@ class CloseRun(ObjectRun):
         if kept is not None:  # the pipe failed, and was settled before this turn
             return kept, None
         self._pipes.check_open(pipe)
+        if pipe.is_settling:  # the write that failed may have been late: its thread is about to return
+            await self.host.woken(pipe.when_threads_returned)
         self._is_closing = pipe.has_ended = True
         if not pipe.is_settling:
             self._pipes.remove(pipe)
