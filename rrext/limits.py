@@ -92,6 +92,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Clients of one socket at once; each may keep a thread that reads and an outbox of its own."""
     backlog: int = 128
     """Clients that wait for the server to accept them while it is busy; the system holds back further ones."""
+    # processes of pipelines
+    task_memory: int = 0
+    """Resident memory of the process of a pipeline with its children, read every second; 0 for no limit. `--task-memory`."""
     # life
     drain: float = 5.0
     """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""

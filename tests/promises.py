@@ -13,6 +13,7 @@ PROMISES: dict[str, str] = {
     "tasks:isolated": "A task in a process of its own that crashes, blocks or leaks takes down no other task",
     "tasks:death-told": "Calls, events and status of a task whose process died tell its exit code and its last words",
     "tasks:silence-told": "A process of a task that was stopped or is stuck is told by `tools`, and ended by `terminate`",
+    "tasks:memory-bounded": "With `--task-memory` a task that takes more, its children counted, is ended and says who did it",
     "tasks:failures-stay": "A failure behind a process stays that failure: code, message, hint and data",
     "tasks:no-orphan": "No process of a task, and none that its tools left behind, outlives the task or the server",
     "pipe:owner-only": "A pipe belongs to the connection that opened it; no id is ever reused",

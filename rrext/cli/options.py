@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,6 +159,14 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
     return int(text)
+
+
+def byte_size(text: str) -> int:
+    """An argparse type: bytes, or a number with the unit K, M or G, each 1,024 times the one before."""
+    found = re.fullmatch(r"(\d{1,15})([KMG]?)(iB|B)?", text, re.IGNORECASE | re.ASCII)
+    if found is None or int(found[1]) < 1:
+        raise argparse.ArgumentTypeError(f"expected a size such as 512M or 2G, not {text!r}")
+    return int(found[1]) * 1024 ** " KMG".index(found[2].upper() or " ")
 
 
 def seconds(text: str) -> float:

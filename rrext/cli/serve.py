@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from rrext.cli.options import (
     add_partial_option,
     add_pipeline_options,
     add_wait_option,
+    byte_size,
     catalog_from,
     environment_from,
     let_words_follow_options,
@@ -30,7 +31,7 @@ from rrext.cli.options import (
 from rrext.cli.terminal import has_terminal, tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
-from rrext.limits import DEFAULTS, THREAD_SWITCH_INTERVAL, Limits
+from rrext.limits import DEFAULTS, MIB, THREAD_SWITCH_INTERVAL, Limits
 from rrext.secrets.redacted_stream import redact_streams
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
@@ -66,6 +67,8 @@ AT_TERMINAL = """rrext: this is a server for programs: it waits for framed reque
   For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
+MIN_TASK_MEMORY: Final = 64 * MIB
+"""Bytes of the smallest `--task-memory`: an empty task takes a third, and each would be killed again and again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation",
         choices=("process", "none"),
         help="each task in a process of its own, or all in this one (default: process with --ws, else none)",
+    )
+    parser.add_argument(
+        "--task-memory", type=byte_size, metavar="SIZE", help="kill a process of a task beyond this, such as 2G (default: none)"
     )
     parser.set_defaults(face=Face(), user=None, space=None)
 
@@ -101,7 +107,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
-    parser.set_defaults(store=None, store_quota=None, isolation=None)
+    parser.set_defaults(store=None, store_quota=None, isolation=None, task_memory=None)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -152,6 +158,9 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_INVALID
     args.key = take_key(args)
     args.isolation = args.isolation or ("none" if args.ws is None else "process")
+    if args.task_memory is not None and (wrong := _wrong_memory(args)):
+        print(f"rrext: --task-memory {wrong}", file=sys.stderr)
+        return EXIT_INVALID
     try:
         if not serves_stdio:
             open_missing()
@@ -173,6 +182,13 @@ def run(args: argparse.Namespace) -> int:
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
+
+
+def _wrong_memory(args: argparse.Namespace) -> str:
+    """Why the limit of memory cannot be used."""
+    if args.isolation == "none":
+        return "is for processes of tasks: it needs --isolation process"
+    return "" if args.task_memory >= MIN_TASK_MEMORY else f"must be at least {MIN_TASK_MEMORY // MIB}M"
 
 
 def _serve_claimed(
@@ -214,6 +230,7 @@ def _serve_claimed(
             max_frame=args.max_frame,
             max_user_bytes=args.max_user_bytes,
             drain=args.drain,
+            task_memory=args.task_memory or 0,
         )
         given: dict[str, Any] = {"catalog": catalog, "environment": environment, "connections": connections}
         given["store"] = _store_at(args.store, args.store_quota)

@@ -33,6 +33,12 @@ STOP_MARGIN: Final = 2.0
 """Seconds beyond the time of its calls in which a worker ends; then it is killed."""
 EXIT_PATIENCE: Final = 2.0
 """Seconds between the last byte of a worker and its end; then it is killed."""
+MEMORY_INTERVAL: Final = 1.0
+"""Seconds between two looks at the memory of the workers: a look at a thousand takes some hundredths of one."""
+MAX_RAN: Final = 8
+"""How often a call that ran is named, when its process was killed for its memory."""
+SWEEPS: Final = 5
+"""How often what a dead worker left behind is looked for again, because a process that was killed had started another."""
 FIRST_RELOAD_DELAY: Final = 1.0
 """Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
 LAST_RELOAD_DELAY: Final = 60.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import TaskLost
+from rrext.limits import MIB
 from rrext.tasks.limits import FATAL_KEPT, STDERR_KEPT, STDERR_TAIL
 
 FATAL: Final = b"Fatal Python error: "
@@ -103,13 +104,26 @@ def _said(lines: list[str], tracebacks: bool) -> Iterator[str]:
             yield line.strip()
 
 
-def process_lost(name: str | None, how: str, exit_code: int, words: LastWords | None) -> TaskLost:
-    """The error, with the exit code or the signal, and the last words of the process for those who may read them."""
+def process_lost(
+    name: str | None, how: str, exit_code: int, words: LastWords | None, excess: dict[str, Any] | None = None
+) -> TaskLost:
+    """The error, with the exit code or the signal, and the last words of the process for those who may read them.
+
+    `excess` is the use of memory for which it was killed.
+    """
     what = "a process" if name is None else f'the process of pipeline "{name}"'
     data: dict[str, object] = {"exitCode": exit_code}
     if exit_code < 0:
         data["signal"] = _name_of(-exit_code)
     text = f"{what[0].upper()}{what[1:]} ended before it answered: {how}"
+    if excess is not None:
+        data.update(excess)
+        text += (
+            f", because it used {excess['used'] / MIB:,.0f} MiB of memory with its children, and --task-memory is "
+            f"{excess['maximum'] / MIB:,.0f} MiB"
+        )
+        if ran := excess.get("ran"):
+            text += f"; it ran {', '.join(ran)}"
     if words is not None:
         data["stderr"] = words.text
         text += f". Its last words: {words.cause}" if words.cause else ""

@@ -27,8 +27,18 @@ from rrext.errors import Cancelled, PipeNotOpen, RrextError
 from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
+from rrext.tasks.families import Families, sweep
 from rrext.tasks.known_references import KnownReferences
-from rrext.tasks.limits import ANSWER_PATIENCE, LONG_REST, LOOK_PATIENCE, LOOKS_AT_ONCE, PIPE_BITS, REST, STOP_MARGIN
+from rrext.tasks.limits import (
+    ANSWER_PATIENCE,
+    LONG_REST,
+    LOOK_PATIENCE,
+    LOOKS_AT_ONCE,
+    MEMORY_INTERVAL,
+    PIPE_BITS,
+    REST,
+    STOP_MARGIN,
+)  # fmt: skip
 from rrext.tasks.operator_files import OperatorFiles
 from rrext.tasks.reference_routes import ReferenceRoutes
 from rrext.tasks.remote_loader import RemoteLoader
@@ -93,6 +103,10 @@ class TaskEngine(Engine):
         """Connection → the workers that have something of it."""
         self._looking: asyncio.Task[None] | None = None
         """The look at all tasks that changed, for all who ask meanwhile."""
+        self._dead_marks: list[str] = []
+        self._sweeping: asyncio.Task[None] | None = None
+        if limits.task_memory:
+            self.host.spawn(self._watch_memory(limits.task_memory), "memory of workers")
         self.host.events.when_changed(lambda: self.host.post(self._subscribe_all))
 
     # -- calls
@@ -300,8 +314,35 @@ class TaskEngine(Engine):
     def redacted(self, text: str) -> str:
         return self.stderr.redacted(text)
 
+    async def _watch_memory(self, limit: int) -> None:
+        """Kill workers that use too much memory with their children."""
+        families = Families()
+        while True:
+            await asyncio.sleep(MEMORY_INTERVAL)
+            workers = {number: (worker.process.pid, worker.process.mark) for number, worker in self.pool.workers.items()}
+            try:
+                for excess in await self.host.in_thread(families.over, workers, limit):
+                    worker = self.pool.workers.get(excess.family)
+                    if worker is not None and not worker.is_over:
+                        worker.kill_for(excess)
+            except Exception:
+                log.exception("the memory of workers cannot be read")
+
+    async def _sweep(self) -> None:
+        """Kill what dead workers left behind in sessions of their own; one look in /proc serves all that died meanwhile."""
+        while self._dead_marks:
+            marks, self._dead_marks = self._dead_marks, []
+            try:
+                await self.host.in_thread(sweep, marks)
+            except Exception:
+                log.exception("what a process of a task left behind cannot be ended")
+        self._sweeping = None
+
     def lost(self, worker: Worker) -> None:
         self.pool.workers.pop(worker.number, None)
+        self._dead_marks.append(worker.process.mark)
+        if self._sweeping is None:
+            self._sweeping = self.host.spawn(self._sweep(), "what workers left behind")
         self.stderr.end(worker.number)
         self._questions.cancel_all(worker)
         self._references.lost(worker)
@@ -414,5 +455,7 @@ class TaskEngine(Engine):
         finally:
             for worker in list(self.pool.workers.values()):
                 worker.kill()
+        if self._sweeping is not None:
+            await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
         await self._store.aclose()
         await self.host.aclose()

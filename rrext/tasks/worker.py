@@ -19,9 +19,10 @@ from rrext.engine.interface.operations import Close, Open, Operation, Write
 from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
+from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop_messages import HopMessages, Incoming
 from rrext.tasks.hop_window import HopCredit
-from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, SILENCE
+from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, MAX_RAN, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
@@ -77,6 +78,14 @@ class Withdrawn(DroppedAnswer):
         self.reason: CancelReason = reason
 
 
+def _name_of(operation: Operation) -> str:
+    """What ran, for people: the tool, with its node if the caller named it, or the kind of the operation."""
+    tool, node_id = getattr(operation, "tool", None), getattr(operation, "node_id", None)
+    if tool is None:
+        return type(operation).__name__.lower()
+    return f"{node_id}.{tool}" if node_id else str(tool)
+
+
 def _retrieve(asking: asyncio.Task[Any]) -> None:
     """Take the error of a question that nobody waits for any more."""
     if not asking.cancelled():
@@ -102,6 +111,9 @@ class Worker:
         self.task: RemoteTask | None = None
         self.expects_end = False
         """Whether it ends in order."""
+        self.excess: Excess | None = None
+        """The use of memory for which it was killed, and in `ran` the calls that it had then."""
+        self.ran: list[str] = []
         self._is_told_to_end = False
         self.is_over = False
         self.ready: asyncio.Future[None] = host.loop.create_future()
@@ -529,13 +541,27 @@ class Worker:
         """Kill the process and its descendants."""
         self.process.signal_group(signal.SIGKILL)
 
+    def kill_for(self, excess: Excess) -> None:
+        """Kill the process and all that it started, because they use too much memory."""
+        self.excess = excess
+        self.ran = list(dict.fromkeys(_name_of(each.call.operation) for each in self.calls.values()))[:MAX_RAN]
+        self.kill()
+        kill(excess.pids)
+
     def error(self, *, shows_stderr: bool = True) -> RrextError:
         """The error of calls that the process leaves without an answer."""
         if self.expects_end:
             return Cancelled("cancelled: the pipeline was terminated")
         process, name = self.process, None if self.task is None else self.task.name
         words = last_words(process.stderr, process.exit_code, self._home.redacted) if shows_stderr else None
-        return process_lost(name, process.how, process.exit_code, words)
+        return process_lost(name, process.how, process.exit_code, words, self._told_excess(shows_ran=shows_stderr))
+
+    def _told_excess(self, *, shows_ran: bool) -> dict[str, Any] | None:
+        """The use of memory for which it was killed, for `data` of an error."""
+        if self.excess is None:
+            return None
+        ran = {"ran": self.ran} if shows_ran else {}
+        return {"limit": "task_memory", "maximum": self._host.limits.task_memory, "used": self.excess.used, **ran}
 
     def _exited(self) -> None:
         """Take the answers that were written before the end, and fail the other calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from rrext.limits import DEFAULTS
+from rrext.tasks.families import MARK
 from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE
 from rrext.tasks.lost import Stderr
 from rrext.tasks.settings import WorkerSettings
@@ -33,8 +35,11 @@ class WorkerProcess:
 
     def __init__(self, settings: WorkerSettings) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
+        self.mark = secrets.token_hex(16)
+        """What its environment, and that of its children, has under `MARK`."""
         self._popen = subprocess.Popen(
             COMMAND,
+            env={**os.environ, MARK: self.mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

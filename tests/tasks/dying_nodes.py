@@ -69,6 +69,43 @@ class Dying(Node):
             raise ValueError("an old trouble")
 
     @tool_function
+    def grow(self, where: str, mib: int, *, ctx: ToolContext) -> None:
+        """Take memory and keep it, here or in children."""
+        code = f"import time; kept = bytearray(b'x') * ({mib} << 20); time.sleep(3600)"
+        command = [sys.executable, "-S", "-c", code]
+        if where == "here":
+            self.kept = bytearray(b"x") * (mib << 20)
+        elif where == "orphan":  # its parent ends at once
+            subprocess.run(["sh", "-c", 'setsid "$@" & exit', "sh", *command], check=True)
+        else:
+            for _ in range(4 if where == "children" else 1):
+                subprocess.Popen(command, start_new_session=where == "session")
+        while True:
+            ctx.check()
+            time.sleep(0.01)
+
+    @tool_function
+    def daemon(self) -> int:
+        """Begin a process in a session of its own, whose parent ends at once."""
+        code = "import os, time; print(os.getpid(), flush=True); time.sleep(3600)"
+        command = ["sh", "-c", 'setsid "$@" & exit', "sh", sys.executable, "-S", "-c", code]
+        begun = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert begun.stdout is not None
+        return int(begun.stdout.readline())
+
+    @tool_function
+    def bomb(self, most: int) -> None:
+        """Begin a process that begins two others, which do the same, in sessions of their own, up to a number."""
+        code = (
+            "import subprocess, sys, time\n"
+            "most, code = int(sys.argv[1]) // 2, sys.argv[2]\n"
+            "for _ in range(2 if most else 0):\n"
+            "    subprocess.Popen([sys.executable, '-S', '-c', code, str(most), code], start_new_session=True)\n"
+            "time.sleep(3600)"
+        )
+        subprocess.Popen([sys.executable, "-S", "-c", code, str(most), code], start_new_session=True)
+
+    @tool_function
     def staying(self) -> int:
         """How many texts have stayed here."""
         return self.stays
