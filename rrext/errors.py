@@ -69,6 +69,11 @@ class RrextError(Exception):
         self.hint = hint
         self.data: dict[str, Any] = dict(data) if data else {}
 
+    def with_data(self, **more: Any) -> Self:
+        """The error with more data. To be raised at once: a raised error in a variable of its frame leads to itself."""
+        self.data.update(more)
+        return self
+
     def again(self) -> Self:
         """A copy to keep, or to raise later: the traceback of a raised exception holds all that was at work then."""
         copy = self.__class__.__new__(self.__class__, *self.args)

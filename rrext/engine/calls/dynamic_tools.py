@@ -33,7 +33,7 @@ async def learn_tool(host: Host, task: Task, node_id: str | None, tool: str, *, 
         return
     first, error = next(iter(failed.items()))
     if node_id:
-        raise error
+        raise error.again()
     raise Unavailable(
         f'No node is known to have the tool "{tool}", and the tools of node "{first}" cannot be told: {error.message}',
         hint=error.hint,

@@ -132,7 +132,10 @@ class OpenRun(ObjectRun):
             told = self.told(error, "The object could not be opened")
             self.note_failure(told)
             self.lease.task.failed_count += self._pipe is None
-            raise told from (None if told is error else error)
+            try:
+                raise told from (None if told is error else error)
+            finally:
+                del told  # its traceback references this frame
         pipe.last_used = pipe.task.now()
         self._pipes.add(pipe)
         return b'{"pipe_id":%d}' % pipe.id, None

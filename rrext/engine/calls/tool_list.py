@@ -124,10 +124,9 @@ class ToolList:
         except (Exception, SystemExit) as error:
             what = f'Tool "{name}" of node "{component.id}" cannot be described'
             trusted, limits = call.caller.trusted, self._host.limits
-            failure = failures.failure_of(
+            raise failures.failure_of(
                 error, what=what, node_id=component.id, tool=name, request=call.name, trusted=trusted, limits=limits
-            )
-            raise failure from error
+            ) from error
 
 
 def _names_of(route: Route) -> tuple[str, ...]:

@@ -199,8 +199,11 @@ class Conductor:
             except RrextError:
                 pass  # recorded where it was raised
             step = next(steps, None)
-        if cancelled is not None:
-            raise cancelled
+        try:
+            if cancelled is not None:
+                raise cancelled
+        finally:
+            del cancelled  # as in `deliver`
 
     async def deliver_on_loop(self, targets: Sequence[Target], args: tuple[Any, ...]) -> None:
         """Call one method after the other on the loop. Raises the first error."""

@@ -209,9 +209,7 @@ def _check_question_type(kind: Any) -> None:
         raise InvalidArguments.at(path, f'questions of type "{kind}" are gone: call the tool "{kind}" instead', hint=hint)
     near = near_matches(_string(kind, path), QUESTION_TYPES)
     hint = "Did you mean " + " or ".join(f'"{name}"' for name in near) + "?" if near else None
-    error = InvalidArguments.at(path, "expected one of " + ", ".join(QUESTION_TYPES), hint=hint)
-    error.data["near"] = near
-    raise error
+    raise InvalidArguments.at(path, "expected one of " + ", ".join(QUESTION_TYPES), hint=hint).with_data(near=near)
 
 
 def _decoded(data: bytes) -> str:

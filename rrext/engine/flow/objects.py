@@ -218,7 +218,10 @@ class NodeObjects:
             node = self.object(node_id)
         except Exception as error:
             failure = self._conductor.fail_in(node_id, "__init__", error)
-            raise failure from failure.__cause__
+            try:
+                raise failure from failure.__cause__
+            finally:
+                del failure  # its traceback references this frame
         node._link = link = NodeLink(self, self._conductor, node_id, node)
         return link
 

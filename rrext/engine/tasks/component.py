@@ -146,7 +146,10 @@ class Component:
                 data = {**failure.data, "nodeId": self.id, "cause": failure.code}
                 failure = Unavailable(failure.message, hint=failure.hint, data=data)
             self.failure = failure.again()
-            raise failure from cause
+            try:
+                raise failure.again() from cause  # the setup's own error would get the traceback of each call that waited
+            finally:
+                del failure, cause  # their tracebacks reference this frame
 
     @property
     def own_thread(self) -> OwnThread:

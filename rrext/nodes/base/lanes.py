@@ -100,9 +100,8 @@ def _known_lane(name: str) -> str:
         return name
     near = near_matches(name, LANES)
     hint = "Did you mean " + " or ".join(f"lane/{lane}" for lane in near) + "?" if near else None
-    error = InvalidArguments.at("/mimeType", f"Invalid lane {name[:64]}" + (f". {hint}" if hint else ""), hint=hint)
-    error.data["near"] = near
-    raise error
+    text = f"Invalid lane {name[:64]}" + (f". {hint}" if hint else "")
+    raise InvalidArguments.at("/mimeType", text, hint=hint).with_data(near=near)
 
 
 def new_question(text: str, **fields: Any) -> dict[str, Any]:

@@ -130,6 +130,12 @@ class StatementCall(Generic[D]):
         return [dict(zip(columns, row, strict=False)) for row in rows] if self._as_objects else rows
 
 
+def _too_large(size: int) -> ResultTooLarge:
+    error = ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+    error.hint = "Ask for fewer rows or columns, or read the rows with query_stream."
+    return error
+
+
 def collected(source: RowBatches, at_most: int) -> Rows:
     """Fetch up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
     rows: Rows = []
@@ -140,9 +146,7 @@ def collected(source: RowBatches, at_most: int) -> Rows:
             break
         size += nbytes
         if size > DEFAULTS.max_result:
-            error = ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
-            error.hint = "Ask for fewer rows or columns, or read the rows with query_stream."
-            raise error
+            raise _too_large(size)
         rows += batch
     return rows
 

@@ -140,9 +140,12 @@ class GraphTransaction:
         except BaseException as error:
             self.is_broken = True
             told = self._told(error, stop, ctx) if isinstance(error, Exception) else error
-            if told is error:
-                raise
-            raise told from None  # the driver's error quotes the statement
+            try:
+                if told is error:
+                    raise
+                raise told from None  # the driver's error quotes the statement
+            finally:
+                del told  # its traceback references this frame
 
     def _told(self, error: Exception, stop: RunningStatement, ctx: ToolContext) -> Exception:
         """The caller's error for an exception. The reason of a stop comes first: the errors that follow from it say little."""

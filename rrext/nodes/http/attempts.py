@@ -33,7 +33,10 @@ class Attempts:
         failure = self._failure(error)
         pause = None if final or not self.is_passing else self._settings.retries.pause(self.tries, self.asked)
         if pause is None or pause >= self._left():
-            raise failure from None  # the client's own exception holds the request, and its headers the key
+            try:
+                raise failure from None  # the client's own exception holds the request, and its headers the key
+            finally:
+                del failure, error  # their tracebacks reference this frame
         self.tries += 1
         self.asked, self.is_passing = None, False
         await asyncio.sleep(pause)

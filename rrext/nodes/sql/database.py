@@ -99,9 +99,12 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
             return self.backend.connect(read_only=read_only)
         except Exception as error:
             told = error_of(self.backend, error)
-            if told is error:
-                raise
-            raise told from error
+            try:
+                if told is error:
+                    raise
+                raise told from error
+            finally:
+                del told  # its traceback references this frame
 
     @property
     def connections_in_use(self) -> int:

@@ -160,9 +160,12 @@ class SqlTransaction:
         except Exception as error:
             self._note(error)
             told = self._error_of(error, running, ctx)
-            if told is error:
-                raise
-            raise told from error
+            try:
+                if told is error:
+                    raise
+                raise told from error
+            finally:
+                del told  # its traceback references this frame
         finally:
             self._is_stopped = self._is_stopped or running.reason is not None
 
@@ -189,9 +192,12 @@ class SqlTransaction:
         except Exception as error:
             self._note(error)
             told = error_of(self._backend, error)
-            if told is error:
-                raise
-            raise told from error
+            try:
+                if told is error:
+                    raise
+                raise told from error
+            finally:
+                del told  # its traceback references this frame
 
     def _note(self, error: Exception) -> None:
         failure = self._backend.failure(error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from rrext import Node, ToolContext, ToolError, tool_function
@@ -47,3 +48,19 @@ class Failing(Node):
     @tool_function
     async def ask_async(self, data: str, tool: str, *, ctx: ToolContext) -> Any:
         return await ctx.call("failing_1", tool, {"data": data})
+
+
+class Broken(Node):
+    """Cannot be set up."""
+
+    provider = "broken"
+
+    @staticmethod
+    @asynccontextmanager
+    async def setup(config: Any) -> AsyncIterator[None]:
+        raise ToolError("not here")
+        yield
+
+    @tool_function
+    def never(self, data: str) -> None:
+        raise ToolError("not reached")

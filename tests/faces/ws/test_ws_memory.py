@@ -29,6 +29,7 @@ FAILING = {
             "control": [{"classType": "tool", "from": "webhook_1"}],
             "input": [{"lane": "text", "from": "webhook_1"}],
         },
+        {"id": "broken_1", "provider": "broken", "config": {}, "control": [{"classType": "tool", "from": "webhook_1"}]},
     ],
     "source": "webhook_1",
     "project_id": "failing",
@@ -129,6 +130,7 @@ WAYS: dict[str, Callable[[WsClient], object]] = {
     "chunks": call("chunks", stream=True),
     "late": call("stay", timeout=0.05),
     "wrong input": call("refuse", also={"data": [DATA]}),
+    "no node": call("never"),
     "no such tool": call("nothing"),
     **{
         f"{outer} {inner}": call(outer, also={"tool": inner}) for outer in ("ask", "ask_async") for inner in ("refuse", "crash")

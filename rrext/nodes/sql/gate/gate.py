@@ -45,11 +45,8 @@ class SqlGate:
                 self._entries.move_to_end(sql)
                 return known
         if len(sql) > MAX_STATEMENT:
-            problem = InvalidArguments.at(
-                "/input/sql", f"the statement has {len(sql):,} characters: MAX_STATEMENT is {MAX_STATEMENT:,}"
-            )
-            problem.data["limit"], problem.data["maximum"] = "MAX_STATEMENT", MAX_STATEMENT
-            raise problem
+            text = f"the statement has {len(sql):,} characters: MAX_STATEMENT is {MAX_STATEMENT:,}"
+            raise InvalidArguments.at("/input/sql", text).with_data(limit="MAX_STATEMENT", maximum=MAX_STATEMENT)
         made = self._inspection.statement(sql)
         self._remember(sql, made)
         return made
