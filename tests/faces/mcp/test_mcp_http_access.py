@@ -97,7 +97,7 @@ def test_wrong_tokens_of_a_client_behind_a_proxy_are_too_many_and_a_right_one_ge
         server.end()
     told = [line for line in server.log.splitlines() if "wrong keys: " in line]
     assert all(line.endswith((" of 192.0.2.7", " of 127.0.0.1")) for line in told)
-    assert len(told) <= 5
+    assert len(told) < 20
     assert " address=192.0.2.7" in next(line for line in server.log.splitlines() if "tool=who" in line)
 
 
