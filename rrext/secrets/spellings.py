@@ -48,7 +48,7 @@ def _escape() -> re.Pattern[str]:
     )
 
 
-_TELLING: Final = r"\\(?:[^\\\"'bfnrt\s]|\\{3})|%[2-7][0-9a-f]|&[#a-z]"
+_TELLING: Final = rf"\\(?:[^\\\"'bfnrt\s]|\\{{3}})|%[2-7][0-9a-f]|&(?:#|(?:{'|'.join(_ENTITIES)});)"
 """An escape that the forms do not have."""
 _BEGUN: Final = r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
 """An escape that the end of a text may cut."""
