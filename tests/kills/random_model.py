@@ -319,7 +319,7 @@ class Model:
             task = pipe.task
             arguments["pipe_id"] = await pipe.known()
             may = {"pipe_not_open"} if pipe.is_closed or pipe.is_gone else may
-            may |= pipe.may | ({"pipe_failed"} if pipe.may_fail and not pipe.is_gone else set())
+            may |= pipe.may | ({"pipe_failed", "pipe_not_open"} if pipe.may_fail and not pipe.is_gone else set())
         else:
             arguments["token"] = task.token
         self._deadline(arguments, may, always=pipe is not None and name == "wait")  # or a `close` would wait for it
@@ -364,14 +364,13 @@ class Model:
         if not pipe.is_closed:
             pipe.uses.append(sent)
             pipe.may_fail = pipe.may_fail or kind == "f" or "timeout" in arguments
-            pipe.has_failed = pipe.has_failed or (kind == "f" and not pipe.is_unsure)
+            pipe.has_failed = pipe.has_failed or (kind == "f" and not pipe.is_unsure and "timeout" not in arguments)
 
     def _may_on(self, pipe: Pipe, outcome: str) -> set[str]:
-        if pipe.is_closed or pipe.is_gone:  # one that failed may still be ending when its `close` was stopped
-            return {"pipe_not_open", "pipe_failed"} if pipe.may_fail else {"pipe_not_open"}
-        if pipe.has_failed:
-            return {"pipe_failed"} | pipe.may
-        return {outcome} | pipe.may | ({"pipe_failed"} if pipe.may_fail else set())
+        failed = {"pipe_failed", "pipe_not_open"} if pipe.may_fail else set[str]()  # its end may have come before
+        if pipe.is_closed or pipe.is_gone:
+            return {"pipe_not_open"} | failed
+        return failed | pipe.may | (set[str]() if pipe.has_failed else {outcome})
 
     async def close(self, client: Client) -> None:
         """Close a pipe, also one that is closed or was never open."""
@@ -406,7 +405,7 @@ class Model:
         if pipe is not None and target in pipe.uses:
             pipe.may_fail = True
             for later in pipe.uses[pipe.uses.index(target) + 1 :]:
-                later.may.add("pipe_failed")
+                later.may |= {"pipe_failed", "pipe_not_open"}
             if target.what.startswith("tool"):
                 pipe.is_busy(target)
         if target in client.waits:
