@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Final
 
+from rrext.cli import PARENT
 from rrext.cli.options import add_pipeline_options, root_from
 from rrext.transports.claim import claim_stdio
 from rrext.transports.parent import ParentWatch
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve; returns an exit code only if serving cannot start: stuck threads must not delay the end."""
-    parent = ParentWatch()  # the parent may die while we load
+    parent = ParentWatch(PARENT)  # the parent may die while we load
     gc.disable()  # while loading, next to nothing is garbage
     try:
         if os.isatty(0):

@@ -82,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return _without_descriptors()
         if not isinstance(error, BrokenPipeError):  # else the reader of stdout closed it
             if error.errno not in UNWRITTEN or error.filename is not None:
                 raise
@@ -89,6 +91,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # what it keeps is not written at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+
+
+def _without_descriptors() -> int:
+    """Tell that the process has no descriptors left; the words for it are here, because a module would need one."""
+    os.write(2, b"rrext: too many open files: raise the limit of descriptors (ulimit -n), of which a server needs 64\n")
+    return EXIT_FAILED
 
 
 def _run(words: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from rrext.cli import PARENT
 from rrext.cli.allowed_tools import add_tools_option, allowed_tools, tell_unknown
 from rrext.cli.options import (
     add_partial_option,
@@ -66,7 +68,7 @@ It says on stderr when clients can connect.
 AT_TERMINAL = """rrext: this is a server for programs: it waits for framed requests on stdin. Ctrl-D or Ctrl-C ends it.
   For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
 LEVELS = ("debug", "info", "warning", "error")
-EXIT_INVALID = 2
+EXIT_FAILED, EXIT_INVALID = 1, 2
 MIN_TASK_MEMORY: Final = 64 * MIB
 """Bytes of the smallest `--task-memory`: an empty task takes a third, and each would be killed again and again."""
 
@@ -77,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     add_web_options(parser)
     parser.add_argument("--stdio", action="store_true", help="with --listen or --ws: stdin too, and end with the client there")
+    parser.add_argument("--parent", type=whole_number, metavar="PID", help="end with this process, as with the parent")
     parser.add_argument("--store", metavar="DIR", help="keep files of clients there, apart for each user")
     parser.add_argument("--store-quota", type=whole_number, metavar="BYTES", help="bytes of one user's files (4294967296)")
     parser.add_argument(
@@ -107,7 +110,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
-    parser.set_defaults(store=None, store_quota=None, isolation=None, task_memory=None)
+    parser.set_defaults(parent=None, store=None, store_quota=None, isolation=None, task_memory=None)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -142,7 +145,10 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
 
 def run(args: argparse.Namespace) -> int:
     """Serve; returns an exit code only if serving cannot start: stuck threads and tasks must not delay the end."""
-    parent = ParentWatch()  # the parent may die while we load
+    parent = ParentWatch(PARENT)
+    if args.parent is not None and (not parent.watch(args.parent) or parent.is_gone()):
+        print(f"rrext: process {args.parent} (--parent) is gone: nobody needs this server", file=sys.stderr)
+        return EXIT_FAILED
     gc.disable()  # loading makes little garbage, and collections take a tenth of the start
     stems = [stem_of(path) for path in args.files]
     for stem in stems:
@@ -166,6 +172,8 @@ def run(args: argparse.Namespace) -> int:
             open_missing()
         stdio = claim_stdio()  # before any import of node code, whose output must not reach the client
     except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
     reloads = not serves_stdio and (args.ws is not None or args.face.listen is not None) and not has_terminal()
@@ -206,7 +214,14 @@ def _serve_claimed(
     redact_streams(environment.redactor)
     level = args.log_level or ("info" if args.log_file else "warning")
     try:
-        writer = set_up_logging(level, args.log_file, redact=redact)
+        writer = set_up_logging(
+            level,
+            args.log_file,
+            redact=redact,
+            on_failure=lambda error: stdio.stderr.write(
+                os.fsencode(f"rrext: --log-file {args.log_file}: {error.strerror}: its lines are lost until there is room\n")
+            ),
+        )
     except OSError as error:
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
     writers.append(writer)

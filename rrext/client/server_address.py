@@ -114,7 +114,7 @@ def serve_command(
         "--max-frame": max_frame,
         "--drain": drain,
     }
-    line = list(command or (sys.executable, "-m", "rrext", "serve"))
+    line = list(command or (sys.executable, "-m", "rrext", "serve", "--parent", str(os.getpid())))
     for name in nodes:
         line += ["--nodes", os.fspath(name)]
     for name in env_names:

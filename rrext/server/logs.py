@@ -36,16 +36,21 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
 
 
 def set_up_logging(
-    level: str, path: str | None = None, *, form: LogForm = "text", redact: Callable[[str], str] = str
+    level: str,
+    path: str | None = None,
+    *,
+    form: LogForm = "text",
+    redact: Callable[[str], str] = str,
+    on_failure: Callable[[OSError], object] = lambda error: None,
 ) -> LossyWriter:
     """Log events of `level` and above to stderr, or append them to a file, which is made readable for its owner alone.
 
-    `redact` removes secrets from each text.
+    `redact` removes secrets from each text; `on_failure` is told of a file that takes no more, once until it does again.
     Returns the writer, to be flushed at the end. Raises `OSError` when the file cannot be opened.
     """
     fd = 2 if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        writer = LossyWriter(fd, lambda drops: _dropped(drops, form))
+        writer = LossyWriter(fd, lambda drops: _dropped(drops, form), on_failure)
     finally:
         if fd != 2:
             os.close(fd)

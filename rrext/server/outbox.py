@@ -170,7 +170,7 @@ class Outbox:
                     self._blocked = True
                     self._sink.when_writable(self._resume)
                     return
-        except OSError as error:
+        except (OSError, MemoryError) as error:  # what was not sent for want of memory is missing in the middle of a frame
             self.has_failed = not isinstance(error, ConnectionError)
             self.is_broken = True
             self._forget()

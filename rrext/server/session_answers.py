@@ -11,7 +11,7 @@ import msgspec
 
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import shortened
-from rrext.errors import ResultTooLarge, RrextError
+from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.server.inflight import InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.wire.connection import ServedConnection
@@ -73,14 +73,18 @@ class SessionAnswers:
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
         """Answer a call with a body; raw bytes are sent as a tail, or in base64 to a peer without tails."""
         connection, request_id = self.connection, call.key
-        if request_id is None:
-            pieces = []
-        elif tail is None:
-            pieces = connection.result(request_id, call.command, body)
-        elif connection.takes_tail(call.command) or 4 * len(tail) <= 3 * self.limits.max_result:
-            pieces = connection.result_tail(request_id, call.command, body, tail)
-        else:  # as base64, a third longer, it is over the limit
-            error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)
+        try:
+            if request_id is None:
+                pieces = []
+            elif tail is None:
+                pieces = connection.result(request_id, call.command, body)
+            elif connection.takes_tail(call.command) or 4 * len(tail) <= 3 * self.limits.max_result:
+                pieces = connection.result_tail(request_id, call.command, body, tail)
+            else:  # as base64, a third longer, it is over the limit
+                error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)
+                pieces = connection.error(request_id, call.command, error)
+        except MemoryError:
+            error = Unavailable("no memory is left for the answer")
             pieces = connection.error(request_id, call.command, error)
         self._finish(call, pieces)
 

@@ -13,7 +13,7 @@ import msgspec
 from rrext.limits import MAX_LOOPED_ENTRIES
 from rrext.tools.validation import pointer
 
-_encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 
 # bytes become base64 strings.
 _ATOMS = frozenset({str, int, bool, type(None), bytes, bytearray})
@@ -34,10 +34,14 @@ class NotJson(Exception):
 def encode_json(value: Any) -> bytes:
     """A value as JSON. Raises `NotJson` for NaN, Infinity, a lone surrogate, a cycle, a key that is not a string, and any
     object other than JSON, dataclass, attrs class, Struct, enum, set, tuple, bytes, date, time, UUID, Decimal."""
+    buffer = bytearray()
     try:
-        raw = _encode(value)
+        _encode_into(value, buffer)  # `encode` crashes the process if there is no memory left (msgspec 0.22)
+    except MemoryError:
+        raise
     except Exception as error:
         raise _located(value, error) from None
+    raw = bytes(buffer)
     # msgspec writes NaN as null and turns keys into strings, so its output is checked against its input.
     if type(value) is dict and len(value) <= MAX_LOOPED_ENTRIES:
         for key, entry in value.items():
@@ -193,7 +197,7 @@ def _leaf_problem(value: Any) -> str | None:
     if isinstance(value, msgspec.Raw):
         return "an object of type Raw"
     try:
-        text = _encode(value)
+        text = msgspec.json.encode(value)
     except Exception:
         return f"an object of type {type(value).__qualname__}"
     return "a decimal that is no number" if text in (b'"NaN"', b'"sNaN"', b'"Infinity"', b'"-Infinity"') else None

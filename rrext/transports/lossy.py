@@ -32,12 +32,20 @@ class LossyWriter:
     raised, because logging must not break the logged work.
     """
 
-    def __init__(self, fd: int, notice: Callable[[int], bytes]) -> None:
-        """Write to the file behind `fd`; the descriptor itself may be closed or redirected afterwards."""
+    def __init__(
+        self, fd: int, notice: Callable[[int], bytes], on_failure: Callable[[OSError], object] = lambda error: None
+    ) -> None:
+        """Write to the file behind `fd`; the descriptor itself may be closed or redirected afterwards.
+
+        `on_failure` is called without a lock for a write that a file refuses, and again only after one that succeeded.
+        """
         own = reopen(fd, os.O_WRONLY)
         self._fd = os.dup(fd) if own is None else own
         self._polls = own is None and not S_ISREG(os.fstat(fd).st_mode)
         self._notice = notice
+        self._on_failure = on_failure
+        self._failure: OSError | None = None
+        self._is_told = False
         self._lock = threading.RLock()  # a finalizer may write while its thread writes
         self._backlog: deque[bytes] = deque()
         self._waiting = 0
@@ -66,6 +74,9 @@ class LossyWriter:
             self._send_backlog()
             if self._backlog and self._waiter is None:
                 self._wait_in_thread()
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            self._on_failure(failure)
 
     def flush(self, seconds: float) -> bool:
         """Wait at most `seconds` for a slow reader. Returns whether everything is written."""
@@ -106,8 +117,12 @@ class LossyWriter:
     def _send(self, message: bytes) -> int:
         """Write without waiting; returns the number of bytes."""
         try:
-            return self._send_polled(message) if self._polls else os.write(self._fd, message)
+            sent = self._send_polled(message) if self._polls else os.write(self._fd, message)
+            self._is_told = False
+            return sent
         except OSError as error:
+            if error.errno != errno.EAGAIN and not self._polls and not self._is_told:
+                self._is_told, self._failure = True, error.with_traceback(None)
             if error.errno not in NO_ROOM:
                 self.close()
             return 0

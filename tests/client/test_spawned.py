@@ -98,8 +98,8 @@ def test_the_command_line_is_that_of_rrext_serve() -> None:
         drain=2,
         args=["--log-level", "debug"],
     )
-    assert line[:4] == [sys.executable, "-m", "rrext", "serve"]
-    assert " ".join(line[4:]) == (
+    assert line[:6] == [sys.executable, "-m", "rrext", "serve", "--parent", str(os.getpid())]
+    assert " ".join(line[6:]) == (
         "--nodes n.py --env KEY --root /data --threads 4 --pipe-idle 1.5 --max-frame 100 --drain 2 "
         "--log-level debug a.pipe b.pipe ./-c.pipe"
     )

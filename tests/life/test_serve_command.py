@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ from typing import Any
 import pytest
 from forked import completed
 from raw_client import NODES, PIPE, Server, command_line, environment, request
+
+from rrext import ResultTooLarge, ToolError, Unavailable
+from rrext.blocking import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -330,6 +335,83 @@ def test_a_log_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> N
     assert "--log-file" in said
     assert "No such file or directory" in said
     assert "Is a directory" in refused("--log-file", str(tmp_path))
+
+
+def test_a_log_file_on_a_full_disk_is_told_once(spawn: Callable[..., Server]) -> None:
+    server = spawn("--log-file", "/dev/full")
+    server.all_answers([server.send_tool("add", {"a": number}) for number in range(3)])
+    server.close_stdin()
+    assert server.wait() == 0
+    told = [line for line in server.stderr_text().splitlines() if "--log-file" in line]
+    assert told == ["rrext: --log-file /dev/full: No space left on device: its lines are lost until there is room"]
+
+
+@pytest.mark.parametrize("descriptors", [9, 12, 16])
+def test_a_process_with_too_few_descriptors_says_so_in_a_sentence(descriptors: int) -> None:
+    command = f"ulimit -n {descriptors}; exec {sys.executable} -m rrext serve"
+    done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines() == [
+        "rrext: too many open files: raise the limit of descriptors (ulimit -n), of which a server needs 64"
+    ]
+
+
+def test_a_server_whose_client_is_gone_does_not_begin(spawn: Callable[..., Server]) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    server = spawn("--parent", str(gone.pid))
+    assert server.wait() == 1
+    assert f"process {gone.pid} (--parent) is gone" in server.stderr_text()
+
+
+@pytest.mark.promise("life:parent-death:exits")
+def test_a_parent_that_dies_right_after_the_spawn_is_followed_though_a_sibling_holds_every_pipe() -> None:
+    """The client ends before the server has begun to run; this process keeps the pipes open."""
+    client = """
+import os, sys
+from rrext.client.server_address import serve_command
+command = serve_command(())
+gate, opened = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.close(opened)
+    os.read(gate, 1)  # the end of the client
+    os.execv(command[0], command)
+os.write(2, b"%d\\n" % pid)
+os._exit(0)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", client], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as killed:
+        assert killed.stderr is not None
+        server = os.pidfd_open(int(killed.stderr.readline()))
+        killed.wait()
+        assert select.select([server], [], [], 30.0)[0]
+        os.close(server)
+
+
+def test_a_result_without_memory_is_an_error_and_the_server_stays(tmp_path: Path) -> None:
+    nodes = tmp_path / "large_nodes.py"
+    nodes.write_text(
+        "from rrext import Node, tool_function\n\n\n"
+        "class Large(Node):\n    provider = 'large'\n    title = 'Large'\n\n"
+        "    @tool_function\n    def text(self, size: int) -> str:\n        return 'x' * size\n\n"
+    )
+    pipeline = tmp_path / "large.pipe"
+    pipeline.write_text(
+        '{"components": [{"id": "hook_1", "provider": "webhook", "config": {}}, {"id": "large_1", "provider": "large",'
+        ' "config": {}, "control": [{"classType": "tool", "from": "hook_1"}]}]}'
+    )
+    with Client.spawn(pipeline, nodes=[nodes], rlimits={"AS": 100 << 20}) as client:
+        outcomes = set()
+        for size in range(4_000_000, 40_000_000, 2_000_000):
+            try:
+                outcomes.add(len(client.tool(tool="text", input={"size": size}, timeout=30)) == size)
+            except (ToolError, Unavailable, ResultTooLarge) as error:
+                outcomes.add(error.code)
+        assert "tool_failed" in outcomes
+        assert outcomes <= {True, "tool_failed", "unavailable", "result_too_large"}
+        assert len(client.tool(tool="text", input={"size": 10})) == 10
 
 
 def test_a_store_that_cannot_be_is_a_usage_error(tmp_path: Path) -> None:

@@ -312,9 +312,15 @@ class ToolRun(CallRun):
         if call.deadline is not None and self.host.clock.now() >= call.deadline:
             self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
             return
-        self.give_back()
         result, raw = encoded
-        call.succeed(b'{"result":%b}' % result if raw is None else b"{}", raw)
+        try:
+            body = b'{"result":%b}' % result if raw is None else b"{}"
+        except MemoryError as error:  # a large result is there twice for a moment
+            del encoded, result
+            self._fail(error)
+            return
+        self.give_back()
+        call.succeed(body, raw)
 
     def to_thread(self) -> None:
         self.learns = True

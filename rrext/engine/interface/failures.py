@@ -44,7 +44,10 @@ def failure_of(
         return error
     log.warning("%s %s", request, what, exc_info=error)
     kind = type(error).__name__
-    text = _text_of(error) if trusted else "its text is in the server's log"
+    if isinstance(error, MemoryError) and not error.args:
+        text = "no memory is left in its process"
+    else:
+        text = _text_of(error) if trusted else "its text is in the server's log"
     if len(text) > limits.max_error_text:
         text = text[: limits.max_error_text] + f"… (cut at max_error_text, {limits.max_error_text} characters)"
     message = f"{what}: {kind}: {text}" if text else f"{what}: {kind}"

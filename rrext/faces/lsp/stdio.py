@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -62,7 +61,7 @@ class LspServing:
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
         self._reader = MessageReader(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
-        watch = ClientWatch((parent or ParentWatch()).pid)
+        watch = parent or ParentWatch()
         self.server.on_client_process = watch.watch
         self._end_watch = EndWatch(
             loop,
@@ -148,43 +147,3 @@ class LspServing:
             self._last_words()
         finally:
             os._exit(self._exit_code)
-
-
-class ClientWatch(ParentWatch):
-    """Detects by polling whether the parent or the client has ended.
-
-    The client need not be the parent: between them may be a shell, or a program that keeps our stdin open.
-    """
-
-    def __init__(self, parent: int) -> None:
-        super().__init__(parent)
-        self._poll: select.poll | None = None
-        self._client: int | None = None
-
-    def watch(self, pid: int) -> None:
-        """Watch a process as well. One that does not exist here is ignored: its number is from another machine or container."""
-        if not hasattr(os, "pidfd_open"):
-            self._client = pid if _exists(pid) else None
-            return
-        try:
-            descriptor = os.pidfd_open(pid)
-        except OSError:
-            return
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)  # it becomes readable at the end, also of a zombie
-
-    def is_gone(self) -> bool:
-        """Whether one of them has ended."""
-        if self._poll is not None and self._poll.poll(0):
-            return True
-        return super().is_gone() or (self._client is not None and not _exists(self._client))
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
