@@ -377,7 +377,7 @@ def test_answers_that_nobody_reads_make_the_exit_code_1(spawn: Callable[..., Ser
     server.wait_until_blocked()
     server.close_stdin() if how == "end of stdin" else server.signal(signal.SIGTERM)
     assert server.wait() == 1
-    assert "the peer did not read the last" in server.stderr_text()
+    assert "stdio did not read the last" in server.stderr_text()
 
 
 def test_a_drain_waits_for_a_peer_that_reads_slowly(spawn: Callable[..., Server]) -> None:
