@@ -5,30 +5,44 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from rrext.secrets.redaction import Redactor
+
+MAX_UNFINISHED: Final = 8192
+"""Characters of a line that wait for its end: more than one write of a tool's line has; a longer one goes out in pieces."""
 
 
 class RedactedStream:
     """A text stream that passes texts without secrets to another stream, wherever the texts are cut.
 
-    The end of an unfinished line waits if it may be the beginning of a secret: for the next text, or for `end`.
+    An unfinished line of a thread waits for its end, for `flush` or `end`, so that lines of two threads do not mix. Its end
+    waits on if it may be the beginning of a secret.
     """
 
     def __init__(self, stream: TextIO, redactor: Redactor) -> None:
         self._stream = stream
         self._redactor = redactor
         self._rest = ""
+        self._unfinished: dict[int, str] = {}
+        """The unfinished lines, by thread."""
         self._lock = threading.RLock()  # a signal may print between two lines of ours
 
     def write(self, text: str, /) -> int:
         """Write a text; returns its length, as streams do."""
         with self._lock:
-            told, self._rest = self._redactor.piece(self._rest + text)
-            if told or not text:
-                self._stream.write(told)
+            thread = threading.get_ident()
+            whole = self._unfinished.pop(thread, "") + text
+            end = len(whole) if len(whole) > MAX_UNFINISHED else whole.rfind("\n") + 1
+            if end < len(whole):
+                self._unfinished[thread] = whole[end:]
+            if end or not text:
+                self._tell(whole[:end])
         return len(text)
+
+    def _tell(self, text: str) -> None:
+        told, self._rest = self._redactor.piece(self._rest + text)
+        self._stream.write(told)
 
     def writelines(self, lines: Any, /) -> None:
         """Write texts, one by one."""
@@ -36,13 +50,18 @@ class RedactedStream:
             self.write(line)
 
     def flush(self) -> None:
-        """Flush the other stream. What may begin a secret waits on."""
+        """Flush the line of this thread, and the other stream. What may begin a secret waits on."""
+        with self._lock:
+            line = self._unfinished.pop(threading.get_ident(), "")
+            if line:
+                self._tell(line)
         self._stream.flush()
 
     def end(self) -> None:
         """Write what waits."""
         with self._lock:
-            rest, self._rest = self._rest, ""
+            rest, self._rest = "".join([self._rest, *self._unfinished.values()]), ""
+            self._unfinished.clear()
             if rest:
                 self._stream.write(self._redactor.text(rest))
 
