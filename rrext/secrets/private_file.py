@@ -17,8 +17,8 @@ class NotPrivate(Exception):
 def open_private(path: str) -> BinaryIO:
     """Open a regular file of this user, of bounded size, that nobody else may read or write. Raises `NotPrivate`.
 
-    Links are followed, because programs that renew keys swap links: what counts is the file that is open then, whatever its
-    name means by now. A FIFO is opened without waiting for its writer, and refused.
+    Links are followed, because programs that renew keys swap links: the owner and the mode of the
+    open file are checked, not those of its name. A FIFO is opened without waiting for its writer, and refused.
     """
     try:
         file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 – the caller closes it

@@ -32,7 +32,7 @@ class _Seen(msgspec.Struct, gc=False):
 
 
 class Excess(msgspec.Struct, frozen=True):
-    """A worker that uses too much: its number, the bytes that it uses, and its processes."""
+    """A worker that uses too much: the number of the worker, the used bytes, and the processes."""
 
     family: int
     used: int

@@ -329,7 +329,7 @@ class Worker:
         try:
             return self.process.is_stopped or await self.status(SILENCE) is None
         except RrextError:
-            return False  # it has ended, which is told to those who wait
+            return False  # the process has ended: its calls are answered with that error
 
     def silence(self) -> Unavailable:
         """The error of what a silent process does not answer."""

@@ -36,7 +36,7 @@ class WorkerProcess:
     def __init__(self, settings: WorkerSettings) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
         self.mark = secrets.token_hex(16)
-        """What its environment, and that of its children, has under `MARK`."""
+        """The value of the variable `MARK` in the environment of the process and of its children."""
         self._popen = subprocess.Popen(
             COMMAND,
             env={**os.environ, MARK: self.mark},

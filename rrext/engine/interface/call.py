@@ -116,7 +116,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
     with a timeout, and `timed` if calls are timed. `request_id` is the name of the request for people and programs, `key` the
-    one by which its connection answers it, which differs in the process of a task. `unsettled` holds one item, which the
+    name in the answer of its connection: a worker process numbers requests anew. `unsettled` holds one item, which the
     answering thread takes out.
     """
 

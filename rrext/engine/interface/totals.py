@@ -20,7 +20,7 @@ MAX_SERIES: Final = 1000
 MAX_LABEL: Final = 200
 """Characters of a label: clients choose the names of their pipelines."""
 SAMPLES: Final = 128
-"""How many times wait to be sorted into buckets: together that costs a third of what it costs one by one."""
+"""How many times wait to be sorted into buckets: sorting them together costs a third of sorting each by itself."""
 COMMANDS: Final[dict[type[Operation], str]] = {Tool: "tool", Open: "open", Write: "write", Close: "close"}
 """The operations that are timed, with the names of their commands: those that run code of a pipeline."""
 OTHER: Final = "other"

@@ -1,4 +1,4 @@
-"""The memory of a user over all of its connections: who may read on, who waits, and what is told of it."""
+"""The memory of a user over all of its connections: which connections are read, which wait, and what the dashboard shows."""
 
 from __future__ import annotations
 
