@@ -28,7 +28,7 @@ def load_connections(path: str, variables: Mapping[str, str] | None = None) -> C
         tables = tomllib.loads(text)
     except NotPrivate as error:
         raise ConnectionInvalid(str(error)) from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of a number that is too long it is no `TOMLDecodeError`
         raise ConnectionInvalid(f"{path}: {error}") from None
     return read(
         tables,

@@ -36,7 +36,7 @@ def read_private(path: str) -> str:
     with open_private(path) as file:
         try:
             content = file.read(MAX_PRIVATE_FILE + 1)  # it may grow meanwhile
-            text = content.decode()
+            text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise NotPrivate(f"{path}: the file is not UTF-8") from None
         except OSError as error:

@@ -137,6 +137,7 @@ def test_a_file_with_a_secret_is_for_its_owner_alone_too(tmp_path: Path) -> None
         ('[a]\nprovider = "mcp', "at end of document"),
         ("[a]\n[a]", "at line 2"),
         ("x = " + "[" * 5000, "recursion"),
+        ("x = " + "1" * 5000, "4300 digits"),
         ("ÿþ", "at line 1"),
     ],
 )

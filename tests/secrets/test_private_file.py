@@ -103,6 +103,25 @@ def test_a_fifo_is_refused_and_not_awaited(reader: tuple[Callable[[str], object]
         reader[0](str(tmp_path / "fifo"))
 
 
+@pytest.mark.timeout(20)
+def test_a_certificate_beside_its_key_may_be_read_by_all_and_is_not_awaited(pem: Path, tmp_path: Path) -> None:
+    key, fifo = tmp_path / "key", tmp_path / "fifo"
+    shutil.copy(pem, key)
+    key.chmod(0o600)
+    pem.chmod(0o644)
+    Certificate(str(pem), str(key))
+    os.mkfifo(fifo)
+    with pytest.raises(UsageError, match=f"--tls-cert {fifo}: this is no regular file"):
+        Certificate(str(fifo), str(key))
+
+
+def test_the_mark_that_editors_of_windows_begin_a_file_with_is_no_part_of_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("\ufeff0123456789-a-key-alone\r\n")
+    path.chmod(0o600)
+    assert UserTokens.of_file_alone(str(path), "--metrics-key-file").user_of("0123456789-a-key-alone") == "operator"
+
+
 def test_a_file_that_is_too_large_is_refused_by_the_limit_and_never_cut(
     reader: tuple[Callable[[str], object], Path],
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import stat
 
 from rrext.errors import UsageError
 from rrext.faces.http.kept_files import Take
@@ -39,6 +41,8 @@ class Certificate:
         option, path = ("--tls-cert", self.cert) if self.key is None else ("--tls-key", self.key)
         try:
             with open_private(path) as key:  # it is loaded by its descriptor: the name may mean another file by now
+                if not stat.S_ISREG(os.stat(self.cert).st_mode):  # OpenSSL would wait for the writer of a FIFO
+                    raise UsageError(f"--tls-cert {self.cert}: this is no regular file")
                 held = f"/dev/fd/{key.fileno()}"
                 context.load_cert_chain(held if self.key is None else self.cert, held, password=_no_password)
         except NotPrivate as error:

@@ -34,7 +34,8 @@ class KeptFiles:
     def keep(self, paths: Sequence[str], read: Callable[[], Take]) -> None:
         """Call `read` whenever one of the files has changed, on a thread of its own; what it returns puts them in force.
 
-        It raises `UsageError` for files that cannot be read, which is logged once: what was read before stays in force.
+        It raises `UsageError` for files that cannot be read, which is logged once: what was read before stays in force, and
+        they are read again at the next look.
         """
         self._files.append(_KeptFile(paths, read))
 
@@ -99,8 +100,11 @@ class _KeptFile:
         self._taken = None if now else self._seen  # what is read at once may change within the same tick of the file system
         try:
             take = self._read()
-        except UsageError as error:
-            complaint = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+        except Exception as error:  # whatever it is: a thread that ends here would leave a lost key in force
+            self._taken = None  # the system may have had no descriptor or memory for it
+            complaint = f"{', '.join(self.paths)}: {type(error).__name__}"
+            if isinstance(error, UsageError):
+                complaint = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
             if now or complaint != self._complaint:
                 log.warning("%s: what was read before stays in force", complaint)
             self._complaint = complaint

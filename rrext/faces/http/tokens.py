@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -95,9 +96,9 @@ def _tokens_of(path: str, option: str) -> dict[str, str]:
         table = tomllib.loads(read_private(path))
     except NotPrivate as error:
         raise UsageError(f"{option} {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        where = str(error).partition("(")[2].rstrip(")")
-        raise UsageError(f'{option} {path}: expected lines token = "user"{where and f" ({where})"}') from None
+    except (ValueError, RecursionError) as error:  # of a number that is too long it is no `TOMLDecodeError`
+        where = re.search(r" \(at [^()]*\)$", str(error))  # what stands before it may be a token
+        raise UsageError(f'{option} {path}: expected lines token = "user"{where[0] if where else ""}') from None
     if not table:
         raise UsageError(f'{option} {path}: it has no token; expected lines token = "user"')
     if len(table) > MAX_TOKENS:

@@ -203,6 +203,8 @@ def test_a_port_that_is_taken_is_reported() -> None:
         ('secret-token-that-is-long = ""', 0o600, "no user"),
         ("secret-token-that-is-long = 7", 0o600, "no user"),
         ('secret-token = "ada"', 0o600, "fewer than 16"),
+        ("secret-token = " + "1" * 5000, 0o600, "expected lines token"),
+        ("[secret-token]\n[secret-token]", 0o600, "expected lines token = .* .at line 2, column 14.$"),
         (None, 0, "No such file"),
     ],
 )

@@ -139,11 +139,14 @@ class Written:
         self.path = path
         self.file = _KeptFile([str(path)], self._read)
         self.texts: list[str] = []
+        self.trouble: Exception | None = None
 
     def _read(self) -> Take:
         text = self.path.read_text()
         if "broken" in text:
             raise UsageError(text)
+        if self.trouble is not None:
+            raise self.trouble
         return lambda: self.texts.append(text)
 
     def look(self, *, now: bool = False) -> bool:
@@ -179,6 +182,20 @@ def test_a_file_is_read_when_it_rests_and_a_complaint_is_not_repeated(tmp_path: 
     assert written.look(now=True)
     assert written.look()  # once more: it may have changed in the same tick of the file system
     assert not written.look()
+
+
+def test_a_file_that_the_system_could_not_read_is_read_once_it_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = Written(tmp_path / "file")
+    for trouble in (UsageError("Too many open files"), MemoryError()):
+        written.path.write_text(str(trouble))
+        written.trouble = trouble
+        for _ in range(5):
+            assert not written.look()
+        written.trouble = None
+        assert written.look()
+        assert not written.look()
+    left = "what was read before stays in force"
+    assert caplog.messages == [f"Too many open files: {left}", f"{written.path}: MemoryError: {left}"]
 
 
 def test_all_that_a_port_keeps_is_read_on_demand(tmp_path: Path) -> None:
