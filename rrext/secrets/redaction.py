@@ -171,7 +171,7 @@ class ResultRedactor:
         """Remember a secret. Shorter ones than `MIN_SECRET_IN_WORD` are in data by chance."""
         if len(value) >= MIN_SECRET_IN_WORD and value not in self._learned:
             plain = {value, *(each for each in secrets_within(value) if len(each) >= MIN_SECRET_IN_WORD)}
-            forms = {form for text in plain for form in spellings(text) if len(form) >= MIN_SECRET_IN_WORD}
+            forms = {form for text in plain for form in spellings(text)}
             self._learned.add(value)
             self._forms += tuple((form, name) for form in sorted(forms, key=len, reverse=True))
 

@@ -124,11 +124,15 @@ def _meaning(written: str) -> str:
 
 
 class _Places:
-    """Where each character of `plain_of(text)` is written in the text."""
+    """Where each character of `plain`, which is `plain_of(text)`, is written in the text.
 
-    def __init__(self, text: str) -> None:
+    Of a text that `goes_on` it ends before the first escape that the end may cut, in whatever layer.
+    """
+
+    def __init__(self, text: str, *, goes_on: bool = False) -> None:
         self._layers: list[tuple[list[int], list[tuple[int, int, int]]]] = []
         for _ in range(LAYERS):
+            text = _whole(text) if goes_on else text
             starts, escapes, shift = [0], [(0, 0, 0)], 0
             for escape in _escape().finditer(text):
                 length = len(_character(escape))
@@ -139,6 +143,7 @@ class _Places:
                 break
             self._layers.append((starts, escapes))
             text = _escape().sub(_character, text)
+        self.plain = _whole(text) if goes_on else text
 
     def of(self, start: int, end: int) -> tuple[int, int]:
         """Start and end in the text of what stands there when it is plain."""
@@ -253,18 +258,18 @@ class Beginnings:
         self._heads: dict[str, list[str]] = {}
         self._short: set[str] = set()
         for form, _ in forms:
-            self._heads.setdefault(form[:MIN_SECRET_IN_WORD], []).append(form)
+            if len(form) > MIN_SECRET_IN_WORD:
+                self._heads.setdefault(form[:MIN_SECRET_IN_WORD], []).append(form)
             self._short.update(form[:length] for length in range(1, min(len(form), MIN_SECRET_IN_WORD + 1)))
         self._longest = max((len(form) for form, _ in forms), default=0)
 
     def begun_in(self, text: str) -> int:
         """Where at the end of a folded text a form may begin, in whatever spelling; the length of the text if none does."""
         begun = self._begun(text)
-        whole = _whole(text)
-        if len(whole) < len(text) or re.search(_TELLING, text) is not None:
-            plain = plain_of(whole)
-            start = self._begun(_whole(plain))
-            begun = min(begun, _Places(whole).of(start, start + 1)[0] if start < len(plain) else len(whole))
+        if len(_whole(text)) < len(text) or re.search(_TELLING, text) is not None:
+            places = _Places(text, goes_on=True)
+            start = self._begun(places.plain)
+            begun = min(begun, places.of(start, start + 1)[0])
         return begun
 
     def _begun(self, text: str) -> int:

@@ -174,6 +174,27 @@ def test_a_secret_is_found_in_a_stream_that_is_cut_anywhere(spelt: Spelt) -> Non
     assert streamed(list(text), KNOWS) == whole
 
 
+@pytest.mark.parametrize("outer", ["\\u0077", "\\u{77}", "%77", "&#119;"])
+@pytest.mark.parametrize("inner", ["\\u0077", "\\x77", "%77", "&#x77;"])
+def test_a_secret_whose_escapes_are_escaped_is_found_in_a_stream_of_single_characters(inner: str, outer: str) -> None:
+    spelt = nested(each(CHARACTERS[inner]), each(CHARACTERS[outer]))
+    assert streamed([*"x", *spelt(PLAIN), *"y\n"], KNOWS) == "x${K}y\n"
+
+
+@pytest.mark.parametrize("short", ["4711x", "4711x-7", "4711x-78"])
+def test_a_short_secret_is_found_in_a_stream_beside_a_long_one(short: str) -> None:
+    redactor = knowing(short, PLAIN * 20)
+    text = f"the pin {short} opens the door " + "and all others " * 30
+    assert streamed([text, "\n", *text], redactor) == f"{text}\n{text}".replace(short, "${K}")
+
+
+def test_a_backslash_in_a_secret_makes_it_no_shorter_for_results() -> None:
+    secret = "p>bY[D\\D"
+    for spelt in ("\\x77", "%77", "&#119;", "\\\\u0077"):
+        value = {"a": f'"{each(CHARACTERS[spelt])(secret)}"'}
+        assert of_results(secret).value(value, folded(value)) == {"a": '"${K}"'}
+
+
 @settings(max_examples=40)
 @given(MIXED, st.lists(st.integers(0, 120), max_size=6), st.sampled_from(["", "\n", "x", "hunter", "%", "\\", "&am"]))
 def test_a_stream_in_pieces_has_no_secret_that_the_whole_text_has_not(spelt: list[Spelt], cuts: list[int], before: str) -> None:
