@@ -87,7 +87,7 @@ class GuestProcess:
             raise WallMissing(", ".join(wrong))
 
     def thread_count(self) -> int:
-        """The number of the guest's threads; 0 once it is gone."""
+        """The number of the guest's threads, its first one included; 0 once it is gone."""
         try:
             return os.stat(f"/proc/{self.pid}/task").st_nlink - 2
         except OSError:

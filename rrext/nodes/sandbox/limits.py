@@ -16,13 +16,14 @@ class SandboxLimits(NamedTuple):
     timeout: float = 20.0
     """Seconds of wall-clock time; then the program is killed. RocketRide's default."""
     memory: int = 512 * MIB
-    """Bytes of address space, the interpreter's own 30 MiB included: room for a few million objects, while the 64
-    calls of a full server stay below what a large machine has."""
+    """Bytes of address space, the interpreter's own 30 MiB and 4 MiB for the stack of each thread included: room for a few
+    million objects, while the 64 calls of a full server stay below what a large machine has."""
     total_memory: int = 2048 * MIB
     """Bytes of memory that all programs of one sandbox use at a time, which is four programs at their limit, or the server's
     64 places full of ordinary ones; beyond it the program that uses most is killed."""
     threads: int = 64
-    """Threads at a time. Ordinary pools use under 40; a thread costs the machine memory that `memory` does not count."""
+    """Threads that a program has at a time beside its first one. Ordinary pools use under 40; a thread costs the machine
+    memory that `memory` does not count."""
     open_files: int = 64
     """Open descriptors. The program has three; an event loop needs three more. Each pipe holds 64 KiB of the kernel's."""
     output: int = 51_200

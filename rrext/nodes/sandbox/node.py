@@ -47,7 +47,9 @@ class PythonNode(Node):
 
     class Config:
         timeout: Annotated[float, "Seconds until a program is killed; taken as 1 to 1200."] = DEFAULTS.timeout
-        memory: Annotated[int, "MiB of address space of a program; taken as 64 to 65536."] = DEFAULTS.memory // MIB
+        memory: Annotated[
+            int, "MiB of address space of a program, with 30 for Python and 4 for each thread; taken as 64 to 65536."
+        ] = DEFAULTS.memory // MIB
         totalMemory: Annotated[
             int, "MiB that all programs of this node use at a time, at least `memory`; beyond it the largest is killed."
         ] = DEFAULTS.total_memory // MIB

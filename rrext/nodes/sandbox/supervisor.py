@@ -110,7 +110,7 @@ class _GuestWatch:
 
     def _look(self) -> None:
         """Enforce the limits that the kernel does not."""
-        if self._guest.thread_count() > self._request["threads"]:
+        if self._guest.thread_count() - 1 > self._request["threads"]:
             self._stop("threads")
         self._share.note(self._guest.memory())
         if self._share.is_one_too_many(self._request["total_memory"]):

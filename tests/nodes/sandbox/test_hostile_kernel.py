@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from guests import Guests
 
+from rrext.nodes.sandbox.limits import MIB
+
 pytestmark = pytest.mark.system
 
 REFUSED = {1, 38}  # EPERM, ENOSYS
@@ -179,6 +181,51 @@ def test_memory_is_bounded_and_running_out_of_it_is_told(guests: Guests, title: 
     assert any(word in run.stderr for word in ("MemoryError", "OSError", "Killed", "too many nested", "Cannot allocate"))
 
 
+TAKERS = {
+    "bytes": "lambda: bytearray(2**20)",
+    "objects": "lambda: [object() for _ in range(1000)]",
+    "the C library": "lambda: ctypes.CDLL(None).memset(ctypes.c_void_p(malloc(2**20) or exit()), 1, 2**20)",
+    "private maps": "lambda: fill(mmap.mmap(-1, 2**20, mmap.MAP_PRIVATE))",
+    "shared maps": "lambda: fill(mmap.mmap(-1, 2**20))",
+    "recursion": "deeper",
+}
+
+
+@pytest.mark.promise("python:memory:threads")
+@pytest.mark.parametrize("title", TAKERS)
+def test_threads_together_have_no_more_memory_than_one(guests: Guests, title: str) -> None:
+    run = guests.run(
+        f"""
+        import ctypes, mmap, resource, threading
+        malloc = ctypes.CDLL(None).malloc
+        malloc.restype = ctypes.c_void_p
+        barrier = threading.Barrier(40)
+        def fill(held):
+            held.write(b"1" * 2**20)
+            return held
+        def deeper():
+            return [bytearray(1000), deeper()]
+        def exit():
+            raise MemoryError
+        def work():
+            taken = []
+            barrier.wait()
+            try:
+                while True: taken.append(take())
+            except (MemoryError, OSError, RecursionError):
+                print(0)
+        take = {TAKERS[title]}
+        threads = [threading.Thread(target=work) for _ in range(40)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        result = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        """,
+        memory=320 * MIB,
+    )
+    assert run.exit_code in (0, 1, 137), run.stderr
+    assert (run.result or 0) * 1024 <= 320 * MIB
+
+
 def test_a_crash_of_the_interpreter_is_told(guests: Guests) -> None:
     run = guests.run("import ctypes; print('before'); ctypes.string_at(1)")
     assert (run.exit_code, run.stdout, run.stderr) == (139, "before\n", "Killed by SIGSEGV\n")
@@ -186,5 +233,5 @@ def test_a_crash_of_the_interpreter_is_told(guests: Guests) -> None:
 
 def test_recursion_without_end_is_told(guests: Guests) -> None:
     assert "RecursionError" in guests.run("def f(): f()\nf()").stderr
-    run = guests.run("import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()")
+    run = guests.run("import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()", timeout=2.0)
     assert run.exit_code != 0

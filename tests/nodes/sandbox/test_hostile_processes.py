@@ -292,6 +292,7 @@ def test_nothing_survives_its_time(guests: Guests, title: str) -> None:
 
 def test_a_guest_dies_with_its_supervisor(guests: Guests) -> None:
     guests.result("result = 1")
+    assert guests.left_behind() == []
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(guests.run, "while True: pass")
         pids = wait_until(lambda: pids if len(pids := descendants(guests.warden)) == 2 else None)

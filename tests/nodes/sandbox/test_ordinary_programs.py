@@ -373,6 +373,47 @@ def test_it_works(guests: Guests, title: str) -> None:
     assert guests.result(dedent(code)) == expected
 
 
+@pytest.mark.promise("python:memory:threads")
+@pytest.mark.parametrize("workers", [16, 40, 64])
+def test_a_pool_of_threads_fits_the_default_memory(guests: Guests, workers: int) -> None:
+    code = f"""
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+    everybody = Barrier({workers}, timeout=9)
+    def work(n):
+        held = [bytearray(1000) for _ in range(1000)]
+        everybody.wait()
+        return len(held)
+    with ThreadPoolExecutor({workers}) as pool: result = sum(pool.map(work, range({workers})))
+    """
+    assert guests.result(code) == workers * 1000
+
+
+DEEP = {
+    "functions": "def f(): f()\nf()",
+    "sorting in keys of sorts": "def f(x): return sorted([1, 2], key=f)\nf(1)",
+    "attributes": "class A:\n    def __getattr__(self, name): return getattr(self, name)\nA().a",
+    "conversions": "class A:\n    def __format__(self, how): return f'{A()}'\nf'{A()}'",
+    "nested values": "import json\nx = []\nfor _ in range(10**5): x = [x]\njson.dumps(x)",
+    "source text": "compile('+'.join(['1'] * 10**5), 'x', 'eval')",
+}
+
+
+@pytest.mark.parametrize("title", DEEP)
+def test_recursion_without_end_in_a_thread_is_an_exception(guests: Guests, title: str) -> None:
+    code = f"""
+    import threading
+    result = []
+    def work():
+        try: exec({DEEP[title]!r}, {{}})
+        except RecursionError: result.append("too deep")
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """
+    assert guests.result(code) == ["too deep"] * 3
+
+
 def test_the_environment_is_empty(guests: Guests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCKETRIDE_SECRET", "s")
     assert set(guests.result("import os; result = dict(os.environ)")) <= {"LC_CTYPE"}
