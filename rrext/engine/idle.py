@@ -66,6 +66,6 @@ class IdleWatch:
         self._reaper = None
         now = self._clock.now()
         for pipe in self._pipes.idle_since(now - self._pipe_idle):
-            self._objects.reclaim(pipe, now - pipe.last_used)
-        if len(self._pipes) or any(task.places.used or task.places.waiting for task in self._tasks):
+            self._objects.reclaim(pipe, "idle", idle=now - pipe.last_used)
+        if self._pipes.any_known or any(task.places.used or task.places.waiting for task in self._tasks):
             self.watch_pipes()

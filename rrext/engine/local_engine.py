@@ -352,11 +352,11 @@ class LocalEngine(Engine):
             self._known_references.forget_task(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
-            self._objects.reclaim(pipe, reason="terminated")
+            self._objects.reclaim(pipe, "terminated")
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):
-            self._objects.reclaim(pipe, reason="disconnected")
+            self._objects.reclaim(pipe, "disconnected")
         self._pipes.forget_connection(connection_id)
         self._views.disconnect(connection_id)
         if self._known_references is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from weakref import ref
 
 import pytest
 from engine_world import AsyncPark, Park, World, until, world
@@ -310,6 +311,21 @@ async def test_a_close_that_is_cancelled_behind_another_close_harms_nothing() ->
         assert "error" not in await first.answer()
         await w.at_rest()
         assert log == ["open", "park", "closing", "close"]
+
+
+async def test_a_close_that_is_cancelled_behind_another_one_takes_no_result_from_it() -> None:
+    log, park = [], Park()
+    async with world(keeper(park, log)) as w:
+        pipe = await w.open()
+        w.write(pipe, "park")
+        await until(lambda: park.inside)
+        w.write(pipe, "raise")
+        first, second = w.close(pipe), w.close(pipe)
+        await asyncio.sleep(0)
+        second.cancel()
+        park.let_go()
+        assert (await first.answer())["error"]["code"] == "tool_failed"
+        await w.at_rest()
 
 
 async def test_a_close_that_is_cancelled_behind_one_that_runs_harms_nothing() -> None:
@@ -757,6 +773,27 @@ async def test_a_failed_write_frees_its_place_at_once_and_close_still_gets_the_r
         assert (await w.close(failed).error()).code == "pipe_not_open"
         await w.close(other).answer()
         assert (w.task.failed_count, w.task.finished_count) == (1, 1)
+
+
+async def test_a_kept_result_keeps_nothing_else_of_its_object() -> None:
+    alive: list[Any] = []
+
+    class Heavy(Node):
+        provider = "heavy"
+        lanes = {"text": ()}
+
+        def open(self, entry: Any) -> None:
+            alive.extend((ref(self), ref(entry)))
+
+        def write_text(self, text: str) -> None:
+            raise ToolError("as asked")
+
+    async with world(Heavy) as w:
+        pipe = await w.open()
+        await w.write(pipe, "x").error()
+        w.asked.clear()  # the error has a traceback
+        await until(lambda: not any(each() for each in alive))
+        assert (await w.close(pipe).answer())["error"]["code"] == "tool_failed"
 
 
 async def test_a_close_right_behind_the_failing_write_gets_the_result_once() -> None:

@@ -184,6 +184,15 @@ async def test_the_end_of_an_object_that_failed_has_what_was_collected_and_the_e
     assert await used(face) == 0
 
 
+async def test_the_result_of_an_object_that_failed_ends_with_its_pipeline(face: Face) -> None:
+    await face.request("execute", {"pipeline": narrow(), "token": "narrow"})
+    pipe_id = await face.open(token="narrow", mimeType="text/plain")
+    await face.failure("rrext_process", {"subcommand": "write", "pipe_id": pipe_id, "data": "fail:"})
+    await face.request("terminate", {"token": "narrow"})
+    for more in ({"subcommand": "write", "data": "x"}, {"subcommand": "close"}):
+        assert isinstance(await face.failure("rrext_process", {"pipe_id": pipe_id, **more}), PipeNotOpen)
+
+
 async def test_a_leftover_thread_keeps_its_pipe_from_being_used_and_its_place_until_it_returns(face: Face, key: str) -> None:
     await face.request("execute", {"pipeline": narrow(), "token": "narrow", "threads": 1})
     pipe_id = await face.open(token="narrow", mimeType="text/plain")

@@ -107,6 +107,27 @@ async def test_a_cancel_of_what_waits_behind_another_on_its_pipe(subcommand: str
     await free(line, "face")
 
 
+@pytest.mark.promise("call:own-fate")
+async def test_what_waits_between_two_closes_that_are_cancelled_is_behind_the_first(line: Line, key: str) -> None:
+    opened = await line.answer(await line.send("rrext_process", {"subcommand": "open", "mimeType": "text/plain"}))
+    write, close = {"subcommand": "write", **opened.body, "data": "x"}, {"subcommand": "close", **opened.body}
+    before = [
+        await line.send("rrext_process", {**write, "data": f"park:{key}"}),
+        await line.send("rrext_process", write),
+    ]
+    await noted(line, key, "in")
+    first = await line.send("rrext_process", close)
+    between = await line.send("rrext_process", write)
+    second = await line.send("rrext_process", close)
+    for number in (second, first):
+        await line.cancel(number)
+        assert isinstance((await line.answer(number)).error, Cancelled)
+    await line.result("open_gate", {"key": key})
+    assert [(await line.answer(number)).error for number in before] == [None, None]
+    assert isinstance((await line.answer(between)).error, PipeNotOpen)
+    await free(line, "face")
+
+
 async def test_lanes_on_the_loop_work_as_those_in_threads(face: Face, key: str) -> None:
     await face.request("execute", {"pipeline": LAKE, "token": "lake"})
     body = await face.send("hello world", b"again", token="lake", mimeType="text/plain")

@@ -9,7 +9,7 @@ from typing import Final
 
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_input import data_of, entry_of
-from rrext.engine.calls.object_runs import CloseRun, OpenRun, WriteRun, run_step
+from rrext.engine.calls.object_runs import CloseRun, OpenRun, SettleRun, WriteRun, run_step
 from rrext.engine.calls.pipe_services import DroppedAnswer, PipeServices
 from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
@@ -18,7 +18,6 @@ from rrext.engine.interface.operations import Close, Open, Write
 from rrext.engine.tasks.component import unavailable
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
-from rrext.errors import RrextError
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
@@ -31,25 +30,6 @@ def refuse_missing(plan: LanePlan, needed: Iterable[str]) -> None:
     for node_id in needed:
         if node_id in plan.missing:
             raise unavailable(node_id, plan.missing[node_id])
-
-
-class KeptResult:
-    """The answer of the `close` of a failed pipe, which waits for its client."""
-
-    def __init__(self, host: Host, pipes: Pipes, pipe: OpenPipe) -> None:
-        self._host = host
-        self._pipes = pipes
-        self._pipe = pipe
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        if self._pipes.at(self._pipe.id) is self._pipe:  # its owner is not gone
-            self._pipes.remove(self._pipe)
-            if self._pipe.keeps_result:
-                self._pipes.keep_result(self._pipe, body, self._host.clock.now(), self._host.limits.pipe_idle)
-
-    def fail(self, call: Call, error: RrextError) -> None:
-        """Keep nothing: the task or the connection ended first."""
-        self._pipes.remove(self._pipe)
 
 
 class ObjectCalls:
@@ -102,39 +82,29 @@ class ObjectCalls:
 
     def close(self, call: Call, operation: Close) -> None:
         """Begin a `close`. The call has joined the pipe's line when this returns."""
-        kept = self._pipes.take_result(operation.pipe_id, call.caller.connection_id)
-        if kept is not None:
-            call.succeed(kept)
-            return
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
     def _settle(self, pipe: OpenPipe) -> None:
-        """End a pipe whose object failed, and keep the result for its `close`: clients that stop there would keep the place."""
-        if self._pipes.at(pipe.id) is not pipe or pipe.closes:
-            return
-        call = Call(Close(pipe_id=pipe.id), KeptResult(self._host, self._pipes, pipe), caller=pipe.caller)
-        pipe.is_settling = True
-        lease = Lease(pipe.task, pipe.lock.enter(exclusive=True), pipe)
-        CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
+        """End a pipe whose object failed, behind all that wait on it."""
+        if self._pipes.at(pipe.id) is pipe:
+            call = Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
+            lease = Lease(pipe.task, pipe.lock.enter(exclusive=True), pipe)
+            SettleRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
-    def reclaim(
-        self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None, turn: LockTurn | None = None
-    ) -> asyncio.Task[None]:
+    def reclaim(self, pipe: OpenPipe, reason: str, *, idle: float | None = None, turn: LockTurn | None = None) -> None:
         """Free an abandoned pipe: it was idle for `idle` seconds, its connection or its task has ended, or its `close`, whose
         `turn` it takes, was cancelled. New requests do not find it; those before that turn go on.
         """
+        self._pipes.remove(pipe)
         if idle is not None:
-            self._pipes.expire(pipe, idle)
-            pipe.end_reason = "idle"
-        else:
-            self._pipes.remove(pipe)
-            pipe.end_reason = reason or pipe.end_reason
-        turn = turn or pipe.lock.enter(exclusive=True)
-        return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
+            self._pipes.remember_expired(pipe, idle)
+        if pipe.closed and pipe.lock.is_idle:  # it had only a result
+            return
+        self._host.spawn(self._abandon(pipe, reason, turn or pipe.lock.enter(exclusive=True)), f"reclaim pipe {pipe.id}")
 
-    async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
+    async def _abandon(self, pipe: OpenPipe, reason: str, turn: LockTurn) -> None:
         """Close the nodes of the pipe when no thread works on them any more, then free the pipe's place."""
         host, objects, plan = self._host, pipe.objects, pipe.objects.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
@@ -143,7 +113,9 @@ class ObjectCalls:
         missing = host.left_behind(task.places)
         try:
             await host.granted(turn)
-            pipe.has_ended = True
+            pipe.result = None
+            if not pipe.has_ended:
+                pipe.has_ended, pipe.end_reason = True, reason
             await host.woken(pipe.when_threads_returned)
             if not pipe.closed and any("close" in plan.methods(node_id) for node_id in plan.closing):
                 missing.add(pipe, "close", other=task.sync_places)

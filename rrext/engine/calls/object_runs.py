@@ -91,7 +91,7 @@ class ObjectRun(CallRun):
     def let_go(self, pipe: OpenPipe) -> None:
         """Free a pipe at its end; if a node is still open or a thread still works, reclaim the pipe instead."""
         if pipe.leftovers or not pipe.objects.closed:
-            self._reclaim(pipe)
+            self._reclaim(pipe, pipe.end_reason)
         else:
             pipe.free()
 
@@ -228,7 +228,6 @@ class WriteRun(ObjectRun):
     async def on_loop(self) -> Encoded:
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
-        self._pipes.check_open(pipe)
         pipe.check_writable()
         services = PipeServices(self.host, self.call, pipe, self.token)
         if not pipe.objects.plan.needs_loop:
@@ -279,20 +278,20 @@ class CloseRun(ObjectRun):
         super().__init__(host, call, lease, pipes, reclaim, name="close")
         self._pipe = pipe
         self._is_closing = False
-        pipe.closes += 1
 
     async def on_loop(self) -> Encoded:
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
-        kept = self._pipes.take_result(pipe.id, self.call.caller.connection_id)
+        kept = self._pipes.take_result(pipe)
         if kept is not None:  # the pipe failed, and was settled before this turn
             return kept, None
-        self._pipes.check_open(pipe)
-        if pipe.is_settling:  # the write that failed may have been late: its thread is about to return
-            await self.host.woken(pipe.when_threads_returned)
+        pipe.check_open()
+        self._pipes.remove(pipe)
+        return await self._end(), None
+
+    async def _end(self) -> bytes:
+        pipe = self._pipe
         self._is_closing = pipe.has_ended = True
-        if not pipe.is_settling:
-            self._pipes.remove(pipe)
         try:
             if pipe.leftovers:  # a thread still works on the node objects, which must not be touched before it returns
                 pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
@@ -302,7 +301,7 @@ class CloseRun(ObjectRun):
             pipe.end_object(body)
         finally:
             self.let_go(pipe)
-        return body, None
+        return body
 
     async def _finish(self) -> None:
         pipe, objects = self._pipe, self._pipe.objects
@@ -336,16 +335,24 @@ class CloseRun(ObjectRun):
         return with_error(body, pipe.failed)
 
     def stopped(self, reason: CancelReason) -> None:
-        """Fail or reclaim the pipe: a cancelled `close` leaves no object."""
+        """Fail or reclaim the pipe: a cancelled `close` leaves no object. One that waits does so at its turn."""
         pipe = self._pipe
-        pipe.closes -= 1
         if self._is_closing:
             pipe.end_reason = "cancelled"
             pipe.fail(Cancelled("the close was cancelled"))  # a thread that closes nodes must commit nothing more
-        elif self._pipes.at(pipe.id) is not pipe:
-            return
-        elif pipe.is_settling:  # the failed pipe ends already
-            pipe.keeps_result = False
         else:
-            pipe.end_reason = "cancelled"
-            self._reclaim(pipe, turn=self.lease.hand_over())
+            self._reclaim(pipe, "cancelled", turn=self.lease.hand_over())
+
+
+class SettleRun(CloseRun):
+    """The run that ends a pipe whose object failed, and keeps the result for its `close`: who never closes keeps no place."""
+
+    async def on_loop(self) -> Encoded:
+        pipe = self._pipe
+        await self.host.granted(self.lease.turn)
+        if not pipe.has_ended:
+            await self.host.woken(pipe.when_threads_returned)  # the write may have been late: its thread is about to return
+            body = await self._end()
+            if pipe.closed:
+                self._pipes.keep_result(pipe, body)
+        return b"{}", None

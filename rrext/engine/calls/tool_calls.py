@@ -78,7 +78,7 @@ class ToolCalls:
             self._host.watch(call)
         is_held = call.outlet is not None and call.outlet.is_full
         if run.kwargs is None or is_held or not (run.lease.turn.granted and run.route.component.ready):
-            run.owners, run.pipes = routes, self._pipes
+            run.owners = routes
             run.start()
         elif run.route.spec.is_def:
             run.to_worker()
@@ -195,5 +195,8 @@ class ToolCalls:
         if operation.pipe_id is None:
             return Lease(task, task.places.take(call.caller.connection_id, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        pipe.check_usable()
-        return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
+        turn = self._pipes.enter(pipe, exclusive=False, now=task.now())
+        if turn.granted and pipe.failed is not None:
+            turn.release()
+            pipe.check_usable()
+        return Lease(task, turn, pipe)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.watched_run import NestedWatch
     from rrext.engine.events.trace import PipeTrace, TracedCall
-    from rrext.engine.tasks.pipes import Pipes
     from rrext.tools.spec import ToolSpec
 
 
@@ -47,8 +46,6 @@ class ToolRun(CallRun):
     """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
     owners: Sequence[Route] = ()
     """Candidate routes in chain order, set only if the call must wait before it chooses one."""
-    pipes: Pipes | None = None
-    """The table of open pipes, set only if the call must wait: its pipe is looked up again after that."""
 
     def __init__(
         self,
@@ -158,8 +155,7 @@ class ToolRun(CallRun):
         operation = call.operation
         assert isinstance(operation, Tool)
         await self.wait_for_turn()
-        if lease.pipe is not None and self.pipes is not None:  # earlier requests may have closed or failed it
-            self.pipes.check_open(lease.pipe)
+        if lease.pipe is not None and self.is_outermost:  # earlier requests may have closed or failed it
             lease.pipe.check_usable()
         reason = ""
         for self.route in owners:

@@ -8,29 +8,40 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.fair_lock import FairLock, LockTurn
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Caller
 from rrext.engine.tasks.limits import MAX_KEPT_RESULT_BYTES
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
+from rrext.nodes.base.node import Entry
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
-    from rrext.engine.flow.objects import NodeObjects
     from rrext.engine.tasks.task import Task
-    from rrext.nodes.base.node import Entry
 
 
 class OpenPipe:
     """One open pipe: an object with its own node objects.
 
-    `caller` opened the pipe, and is the context of its calls. `failed` is the first error of the object; a failed pipe can
-    only be closed. `leftovers` counts threads that outlived their calls; while one runs, the node objects must not be
-    touched. `closes` counts the `close`s that wait or run. `quick` says that the last write was so short that a hop to a
-    thread would cost more. `end_reason` is the reason in the `PipeClosed` event; `origin` is the origin of its events.
+    What happens to the object happens in turns of `lock`, in the order in which requests arrived: a request that is stopped
+    before its turn keeps it, for its effect.
+
+    | the pipe | from | what it answers |
+    |---|---|---|
+    | is open | `open` | each request its own result |
+    | has `failed` | a `write` that failed or was stopped | `pipe_failed`, and to `close` the result with the error |
+    | `has_ended` with a `result` | the turn of the settling behind the failure | the same |
+    | `has_ended` | the turn of a `close`, or of a reclaim: a stopped `close`, or nobody uses it | `pipe_not_open` |
+
+    Only a holder of an exclusive turn sets `has_ended`, `result` and, for its own failure, `failed`. `closed` says that the
+    place was given back, which may come later. `Pipes` finds a pipe until its end is certain.
+
+    `caller` opened the pipe, and is the context of its calls. `failed` is the first error of the object. `leftovers` counts
+    threads that outlived their calls; while one runs, the node objects must not be touched. `quick` says that the last write
+    was so short that a hop to a thread would cost more. `end_reason` is the reason in the `PipeClosed` event; `origin` is the
+    origin of its events.
     """
 
     def __init__(
@@ -55,18 +66,15 @@ class OpenPipe:
         self.lock = FairLock()
         self.failed: RrextError | None = None
         self.closed = False
-        self.closes = 0
         self.leftovers = 0
         self.last_used = self.began = now
         self.quick = False
         self.origin = origin
         self.end_reason = "closed"
-        self.is_settling = False
-        """Whether it ends because it failed, and stays open to its owner until the result is kept for the `close`."""
-        self.keeps_result = True
-        """Whether its result waits for a `close` if it fails; not after its `close` was cancelled or late."""
         self.has_ended = False
         """Whether its end has had its turn: requests behind it come too late, those before it go on."""
+        self.result: bytes | None = None
+        """The answer of its `close`, kept after the end of a failed object."""
         self.has_object = True
         """Whether its object has not ended: it has not been counted yet."""
         task.throughput.begin(now)
@@ -79,21 +87,23 @@ class OpenPipe:
             self.failed = error.again()
         self.objects.fail(error)
 
-    def check_usable(self) -> None:
-        """Raise `PipeFailed` if the object failed."""
-        if self.failed is not None:
-            raise self.failure_of(self.failed)
+    def check_open(self) -> None:
+        """Raise `PipeNotOpen` if the pipe ended before this turn, and no result waits for its `close`."""
+        if self.has_ended and self.result is None:
+            raise PipeNotOpen(f"Pipe {self.id} is not open", data={"pipe_id": self.id})
 
-    def failure_of(self, error: RrextError) -> PipeFailed:
-        """The error of a use of the pipe after its object failed."""
-        return PipeFailed(
-            f"Pipe {self.id} has failed: {error.message}",
-            hint="close it to read what it collected, and open another",
-            data={"pipe_id": self.id, "cause": error.code},
-        )
+    def check_usable(self) -> None:
+        """Raise `PipeNotOpen`, or `PipeFailed` if the object failed."""
+        self.check_open()
+        if self.failed is not None:
+            raise PipeFailed(
+                f"Pipe {self.id} has failed: {self.failed.message}",
+                hint="close it to read what it collected, and open another",
+                data={"pipe_id": self.id, "cause": self.failed.code},
+            )
 
     def check_writable(self) -> None:
-        """Raise `PipeFailed` if the object failed, or a thread that outlived its call still runs on the node objects."""
+        """`check_usable`; raise `PipeFailed` also if a thread that outlived its call still runs on the node objects."""
         self.check_usable()
         if self.leftovers:
             raise PipeFailed(
@@ -139,6 +149,11 @@ class OpenPipe:
         if (trace := self.origin.trace) is not None:
             trace.end(body, self.failed or self.objects.failure)
 
+    def forget_object(self) -> None:
+        """Free what the object of a closed pipe holds."""
+        self.entry = Entry(self.entry.name)
+        self.objects = NodeObjects(self.objects.plan, self.task.make_object)
+
     def free(self) -> None:
         """Release the place of a closed pipe, now or when the last left-behind thread returns."""
         with self._lock:
@@ -153,25 +168,17 @@ class OpenPipe:
             self.place.release()
 
 
-class FailedPipe(msgspec.Struct, eq=False):
-    """A pipe that failed and gave its place back: its owner's `close` still gets the result. `error` is for other uses."""
-
-    connection_id: str
-    body: bytes
-    error: PipeFailed
-    until: float
-
-
 class Pipes:
-    """The map of open pipes, and of pipes that failed and wait for their `close`.
+    """The map of open pipes, also of those that failed and gave their place back: `close` still gets the result.
 
     Ids count up from `first` for the life of the process and are never reused.
     """
 
-    __slots__ = ("_expired", "_failed", "_keep_expired", "_kept_bytes", "_numbers", "_of_connection", "_of_task", "_open")
+    __slots__ = ("_expired", "_keep_expired", "_kept", "_kept_bytes", "_numbers", "_of_connection", "_of_task", "_open")
 
     def __init__(self, keep_expired: int, first: int = 1) -> None:
-        self._failed: OrderedDict[int, FailedPipe] = OrderedDict()
+        self._kept: dict[int, int] = {}
+        """Pipe with a kept result → its size, in the order in which they ended."""
         self._kept_bytes = 0
         self._open: dict[int, OpenPipe] = {}
         self._of_task: dict[Task, dict[int, OpenPipe]] = {}
@@ -204,9 +211,6 @@ class Pipes:
         pipe = self.get(pipe_id, connection_id)
         if pipe is not None:
             return pipe
-        failed = self._failed.get(pipe_id)
-        if failed is not None and failed.connection_id == connection_id:
-            raise failed.error.again()
         owner, idle = self._expired.get(pipe_id, (None, 0.0))
         if owner == connection_id:
             raise PipeExpired(
@@ -215,12 +219,6 @@ class Pipes:
                 data={"pipe_id": pipe_id, "idle": idle},
             )
         raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
-
-    def check_open(self, pipe: OpenPipe) -> None:
-        """Raise the error of `find` if the pipe ended before this turn."""
-        if pipe.has_ended:
-            self.find(pipe.id, pipe.caller.connection_id)
-            raise PipeNotOpen(f"Pipe {pipe.id} is not open", data={"pipe_id": pipe.id})
 
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Join the pipe's line, and note the time of this use."""
@@ -232,41 +230,34 @@ class Pipes:
         if self._open.pop(pipe.id, None) is not None:
             _drop(self._of_task, pipe.task, pipe.id)
             _drop(self._of_connection, pipe.caller.connection_id, pipe.id)
+            self._kept_bytes -= self._kept.pop(pipe.id, 0)
 
-    def expire(self, pipe: OpenPipe, idle: float) -> None:
-        """Remove a reclaimed pipe. Later uses raise `PipeExpired`, while its id is among the remembered ones."""
-        self.remove(pipe)
-        self._remember_expired(pipe.id, pipe.caller.connection_id, idle)
-
-    def _remember_expired(self, pipe_id: int, connection_id: str, idle: float) -> None:
-        self._expired[pipe_id] = (connection_id, idle)
+    def remember_expired(self, pipe: OpenPipe, idle: float) -> None:
+        """Let later uses of a removed pipe raise `PipeExpired`, while its id is among the remembered ones."""
+        self._expired[pipe.id] = (pipe.caller.connection_id, idle)
         while len(self._expired) > self._keep_expired:
             self._expired.popitem(last=False)
 
-    def keep_result(self, pipe: OpenPipe, body: bytes, now: float, idle: float) -> None:
-        """Keep the result of a failed pipe for its `close`, for `idle` seconds; the oldest go first."""
-        assert pipe.failed is not None
-        kept = FailedPipe(pipe.caller.connection_id, body, pipe.failure_of(pipe.failed), now + idle)
-        self._failed[pipe.id] = kept
-        self._kept_bytes += len(body)
-        while self._failed and (self._kept_bytes > MAX_KEPT_RESULT_BYTES or len(self._failed) > self._keep_expired):
-            self._drop_failed(next(iter(self._failed)), idle)
-        while self._failed and (oldest := next(iter(self._failed.items())))[1].until <= now:
-            self._drop_failed(oldest[0], idle)
+    def keep_result(self, pipe: OpenPipe, body: bytes) -> None:
+        """Keep the result of a pipe that failed and ended, and nothing else of its object, for its `close`; the oldest results
+        go first.
+        """
+        pipe.result = body
+        pipe.forget_object()
+        if pipe.id in self._open:  # else only requests that wait on it get the result
+            self._kept[pipe.id] = len(body)
+            self._kept_bytes += len(body)
+        while self._kept_bytes > MAX_KEPT_RESULT_BYTES or len(self._kept) > self._keep_expired:
+            oldest = self._open[next(iter(self._kept))]
+            self.remove(oldest)
+            self.remember_expired(oldest, oldest.task.now() - oldest.last_used)
 
-    def take_result(self, pipe_id: int, connection_id: str) -> bytes | None:
-        """The result of the caller's failed pipe, once."""
-        kept = self._failed.get(pipe_id)
-        if kept is None or kept.connection_id != connection_id:
-            return None
-        self._kept_bytes -= len(kept.body)
-        del self._failed[pipe_id]
-        return kept.body
-
-    def _drop_failed(self, pipe_id: int, idle: float) -> None:
-        kept = self._failed.pop(pipe_id)
-        self._kept_bytes -= len(kept.body)
-        self._remember_expired(pipe_id, kept.connection_id, idle)
+    def take_result(self, pipe: OpenPipe) -> bytes | None:
+        """The result of a failed pipe, once."""
+        body, pipe.result = pipe.result, None
+        if body is not None:
+            self.remove(pipe)
+        return body
 
     def idle_since(self, deadline: float) -> list[OpenPipe]:
         """The pipes that were not used after `deadline` and are not in use."""
@@ -281,17 +272,20 @@ class Pipes:
         return list(self._of_task.get(task, {}).values())
 
     def forget_connection(self, connection_id: str) -> None:
-        """Forget the expired and the failed pipes of a connection that ended."""
-        for pipe_id in [n for n, kept in self._failed.items() if kept.connection_id == connection_id]:
-            self.take_result(pipe_id, connection_id)
+        """Forget the expired pipes of a connection that ended."""
         for pipe_id in [n for n, (owner, _) in self._expired.items() if owner == connection_id]:
             del self._expired[pipe_id]
 
     def __iter__(self) -> Iterable[OpenPipe]:
         return iter(list(self._open.values()))
 
+    @property
+    def any_known(self) -> bool:
+        """Whether there is a pipe, also one with a kept result."""
+        return bool(self._open)
+
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) - len(self._kept)
 
 
 def _drop(index: dict[Any, dict[int, OpenPipe]], key: object, pipe_id: int) -> None:
