@@ -71,6 +71,21 @@ class Routed:
         """Nothing runs here."""
 
 
+class HopConnection:
+    """What a worker was told of a connection: the numbers of its callers, the latest one last.
+
+    `credit` is what is owed to the worker for the messages of its calls; None before a call whose answer waits in an outbox.
+    """
+
+    __slots__ = ("credit", "latest", "number", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: OrderedDict[Caller, int] = OrderedDict()
+        self.latest: Caller | None = None
+        self.number = 0
+        self.credit: HopCredit | None = None
+
+
 class Withdrawn(DroppedAnswer):
     """Stands for the answer of a call that was answered before it left."""
 
@@ -126,8 +141,8 @@ class Worker:
         self.outbox = Outbox(self._sink, host.limits.outbox_bytes, host.loop, self._send_waiting)
         self._waiting: dict[int, Call] = {}
         """Calls until the process has read what is on its way, by number. One that is cancelled leaves nothing behind."""
-        self._callers: dict[str, OrderedDict[Caller, int]] = {}
-        """Connection → the numbers of its callers, that of the latest call last. It stays until the end of the connection."""
+        self._connections: dict[str, HopConnection] = {}
+        """Those that may have something in the worker. One stays until its end."""
         self._by_number: dict[int, Caller] = {}
         self._caller_numbers = count()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
@@ -139,8 +154,6 @@ class Worker:
         """The question for the status that was not answered in time."""
         self._cancelled: dict[int, Routed] = {}
         """Calls that were cancelled, until the worker has answered too: an `open` may have a pipe, which nobody would close."""
-        self._credits: dict[str, HopCredit] = {}
-        """Connection → what is owed to the worker for the messages of its calls."""
         self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
         self.begun = BegunEvents()
         self._reads = True
@@ -174,7 +187,8 @@ class Worker:
             call.fail(self._error_for(call.caller))
             return
         number = self._messages.next_number()
-        credit = None if call.outlet is None else self._credit_of(call)
+        known = self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id)
+        credit = None if call.outlet is None else known.credit or self._owe(known, call)
         routed = call.work = Routed(self, number, call, credit)
         if call.settled:  # cancelled meanwhile
             return
@@ -182,20 +196,20 @@ class Worker:
         self.is_used = True
         if self._waiting or self.outbox.is_full:
             self._waiting[number] = call
-            self._callers_of(call.caller.connection_id)
             self.outbox.want_room()
         else:
-            self._send(number, call, batched=batched)
+            self._send(number, call, known, batched=batched)
 
     def _send_waiting(self) -> None:
         waiting = self._waiting
         while waiting and not self.outbox.is_full:
-            number = next(iter(waiting))
-            self._send(number, waiting.pop(number))
+            number, call = next(iter(waiting.items()))
+            del waiting[number]
+            self._send(number, call, self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id))
         if waiting:
             self.outbox.want_room()
 
-    def _send(self, number: int, call: Call, *, batched: bool = False) -> None:
+    def _send(self, number: int, call: Call, known: HopConnection, *, batched: bool = False) -> None:
         operation = call.operation
         if isinstance(call.answer, Withdrawn):
             self._tell_withdrawn(call, call.answer.reason)
@@ -203,26 +217,26 @@ class Worker:
         left = operation.timeout
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
-        caller = self._caller(call.caller)
+        caller = call.caller
+        of = known.number if caller is known.latest else self._number_of(caller, known)
         pieces = self._messages.operation(
-            number, operation, caller, call.request_id, left, call.data, has_outbox=call.outlet is not None
+            number, operation, of, call.request_id, left, call.data, has_outbox=call.outlet is not None
         )
         if batched:
             self.outbox.append(pieces)
         else:
             self.outbox.send(pieces)
 
-    def _credit_of(self, call: Call) -> HopCredit:
+    def _owe(self, known: HopConnection, call: Call) -> HopCredit:
+        """The credit of a connection at its first call whose answer waits in an outbox."""
+        assert call.outlet is not None
         connection = call.caller.connection_id
-        credit = self._credits.get(connection)
-        if credit is None:
-            assert call.outlet is not None
 
-            def give(messages: int) -> None:
-                self.order("worker_credit", {"connection": connection, "messages": messages})
+        def give(messages: int) -> None:
+            self.order("worker_credit", {"connection": connection, "messages": messages})
 
-            credit = self._credits[connection] = HopCredit(call.outlet, self._host, give)
-        return credit
+        known.credit = HopCredit(call.outlet, self._host, give)
+        return known.credit
 
     def _let_go(self, number: int) -> None:
         """Forget the questions of a call that was answered."""
@@ -352,56 +366,57 @@ class Worker:
     @property
     def connections(self) -> Iterable[str]:
         """The connections that may have something in the worker."""
-        return self._callers
+        return self._connections
 
-    def _callers_of(self, connection_id: str) -> OrderedDict[Caller, int]:
-        known = self._callers.get(connection_id)
-        if known is None:
-            known = self._callers[connection_id] = OrderedDict()
-            self._home.met(self, connection_id)
+    def _met(self, connection_id: str) -> HopConnection:
+        known = self._connections[connection_id] = HopConnection()
+        self._home.met(self, connection_id)
         return known
 
     def _caller(self, caller: Caller) -> int:
         """The number of a caller, which the worker knows."""
-        known = self._callers_of(caller.connection_id)
-        number = known.get(caller)
+        return self._number_of(caller, self._connections.get(caller.connection_id) or self._met(caller.connection_id))
+
+    def _number_of(self, caller: Caller, known: HopConnection) -> int:
+        number = known.numbers.get(caller)
         if number is None:
-            return self._announce(caller, known)
-        if len(known) > 1:
-            known.move_to_end(caller)
+            number = self._announce(caller, known.numbers)
+        else:
+            known.numbers.move_to_end(caller)
+        known.latest, known.number = caller, number
         return number
 
-    def _announce(self, caller: Caller, known: OrderedDict[Caller, int]) -> int:
+    def _announce(self, caller: Caller, numbers: OrderedDict[Caller, int]) -> int:
         """Tell the worker a caller under a new number, in place of the one of its connection that called least recently.
 
         The number is new, because an old one may be in a question that is on its way.
         """
         number = next(self._caller_numbers)
-        oldest = known.popitem(last=False)[1] if len(known) >= MAX_CALLERS else None
+        oldest = numbers.popitem(last=False)[1] if len(numbers) >= MAX_CALLERS else None
         if oldest is not None:
             del self._by_number[oldest]
-        known[caller] = number
+        numbers[caller] = number
         self._by_number[number] = caller
         self.outbox.append(self._messages.order("worker_caller", {"number": number, "caller": caller, "instead": oldest}))
         return number
 
     def disconnect(self, connection_id: str) -> None:
         """Free what a connection has in the worker."""
-        gone = self._callers.pop(connection_id, None)
-        for number in () if gone is None else gone.values():
+        gone = self._connections.pop(connection_id, None)
+        if gone is None:
+            return
+        for number in gone.numbers.values():
             del self._by_number[number]
         for number, call in list(self._waiting.items()):
             if call.caller.connection_id == connection_id:
                 del self._waiting[number]
-        credit = self._credits.pop(connection_id, None)
-        if credit is not None:
-            credit.end()
+        if gone.credit is not None:
+            gone.credit.end()
             for calls in (self.calls, self._cancelled):  # the worker forgets its answers too
-                for number in [number for number, routed in calls.items() if routed.credit is credit]:
+                for number in [number for number, routed in calls.items() if routed.credit is gone.credit]:
                     del calls[number]
-        if gone is not None or credit is not None:
-            self.is_used = True
-            self.order("worker_forget", {"connection": connection_id})
+        self.is_used = True
+        self.order("worker_forget", {"connection": connection_id})
 
     # -- in
 
@@ -464,7 +479,7 @@ class Worker:
 
     def _free(self, call: Call, opened: bytes) -> None:
         """Close the pipe of an `open` that was cancelled while its answer was on its way."""
-        if call.caller.connection_id in self._callers:  # the end of a connection closes all its pipes
+        if call.caller.connection_id in self._connections:  # the end of a connection closes all its pipes
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             self.run(Call(Close(pipe_id=pipe_id), DroppedAnswer(), call.caller))
 
@@ -579,8 +594,9 @@ class Worker:
         self.calls.clear()
         self._cancelled.clear()
         self._waiting.clear()
-        for credit in self._credits.values():
-            credit.end()
+        for known in self._connections.values():
+            if known.credit is not None:
+                known.credit.end()
         for call in calls:
             call.fail(self._error_for(call.caller))
         for answer in list(self._asked.values()):

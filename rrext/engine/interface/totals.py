@@ -131,11 +131,9 @@ class CallTimes:
 
     def begin(self, call: Call, pipeline: str) -> None:
         """Time a call from now on, if it is one of those."""
-        if len(pipeline) > MAX_LABEL:
-            pipeline = pipeline[:MAX_LABEL]
         calls = self._calls.get((pipeline, call.caller.user_id, type(call.operation)))
-        if calls is None:
-            calls = self._new_calls(call, pipeline)
+        if calls is None:  # also for a name that is longer than a label
+            calls = self._new_calls(call, pipeline[:MAX_LABEL])
         if calls is not None and call.timed is None:
             call.timed = calls, self.now()
 

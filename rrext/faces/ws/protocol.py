@@ -22,8 +22,6 @@ REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Leng
 
 def is_text(data: bytes) -> bool:
     """Whether bytes are UTF-8. They are read in pieces, whose texts are dropped: one of all may be four times as large."""
-    if data.isascii():
-        return True
     decoder = getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(data), READ_BUFFER):
@@ -158,7 +156,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        if self.curr_msg_data_type == "text" and not is_text(b"".join(self.frames)):
+        data = self.frames[0]
+        if self.curr_msg_data_type == "text" and not (data.isascii() or is_text(data)):
             self._is_garbled = True
             if self.handshake_complete:
                 self.refuse_garbled()
@@ -166,7 +165,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if self.on_messages is None:  # what comes in the same breath as the handshake
             super().send_receive_event_to_app()
             return
-        (data,) = self.frames
         self.frames = []
         if not self.close_sent:
             self._messages.append((data, self.curr_msg_data_type == "bytes"))
