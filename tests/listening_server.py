@@ -26,7 +26,9 @@ class ListeningServer:
         self._listening = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._listening.wait(PATIENCE)
+        if not self._listening.wait(PATIENCE):
+            self.stop()
+            raise TimeoutError(f"the server does not listen: {self.log}")
 
     def _read(self) -> None:
         assert self.process.stderr is not None

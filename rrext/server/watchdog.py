@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -48,11 +49,19 @@ class Watchdog:
         self.ring.setblocking(False)
         self._pid = self._orders = -1
 
-    def start(self, stdin: int | None, parent: int | None, *, grace: float, drain: float, leads_group: bool = False) -> None:
+    def start(
+        self,
+        stdin: int | None,
+        parent: int | None,
+        *,
+        grace: float,
+        drain: float,
+        at_end: Callable[[], object] = lambda: None,
+    ) -> None:
         """Fork the process, before the first thread starts. Watching begins with `arm`; a hang-up is noticed on `stdin`.
 
-        Without both of them only signals and the time of `expect_end` are watched. With `leads_group` the server leads a
-        process group, which is killed with it.
+        Without both of them only signals and the time of `expect_end` are watched. The watchdog calls `at_end` after the end of
+        the server, by whatever cause, unless it was dismissed.
         """
         if not hasattr(os, "pidfd_open"):
             return
@@ -76,7 +85,8 @@ class Watchdog:
         if self._pid == 0:
             try:
                 process = _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent_end, grace=grace, drain=drain)
-                process.run(leads_group=leads_group)
+                process.run()
+                at_end()
             finally:
                 os._exit(0)
         stdin_end.close()
@@ -124,7 +134,7 @@ class _WatchdogProcess:
         self._silent_since = self._until = float("inf")
         self._poll = select.poll()
 
-    def run(self, *, leads_group: bool) -> None:
+    def run(self) -> None:
         """Watch until the server has ended or must be killed."""
         self._let_go()
         poll = self._poll
@@ -141,11 +151,8 @@ class _WatchdogProcess:
                     self._is_alone = True
                     self._silent_since = float("inf")
             if self._is_armed and self._is_overdue():
-                try:
+                with suppress(OSError):  # it has ended meanwhile, or nobody reads stderr
                     self._kill()
-                finally:
-                    if leads_group:
-                        os.killpg(0, signal.SIGKILL)
                 return
 
     def _let_go(self) -> None:

@@ -1,26 +1,41 @@
 """The processes of workers with all that they started, in /proc: their memory, and their end.
 
-A process belongs to a worker if it is in its session or group, if its parent does, or if it has the worker's mark in its
-environment: so a child that left the session is found, and after the death of its parents too. Without /proc none is found.
+A worker has a mark that every process inherits and none loses, whatever it does to its environment, its session and its
+parents: a limit of the system that means nothing to ordinary processes, far above what any of them reaches. Where the system
+takes no such limit, the session of a process alone tells its worker. Without /proc none is found.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import resource
+import secrets
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from rrext.tasks.limits import SWEEPS
+from rrext.tasks.limits import HIGHEST_MARK, MARKS, SWEEPS
 
-MARK: Final = "RREXT_TASK_PROCESS"
-"""The variable of a worker and of its children with the mark of that worker: it opens nothing."""
+_MARK_LINE: Final = re.compile(rb"^Max realtime timeout +\d+ +(\d+) ", re.MULTILINE)
 _PAGE: Final = resource.getpagesize()
+
+
+def set_mark(pid: int) -> int:
+    """Mark a process before it starts others; the mark, 0 if the system has none."""
+    try:
+        _, most = resource.prlimit(pid, resource.RLIMIT_RTTIME)
+        mark = (HIGHEST_MARK if most == resource.RLIM_INFINITY else most) - 1 - secrets.randbelow(MARKS)
+        if mark < HIGHEST_MARK // 2:
+            return 0
+        resource.prlimit(pid, resource.RLIMIT_RTTIME, (mark, mark))
+    except (AttributeError, OSError, ValueError):
+        return 0
+    return mark
 
 
 class _Seen(msgspec.Struct, gc=False):
@@ -45,7 +60,7 @@ class Families:
     def __init__(self) -> None:
         self._seen: dict[int, _Seen] = {}
 
-    def over(self, workers: Mapping[int, tuple[int, str]], limit: int) -> list[Excess]:
+    def over(self, workers: Mapping[int, tuple[int, int]], limit: int) -> list[Excess]:
         """The workers that use more than `limit` bytes, of these: number → process and mark."""
         found: dict[int, list[int]] = {}
         for pid, family in self.read(workers).items():
@@ -58,12 +73,11 @@ class Families:
                     excesses.append(Excess(family, used, pids))
         return excesses
 
-    def read(self, workers: Mapping[int, tuple[int, str]]) -> dict[int, int]:
+    def read(self, workers: Mapping[int, tuple[int, int]]) -> dict[int, int]:
         """The processes of these workers: process → the number of its worker."""
         before, self._seen = self._seen, {}
-        leaders = {pid: number for number, (pid, _) in workers.items()}
-        marks = {f"{MARK}={mark}".encode(): number for number, (_, mark) in workers.items()}
-        parents: dict[int, int] = {}
+        sessions = {pid: number for number, (pid, _) in workers.items()}
+        marks = {mark: number for number, (_, mark) in workers.items() if mark}
         for pid in _pids():
             known = before.get(pid)
             if known is not None and not known.family:
@@ -72,30 +86,16 @@ class Families:
             status = _status(pid)
             if status is None:
                 continue
-            parent, group, session, began, resident = status
+            parent, session, began, resident = status
             if known is not None and known.began == began:
-                known.resident = resident
-                self._seen[pid] = known
-                continue
-            family = leaders.get(session) or leaders.get(group) or leaders.get(pid) or 0
+                family = known.family
+            else:
+                mark = _mark_of(pid)
+                family = marks.get(mark) or sessions.get(session) or 0
+                if not family and (mark or parent == os.getpid()):
+                    continue  # of a worker that starts, and is among the workers at the next look
             self._seen[pid] = _Seen(began, family, resident)
-            if not family:
-                parents[pid] = parent
-        self._find(parents, marks)
         return {pid: seen.family for pid, seen in self._seen.items() if seen.family in workers}
-
-    def _find(self, parents: dict[int, int], marks: Mapping[bytes, int]) -> None:
-        """Find the families of processes that were not seen before, by their parents and by their marks."""
-        for pid in parents:
-            self._seen[pid].family = _mark_of(pid, marks)
-        changed = True
-        while changed:
-            changed = False
-            for pid, parent in parents.items():
-                seen, above = self._seen[pid], self._seen.get(parent)
-                if not seen.family and above is not None and above.family:
-                    seen.family = above.family
-                    changed = True
 
 
 def kill(pids: Iterable[int]) -> None:
@@ -105,26 +105,30 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def sweep(marks: Iterable[str]) -> None:
-    """Kill the processes that dead workers left behind in sessions of their own."""
-    wanted = {f"{MARK}={mark}".encode(): 1 for mark in marks}
+def sweep(marks: Iterable[int]) -> None:
+    """Kill the processes that dead workers left behind, but for this one."""
+    wanted = set(marks) - {0}
     for _ in range(SWEEPS):
-        killed = 0
-        for pid in _pids():
-            if pid != os.getpid() and _mark_of(pid, wanted):
-                killed += _kill_marked(pid, wanted)
-        if not killed:
+        if not sum(_kill_marked(pid, wanted) for pid in _pids() if pid != os.getpid() and _mark_of(pid) in wanted):
             return
 
 
-def _kill_marked(pid: int, wanted: Mapping[bytes, int]) -> bool:
+def end_family(mark: int) -> None:
+    """End a worker whose server is dead, with all that it started. In the worker, or in its watchdog."""
+    try:
+        sweep([mark])
+    finally:
+        os.killpg(0, signal.SIGKILL)
+
+
+def _kill_marked(pid: int, wanted: Set[int]) -> bool:
     """Kill a process if it is still the one that was read."""
     try:
         fd = os.pidfd_open(pid)
     except (AttributeError, OSError):
         return False
     try:
-        if not _mark_of(pid, wanted):
+        if _mark_of(pid) not in wanted:
             return False
         signal.pidfd_send_signal(fd, signal.SIGKILL)
     except OSError:
@@ -141,24 +145,23 @@ def _pids() -> list[int]:
         return []
 
 
-def _status(pid: int) -> tuple[int, int, int, bytes, int] | None:
-    """Parent, group, session, begin and bytes in memory of a process."""
+def _status(pid: int) -> tuple[int, int, bytes, int] | None:
+    """Parent, session, begin and bytes in memory of a process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
     except OSError:
         return None
-    return int(fields[1]), int(fields[2]), int(fields[3]), fields[19], int(fields[21]) * _PAGE
+    return int(fields[1]), int(fields[3]), fields[19], int(fields[21]) * _PAGE
 
 
-def _mark_of(pid: int, marks: Mapping[bytes, int]) -> int:
-    """The number of the worker whose mark a process has; 0 for none, and for a process that may not be read."""
+def _mark_of(pid: int) -> int:
+    """The mark of a process; 0 for none, and for a process that has ended."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            variables = file.read()
+        limits = Path(f"/proc/{pid}/limits").read_bytes()
     except OSError:
         return 0
-    at = variables.find(b"\0%b=" % MARK.encode()) + 1 if not variables.startswith(MARK.encode()) else 0
-    return marks.get(variables[at : variables.find(b"\0", at)], 0)
+    found = _MARK_LINE.search(limits)
+    return 0 if found is None else int(found[1])
 
 
 def _own_share(pid: int) -> int:

@@ -39,6 +39,11 @@ MAX_RAN: Final = 8
 """How often a call that ran is named, when its process was killed for its memory."""
 SWEEPS: Final = 5
 """How often what a dead worker left behind is looked for again, because a process that was killed had started another."""
+HIGHEST_MARK: Final = 1 << 62
+"""Microseconds of the limit that marks a worker. It is at least half as high: a process of a real-time class, which alone has
+this limit, could run for a thousand centuries."""
+MARKS: Final = 1 << 56
+"""Numbers from which a mark is drawn: no two servers have the same. A server below a worker draws from those below its mark."""
 FIRST_RELOAD_DELAY: Final = 1.0
 """Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
 LAST_RELOAD_DELAY: Final = 60.0

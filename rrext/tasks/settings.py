@@ -20,13 +20,14 @@ into an outbox."""
 class WorkerSettings(msgspec.Struct, kw_only=True):
     """What a worker has to know before it serves.
 
-    `number` is its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with nodes of the
-    operator, `connections` is a file of them, with the values of its `variables`. `modules` is the path on which Python
-    looks for modules.
+    `number` and `mark` are its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with
+    nodes of the operator, `connections` is a file of them, with the values of its `variables`. `modules` is the path on which
+    Python looks for modules.
     """
 
     number: int
     limits: Limits
+    mark: int = 0
     root: str | None = None
     wait: float | None = None
     values: dict[str, str] = {}

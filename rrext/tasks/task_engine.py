@@ -103,7 +103,7 @@ class TaskEngine(Engine):
         """Connection → the workers that have something of it."""
         self._looking: asyncio.Task[None] | None = None
         """The look at all tasks that changed, for all who ask meanwhile."""
-        self._dead_marks: list[str] = []
+        self._dead_marks: list[int] = []
         self._sweeping: asyncio.Task[None] | None = None
         if limits.task_memory:
             self.host.spawn(self._watch_memory(limits.task_memory), "memory of workers")
@@ -329,7 +329,7 @@ class TaskEngine(Engine):
                 log.exception("the memory of workers cannot be read")
 
     async def _sweep(self) -> None:
-        """Kill what dead workers left behind in sessions of their own; one look in /proc serves all that died meanwhile."""
+        """Kill what dead workers left behind; one look in /proc serves all that died meanwhile."""
         while self._dead_marks:
             marks, self._dead_marks = self._dead_marks, []
             try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import sys
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.limits import THREAD_SWITCH_INTERVAL
+from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
 from rrext.transports.claim import ClaimedStdio, claim_stdio
 from rrext.transports.descriptors import has_hung_up
@@ -39,14 +40,16 @@ def main() -> None:
     from rrext.server.watchdog import Watchdog
 
     watchdog = Watchdog()  # before the modules, whose memory its process needs not
-    watchdog.start(stdio.read_fd, parent.pid, grace=settings.limits.eof_grace, drain=settings.limits.drain, leads_group=True)
+    limits, end = settings.limits, partial(end_family, settings.mark)
+    # It is never dismissed: a server that dies while the worker ends does not end what tools have left behind.
+    watchdog.start(stdio.read_fd, parent.pid, grace=limits.eof_grace, drain=limits.drain, at_end=end)
     sys.path[:] = settings.modules or sys.path
     writers = [stdio.stderr]
     code = _serve(settings, stdio, parent, watchdog, writers)
-    if parent.is_gone() or has_hung_up(stdio.read_fd):  # else the server ends what tools have left behind
+    if parent.is_gone() or has_hung_up(stdio.read_fd):
         write_last_words(writers)
-        os.killpg(0, signal.SIGKILL)
-    leave(code, writers, watchdog)
+        end()
+    leave(code, writers)
 
 
 def _serve(
@@ -113,7 +116,7 @@ def _serve(
             parent=parent,
             watchdog=watchdog,
             look_at_loop=engine.loop_watch().look,
-            last_words=lambda: write_last_words(writers, watchdog),
+            last_words=lambda: write_last_words(writers),
         )
 
     return loop.run_until_complete(begin()).run()

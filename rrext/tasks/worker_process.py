@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -14,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from rrext.limits import DEFAULTS
-from rrext.tasks.families import MARK
+from rrext.tasks.families import set_mark
 from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE
 from rrext.tasks.lost import Stderr
 from rrext.tasks.settings import WorkerSettings
@@ -35,11 +36,8 @@ class WorkerProcess:
 
     def __init__(self, settings: WorkerSettings) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
-        self.mark = secrets.token_hex(16)
-        """The value of the variable `MARK` in the environment of the process and of its children."""
         self._popen = subprocess.Popen(
             COMMAND,
-            env={**os.environ, MARK: self.mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -50,6 +48,7 @@ class WorkerProcess:
         assert self._popen.stdout is not None
         assert self._popen.stderr is not None
         self.pid = self._popen.pid
+        self.mark = set_mark(self.pid)
         self.write_fd, self.read_fd, self.stderr_fd = (
             os.dup(stream.fileno()) for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr)
         )
@@ -59,7 +58,7 @@ class WorkerProcess:
             with suppress(OSError, AttributeError):  # a user has many large pipes already
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         try:
-            self._tell(settings.first_message)
+            self._tell(msgspec.structs.replace(settings, mark=self.mark).first_message)
         except OSError:
             pass  # it ended at once, which its watch tells
         for fd in (self.write_fd, self.read_fd, self.stderr_fd):

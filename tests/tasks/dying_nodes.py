@@ -76,7 +76,7 @@ class Dying(Node):
         if where == "here":
             self.kept = bytearray(b"x") * (mib << 20)
         elif where == "orphan":  # its parent ends at once
-            subprocess.run(["sh", "-c", 'setsid "$@" & exit', "sh", *command], check=True)
+            subprocess.run(["sh", "-c", 'setsid env -i "$@" & exit', "sh", *command], check=True)
         else:
             for _ in range(4 if where == "children" else 1):
                 subprocess.Popen(command, start_new_session=where == "session")
@@ -86,9 +86,9 @@ class Dying(Node):
 
     @tool_function
     def daemon(self) -> int:
-        """Begin a process in a session of its own, whose parent ends at once."""
+        """Begin a process in a session of its own and without an environment, whose parent ends at once."""
         code = "import os, time; print(os.getpid(), flush=True); time.sleep(3600)"
-        command = ["sh", "-c", 'setsid "$@" & exit', "sh", sys.executable, "-S", "-c", code]
+        command = ["sh", "-c", 'setsid env -i "$@" & exit', "sh", sys.executable, "-S", "-c", code]
         begun = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert begun.stdout is not None
         return int(begun.stdout.readline())
@@ -100,7 +100,7 @@ class Dying(Node):
             "import subprocess, sys, time\n"
             "most, code = int(sys.argv[1]) // 2, sys.argv[2]\n"
             "for _ in range(2 if most else 0):\n"
-            "    subprocess.Popen([sys.executable, '-S', '-c', code, str(most), code], start_new_session=True)\n"
+            "    subprocess.Popen([sys.executable, '-S', '-c', code, str(most), code], start_new_session=True, env={})\n"
             "time.sleep(3600)"
         )
         subprocess.Popen([sys.executable, "-S", "-c", code, str(most), code], start_new_session=True)
@@ -139,6 +139,13 @@ class Dying(Node):
         ctx.progress(1)
         await asyncio.sleep(3600)
         return "slept"
+
+    @tool_function
+    async def block(self, *, ctx: ToolContext) -> None:
+        """Block the loop."""
+        ctx.progress(1)
+        await asyncio.sleep(0)
+        threading.Event().wait()
 
     @tool_function
     def hold(self, *, ctx: ToolContext) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from task_server import begun, ended, gone, lives, processes, task_server
 
 from rrext.cli.options import byte_size
-from rrext.tasks.families import MARK, Families
+from rrext.tasks.families import Families
 
 MIB = 1 << 20
 LIMIT = 256
@@ -54,7 +55,7 @@ def test_memory_that_processes_share_counts_once() -> None:
     try:
         for _ in range(8):
             parent.stdout.readline()
-        families, workers = Families(), {1: (parent.pid, "a mark")}
+        families, workers = Families(), {1: (parent.pid, 0)}
         assert len(families.read(workers)) == 8
         assert families.over(workers, 300 * MIB) == []  # the pages of the eight are 800 MiB
         (excess,) = families.over(workers, 50 * MIB)
@@ -66,15 +67,20 @@ def test_memory_that_processes_share_counts_once() -> None:
 
 
 @pytest.mark.promise("tasks:no-orphan")
-@pytest.mark.parametrize("end", ["terminate", "kill", "server"])
+@pytest.mark.parametrize("end", ["terminate", "kill", "server", "killed server", "killed stuck server"])
 async def test_processes_in_sessions_of_their_own_end_with_the_task(end: str) -> None:
-    async with task_server() as server, server.task() as (face, token):
+    async with task_server() as server, server.task() as (face, token), server.line() as line:
         child = await face.tool("daemon", token=token)
         assert lives(child)
         if end == "terminate":
             await face.request("terminate", {"token": token})
         elif end == "kill":
             os.kill(await face.tool("pid", token=token), signal.SIGKILL)
+        elif end == "killed server":
+            os.kill(server.pid, signal.SIGKILL)
+        elif end == "killed stuck server":
+            await begun(line, "block", token)
+            os.kill(server.pid, signal.SIGKILL)
         else:
             server.process.signal_group(signal.SIGTERM)
         await gone(child)
@@ -85,7 +91,7 @@ def marked(mark: bytes) -> set[int]:
     found = set()
     for pid, _, state in processes():
         with suppress(OSError):
-            if state != "Z" and mark in Path(f"/proc/{pid}/environ").read_bytes():
+            if state != "Z" and mark in Path(f"/proc/{pid}/limits").read_bytes():
                 found.add(pid)
     return found
 
@@ -94,8 +100,7 @@ def marked(mark: bytes) -> set[int]:
 async def test_a_bomb_of_processes_ends_with_its_task() -> None:
     async with task_server() as server, server.task() as (face, token):
         pid = await face.tool("pid", token=token)
-        variables = await anyio.Path(f"/proc/{pid}/environ").read_bytes()
-        (mark,) = (each for each in variables.split(b"\0") if each.startswith(MARK.encode()))
+        mark = str(resource.prlimit(pid, resource.RLIMIT_RTTIME)[1]).encode()
         await face.tool("bomb", {"most": 32}, token=token)
         with anyio.fail_after(30):
             while len(marked(mark)) < 20:

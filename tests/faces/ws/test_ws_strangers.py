@@ -280,9 +280,8 @@ def test_options_of_proxies_that_make_no_sense_are_refused(keys: str) -> None:
     for text in ("nginx", "10.0.0.1/8", "", "10.0.0.0/33"):
         with pytest.raises(UsageError, match="--behind-proxy"):
             Proxies([text])
-    server = WsServer("--behind-proxy", "127.0.0.1")
-    assert "clients need keys" in server.log  # whoever reaches the proxy reaches the port
-    server.stop()
+    with WsServer("--behind-proxy", "127.0.0.1") as server:
+        assert "clients need keys" in server.log  # whoever reaches the proxy reaches the port
 
 
 def login(server: WsServer, **headers: str) -> str:
