@@ -2,8 +2,8 @@
 
 rrext never imports this module: the warden compiles it, and each guest receives the code on its stdin, a socket to the
 supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor looks at
-it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, result?}`. All bytes after
-`LOCKED` are untrusted. (Annotations are quoted because `__future__` is a file as well.)
+it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, lack?, result?}`. All bytes
+after `LOCKED` are untrusted. (Annotations are quoted because `__future__` is a file as well.)
 """
 
 import marshal
@@ -23,6 +23,20 @@ _RESERVE = 8 * 1024 * 1024
 _STACK = 4 * 1024 * 1024
 """Bytes of address space of a thread's stack. At Python's recursion limit, sorting in the key of a sort needs 2.5 MiB; 64
 stacks are half of the default memory."""
+_LONGEST_LACK = 100
+"""Characters of a word with the name of a module."""
+_MOST_ERRORS = 16
+"""Errors that led to one another, in which a reason is looked for: a program may have made a ring of them."""
+_LACKS_OF_NUMBERS = {12: "memory", 24: "descriptors"}  # ENOMEM, EMFILE
+_REFUSED_CALLS = (1, 38)
+_REFUSALS = (*_REFUSED_CALLS, 2, 13, 30)
+"""Error numbers of refused calls (EPERM, ENOSYS), and of files too (ENOENT, EACCES, EROFS)."""
+_LACKS_OF_MODULES = {"socket": "network", "subprocess": "processes", "multiprocessing": "processes"}
+_LACKS_SAID = {
+    "EOF when reading a line": "input",
+    "can't start new thread": "threads",
+    "unable to open database file": "files",
+}
 
 
 def main(encode_result: "Callable[[object, int], bytes]") -> int:
@@ -35,9 +49,9 @@ def main(encode_result: "Callable[[object, int], bytes]") -> int:
     code, result_limit = marshal.loads(receive(channel))
     reserve = [bytes(_RESERVE)]  # not touched, so not paid for
     namespace = _fresh_main()
-    exit_code = _run(code, namespace, reserve)
+    exit_code, lack = _run(code, namespace, reserve)
     reserve.clear()
-    exit_code, report = _report(exit_code, namespace, encode_result, result_limit)
+    exit_code, report = _report(exit_code, lack, namespace, encode_result, result_limit)
     try:
         _send(channel, report)
         os.close(channel)
@@ -123,19 +137,22 @@ def _fresh_main() -> dict[str, object]:
     return namespace
 
 
-def _run(code: str, namespace: dict[str, object], reserve: list[bytes]) -> int:
+def _run(code: str, namespace: dict[str, object], reserve: list[bytes]) -> tuple[int, str]:
+    """Run the program. Returns its exit code, and what it lacked."""
     try:
         exec(compile(code, NAME, "exec", dont_inherit=True), namespace)
     except SystemExit as end:
-        return _exit_code(end.code)
+        exit_code = _exit_code(end.code)
+        return exit_code, _lack(end) if exit_code else ""
     except BaseException as error:
         reserve.clear()
+        lack = _lack(error)
         try:
             _show(error, code)
         except BaseException:
             _say(f"{type(error).__name__}: {_line_of(error)}\n")
-        return 1
-    return 0
+        return 1, lack
+    return 0, ""
 
 
 def _exit_code(code: object) -> int:
@@ -168,6 +185,49 @@ def _without_runner(trace: "TracebackType | None") -> "TracebackType | None":
     return trace
 
 
+def _lack(error: BaseException) -> str:
+    """What the sandbox lacks for the program, as far as the error or one behind it tells: a word that `outcome` explains.
+
+    Errors are the program's: they may lie, or fail when they are looked at.
+    """
+    try:
+        errors = [error]
+        for one in errors:
+            if lack := _lack_told_by(one):
+                return lack
+            behind = (*getattr(one, "exceptions", ())[:_MOST_ERRORS], one.__cause__, one.__context__)
+            errors += [other for other in behind if isinstance(other, BaseException)][: _MOST_ERRORS - len(errors)]
+    except BaseException:
+        pass
+    return ""
+
+
+def _lack_told_by(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        known = f"{error.name}".partition(".")[0] in sys.stdlib_module_names
+        return "" if known else f"module:{error.name}"[:_LONGEST_LACK]
+    if isinstance(error, MemoryError):
+        return "memory"
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        return _lack_of_system(error, error.errno)
+    said = error.args[0] if error.args else None
+    return _LACKS_SAID.get(said, "") if isinstance(said, str) else ""
+
+
+def _lack_of_system(error: OSError, number: int) -> str:
+    if number < 0:  # of the resolver
+        return "network"
+    if number not in _REFUSALS:
+        return _LACKS_OF_NUMBERS.get(number, "")
+    trace = error.__traceback__
+    while trace is not None:
+        module = f"{trace.tb_frame.f_globals.get('__name__')}".partition(".")[0]
+        if module in _LACKS_OF_MODULES:
+            return _LACKS_OF_MODULES[module]
+        trace = trace.tb_next
+    return "processes" if number in _REFUSED_CALLS and error.filename is None else "files"
+
+
 def _line_of(error: BaseException) -> str:
     """The line of the program that led to the error; needs hardly any memory."""
     line, trace = 0, error.__traceback__
@@ -179,13 +239,13 @@ def _line_of(error: BaseException) -> str:
 
 
 def _report(
-    exit_code: int, namespace: dict[str, object], encode_result: "Callable[[object, int], bytes]", limit: int
+    exit_code: int, lack: str, namespace: dict[str, object], encode_result: "Callable[[object, int], bytes]", limit: int
 ) -> tuple[int, bytes]:
     result = namespace.get("result")
-    tail = b"}"
+    tail = b', "lack": ' + encode_result(lack, limit) + b"}" if lack else b"}"
     if result is not None:
         try:
-            tail = b', "result": ' + encode_result(result, limit) + b"}"
+            tail = b', "result": ' + encode_result(result, limit) + tail
         except BaseException as error:
             reason = f"it takes more than {limit} bytes" if type(error).__name__ == "ResultTooBig" else type(error).__name__
             _say(f"The variable `result` could not be returned: {reason}\n")

@@ -55,8 +55,8 @@ GLANCE: Final = 0.05
 """Seconds between two checks of the number of threads, and of the memory of all guests."""
 READ_AT_ONCE: Final = 65_536
 """Bytes of one read from a pipe of the guest."""
-ENVELOPE: Final = 64
-"""Bytes of a report beside the result itself."""
+ENVELOPE: Final = 1024
+"""Bytes of a report beside the result itself: the exit code, and a word of up to 100 characters."""
 
 # usage.py
 SHARES: Final = 1024

@@ -80,10 +80,10 @@ class PythonNode(Node):
     def execute(self, code: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any]:
         """Run a Python program and answer what it printed, how it ended, and its variable `result`.
 
-        It is a whole program, run as `__main__` with the standard library. There is no network, no file and no
-        input, and nothing is kept for the next call. A program that fails is a successful call: see `exit_code` and
-        `stderr`. To hand a value back, assign it to `result`: numbers, strings, lists and dicts stay what they are,
-        anything else becomes its `repr`.
+        It is a whole program, run as `__main__` with the standard library alone: no other package can be imported or
+        installed. There is no network, no file, no input and no other process, though threads work, and nothing is kept
+        for the next call. A program that fails is a successful call: see `exit_code` and `stderr`. To hand a value back,
+        assign it to `result`: numbers, strings, lists and dicts stay what they are, anything else becomes its `repr`.
 
         Args:
             code: The program.

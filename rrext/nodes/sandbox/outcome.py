@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,19 @@ from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 
 _KILLED = 128
+_LACKS: Final = {
+    "module": "the sandbox has no module `{name}`: programs have Python's standard library alone, and nothing can be installed",
+    "network": "the sandbox has no network: put the data into the program, after another tool has fetched it",
+    "processes": "the sandbox has no other processes, nor what multiprocessing shares with them: use threads, such as "
+    "concurrent.futures.ThreadPoolExecutor starts",
+    "files": "the sandbox has no files: put the data into the program, use io.StringIO, io.BytesIO or sqlite3's `:memory:`, "
+    "and hand values back in `result` or print them",
+    "input": "a program gets no input: put the values into the program",
+    "memory": "a program has {memory} MiB of memory, of which Python takes 30 and each thread 4",
+    "threads": "a program has at most {threads} threads, and each takes 4 of its {memory} MiB of memory",
+    "descriptors": "a program has at most {open_files} open files, sockets and pipes: close those that it no longer needs",
+}
+"""What a guest may say that its sandbox lacks, and what to do instead."""
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
@@ -43,6 +56,7 @@ class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exit_code: int
+    lack: str = ""
     result: Any = msgspec.UNSET
 
 
@@ -79,9 +93,10 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRu
         return _run(answer, limits, answer.exit_code or 1, note)
     # The status tells what happened after the report, in threads and at exit; in a report the code may be wider.
     exit_code = told.exit_code if told.exit_code & 0xFF == answer.exit_code else answer.exit_code
+    run = _run(answer, limits, exit_code, _lack_note(told.lack, limits))
     if told.result is msgspec.UNSET or told.result is None:
-        return _run(answer, limits, exit_code)
-    return msgspec.structs.replace(_run(answer, limits, exit_code), result=told.result, has_result=True)
+        return run
+    return msgspec.structs.replace(run, result=told.result, has_result=True)
 
 
 def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:
@@ -90,6 +105,13 @@ def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = 
         gap = "\n" if stderr and not stderr.endswith("\n") else ""
         stderr = cut_middle(f"{stderr}{gap}{note}\n", limits.output)
     return PythonRun(stdout=answer.stdout, stderr=stderr, exit_code=exit_code, timed_out=timed_out)
+
+
+def _lack_note(lack: str, limits: SandboxLimits) -> str:
+    word, _, name = lack.partition(":")
+    if word not in _LACKS:
+        return ""
+    return "Note: " + _LACKS[word].format_map({**limits._asdict(), "memory": limits.memory // MIB, "name": name})
 
 
 def _signal_note(number: int) -> str:

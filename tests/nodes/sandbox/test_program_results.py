@@ -140,6 +140,116 @@ def test_running_out_of_memory_is_a_traceback(guests: Guests) -> None:
     assert "line 3" in run.stderr
 
 
+LACKS = {
+    "a package": ("import numpy as np", "no module `numpy`"),
+    "a part of a package": ("import matplotlib.pyplot", "no module `matplotlib`"),
+    "a package that another error hides": (
+        "try: import yaml\nexcept ImportError as e: raise RuntimeError('no YAML') from e",
+        "no module `yaml`",
+    ),
+    "a package for which the program ends itself": (
+        "import sys\ntry: import yaml\nexcept ImportError: sys.exit('no YAML')",
+        "no module `yaml`",
+    ),
+    "a URL": ("from urllib.request import urlopen\nurlopen('http://example.com/')", "no network"),
+    "an address": ("import socket\nsocket.create_connection(('127.0.0.1', 80))", "no network"),
+    "a host": ("import socket\nsocket.gethostbyname('example.com')", "no network"),
+    "a connection in a group of tasks": (
+        """
+        import asyncio
+        async def main():
+            async with asyncio.TaskGroup() as group: group.create_task(asyncio.open_connection('127.0.0.1', 80))
+        asyncio.run(main())
+        """,
+        "no network",
+    ),
+    "a command": ("import subprocess\nsubprocess.run(['ls'])", "no other processes"),
+    "a fork": ("import os\nos.fork()", "no other processes"),
+    "a pool of processes": ("from multiprocessing import Pool\nPool(2)", "no other processes"),
+    "an executor of processes": (
+        "from concurrent.futures import ProcessPoolExecutor as P\nP().submit(len, '').result()",
+        "no other processes",
+    ),
+    "a file": ("open('data.csv')", "no files"),
+    "a file of the machine": ("open('/etc/passwd')", "no files"),
+    "a file to write": ("open('x', 'w')", "no files"),
+    "a temporary file": ("import tempfile\ntempfile.TemporaryFile()", "no files"),
+    "a database": ("import sqlite3\nsqlite3.connect('a.db').execute('create table t (a)')", "no files"),
+    "input": ("input('name? ')", "no input"),
+    "memory": ("bytearray(10**10)", "512 MiB of memory"),
+    "mapped memory": ("import mmap\nmmap.mmap(-1, 10**10)", "512 MiB of memory"),
+    "descriptors": ("import os\nheld = [os.pipe() for _ in range(99)]", "64 open files"),
+    "a thread": (
+        "import threading\nthreading.stack_size(2**40)\nthreading.Thread(target=print).start()",
+        "64 threads",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.promise("python:lack:said")
+@pytest.mark.parametrize("title", LACKS)
+def test_what_the_sandbox_lacks_is_said_after_the_traceback(guests: Guests, title: str) -> None:
+    code, words = LACKS[title]
+    run = guests.run(code)
+    assert run.exit_code == 1
+    note = run.stderr.splitlines()[-1]
+    assert note.startswith("Note: ")
+    assert words in note
+
+
+NO_LACKS = {
+    "a name that its module has not": "from math import sine",
+    "a part that its package has not": "import xml.nothing",
+    "an error of the program": "raise ValueError('EOF')",
+    "an error with a number": "raise OSError(5, 'Input/output error')",
+    "an error that was handled": "try: import numpy\nexcept ImportError: pass\n1 / 0",
+}
+
+
+@pytest.mark.parametrize("title", NO_LACKS)
+def test_an_error_that_is_no_fault_of_the_sandbox_has_no_note(guests: Guests, title: str) -> None:
+    run = guests.run(NO_LACKS[title])
+    assert (run.exit_code, "Note: " in run.stderr) == (1, False)
+
+
+def test_a_lack_that_the_program_lives_with_is_not_told(guests: Guests) -> None:
+    assert guests.result("import sys\ntry: import numpy\nexcept ImportError: result = 1; sys.exit(0)") == 1
+
+
+LYING_ERRORS = {
+    "that cannot be looked at": """
+        class Lie(OSError):
+            @property
+            def errno(self): raise KeyboardInterrupt
+            def __str__(self): raise MemoryError
+        raise Lie
+        """,
+    "in a ring": """
+        one, other = OSError(), OSError()
+        one.__cause__, other.__cause__ = other, one
+        raise one
+        """,
+    "in large numbers": "raise ExceptionGroup('g', [OSError()] * 10**4)",
+    "with what is no error behind it": """
+        class Lie(Exception):
+            exceptions = __context__ = property(lambda self: 1)
+        raise Lie
+        """,
+    "with a name that is none": "raise ModuleNotFoundError(name=type('N', (str,), {'__format__': lambda *_: 'x' * 10**6})())",
+    "with words of the sandbox": "raise ModuleNotFoundError(name='{limits.__class__} {0} %s')",
+    "with a number that is none": "raise OSError(type('I', (int,), {'__lt__': lambda *_: 1 / 0})(1), 'x')",
+    "that is of every kind": "raise type('Lie', (OSError, EOFError), {'__class__': ModuleNotFoundError, 'name': None})",
+}
+
+
+@pytest.mark.parametrize("title", LYING_ERRORS)
+def test_an_error_that_lies_ends_its_program_and_nothing_else(guests: Guests, title: str) -> None:
+    run = guests.run(LYING_ERRORS[title])
+    assert (run.exit_code, run.timed_out, run.has_result) == (1, False, False)
+    assert len(run.stderr) <= KEPT
+    assert "rrext" not in run.stderr
+
+
 def test_output_that_bypasses_python_is_kept(guests: Guests) -> None:
     run = guests.run(
         """
@@ -199,7 +309,6 @@ def test_output_before_a_timeout_is_kept_even_without_a_line_end(guests: Guests)
 
 def test_stdin_is_at_its_end(guests: Guests) -> None:
     assert guests.result("import sys; result = sys.stdin.read()") == ""
-    assert "EOFError" in guests.run("input()").stderr
 
 
 FORGERIES = {
