@@ -282,10 +282,16 @@ MIN_SECRET_IN_WORD: Final = 8
 """The least number of characters of a value that is redacted inside of words too; shorter ones only as whole words."""
 MIN_SECRET_PART: Final = 8
 """The least number of characters of a part of a value (a path's last name, a URL's password) that is redacted by itself."""
-MAX_KEPT_SECRETS: Final = 1000
-"""Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
-MAX_KEPT_CHARACTERS: Final = 8 * MIB
-"""Characters of these secrets together: their spellings take ten times as much memory."""
+MAX_SECRET_PARTS: Final = 256
+"""Parts of a value that are redacted by themselves, the longest ones: a large private key has a hundred lines."""
+MAX_KEPT_SECRETS: Final = 2000
+"""Secrets of clients that are remembered, with their parts: the spellings of so many take a quarter of a second of the loop.
+Clients may give new ones with every `execute`; the oldest are forgotten.
+"""
+MAX_KEPT_CHARACTERS: Final = MIB
+"""Characters of these secrets together, and of each, which is longer than what is told of it: their spellings take ten times
+as much memory, and half a second.
+"""
 MANY_SPELLINGS: Final = 300
 """Spellings of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
 MAX_PARSE_FAILURES: Final = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -10,11 +11,20 @@ import msgspec
 from rrext.errors import RrextError
 from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, QUICK_SEARCH
 from rrext.secrets.names import secrets_within
-from rrext.secrets.spellings import Beginnings, Form, Span, fold, forms_of, spans_in, spellings, stand_in
+from rrext.secrets.spellings import Beginnings, Form, Span, fold, forms_of, spans_in, spellings, stand_in, texts_of
 
-_NOT_YET: Final[frozenset[str]] = frozenset()
 MAX_BEGUN: Final = 65_536
 """Characters at the end of a line that goes on in which a value may begin: longer values are found line by line."""
+
+
+class _Secret:
+    """A value that was learned: the texts that are looked for, and their spellings once something is to be told."""
+
+    __slots__ = ("forms", "texts")
+
+    def __init__(self, texts: frozenset[str]) -> None:
+        self.texts = texts
+        self.forms: frozenset[str] | None = None
 
 
 class Redactor:
@@ -25,8 +35,10 @@ class Redactor:
     """
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, str], frozenset[str]] = {}
-        self._always: dict[tuple[str, str], frozenset[str]] = {}
+        self._values: dict[tuple[str, str], _Secret] = {}
+        self._always: dict[tuple[str, str], _Secret] = {}
+        self._learning = threading.Lock()
+        self._texts = self._characters = 0  # of `_values`
         self._change = object()  # a new one whenever a value is learned
         self._places: tuple[object, dict[str, list[int]]] = (None, {})
         self._known_forms: tuple[object, tuple[Form, ...]] = (self._change, ())
@@ -35,15 +47,20 @@ class Redactor:
     def learn(self, name: str, value: str, *, always: bool = False) -> None:
         """Remember a value, for as long as the redactor lives if `always`; else clients that send many others replace it."""
         values = self._always if always else self._values
-        if len(value) >= MIN_SECRET and (name, value) not in values:
-            values[name, value] = _NOT_YET
-            kept = list(self._values)
-            size = sum(len(other) for _, other in kept)
-            for position, oldest in enumerate(kept[:-1]):
-                if len(kept) - position <= MAX_KEPT_SECRETS and size <= MAX_KEPT_CHARACTERS:
-                    break
-                self._values.pop(oldest, None)
-                size -= len(oldest[1])
+        value = value[:MAX_KEPT_CHARACTERS]
+        if len(value) < MIN_SECRET:
+            return
+        with self._learning:
+            if (name, value) in values:
+                return
+            secret = values[name, value] = _Secret(texts_of(value))
+            if not always:
+                self._texts += len(secret.texts)
+                self._characters += len(value)
+                while len(values) > 1 and (self._texts > MAX_KEPT_SECRETS or self._characters > MAX_KEPT_CHARACTERS):
+                    oldest = next(iter(values))
+                    self._texts -= len(values.pop(oldest).texts)
+                    self._characters -= len(oldest[1])
             self._change = object()
 
     @property
@@ -123,12 +140,10 @@ class Redactor:
 
     def _all_forms(self) -> Iterator[Form]:
         for values in (self._values, self._always):
-            for (name, value), forms in list(values.items()):
-                if forms is _NOT_YET:
-                    forms = forms_of(value)
-                    if (name, value) in values:
-                        values[name, value] = forms
-                for form in forms:
+            for (name, _), secret in list(values.items()):
+                if secret.forms is None:
+                    secret.forms = forms_of(secret.texts)
+                for form in secret.forms:
                     yield form, name
 
     def _spans(self, text: str, forms: tuple[Form, ...]) -> list[Span]:

@@ -11,9 +11,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from heapq import nlargest
+from itertools import islice
 from typing import Final
 
-from rrext.limits import MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
+from rrext.limits import MAX_SECRET_PARTS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
 from rrext.secrets.names import secrets_within
 
 Span = tuple[int, int, str]
@@ -59,13 +61,19 @@ def fold(text: str) -> str:
     return text.replace("İ", "i").lower().replace("ς", "σ")
 
 
-def forms_of(value: str) -> frozenset[str]:
-    """The spellings of a value in a text, and of its parts."""
-    plain = {value, *secrets_within(value)} | {part for part in re.split(_BETWEEN_PARTS, value) if len(part) >= MIN_SECRET_PART}
+def texts_of(value: str) -> frozenset[str]:
+    """A value, and what is found by itself of it: the secrets within, and its longest parts."""
+    parts = {part for part in re.split(_BETWEEN_PARTS, value) if len(part) >= MIN_SECRET_PART}
+    plain = {value, *islice(secrets_within(value), MAX_SECRET_PARTS), *nlargest(MAX_SECRET_PARTS, parts, key=len)}
     if os.sep in value:
         normal = os.path.normpath(value)
         plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so
-    return frozenset(form for text in plain for form in spellings(text))
+    return frozenset(plain)
+
+
+def forms_of(texts: frozenset[str]) -> frozenset[str]:
+    """The spellings of texts."""
+    return frozenset(form for text in texts for form in spellings(text))
 
 
 def spellings(text: str) -> Iterator[str]:

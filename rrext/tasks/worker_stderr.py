@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rrext.limits import MAX_KEPT_SECRETS
 from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 
@@ -27,8 +28,8 @@ class WorkerStderr:
         connections.known_to(self._redactor)
 
     def learn(self, values: Mapping[str, str]) -> None:
-        """Learn the values of variables of a pipeline."""
-        for name, value in values.items():
+        """Learn the values of variables of a pipeline: of very many the last ones, since the first would be forgotten again."""
+        for name, value in list(values.items())[-MAX_KEPT_SECRETS:]:
             self._redactor.learn(name, value)
 
     def redacted(self, text: str) -> str:

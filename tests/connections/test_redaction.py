@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rrext.connections.connections import Connections, results_redactor
 from rrext.errors import ToolError
-from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, QUICK_SEARCH
+from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MAX_SECRET_PARTS, QUICK_SEARCH
 from rrext.secrets import redaction
 from rrext.secrets.redaction import Redactor, ResultRedactor, folded
 
@@ -147,6 +147,17 @@ def test_the_memory_for_long_values_is_bounded_and_the_newest_one_is_kept() -> N
     assert repr(redactor) == "<Redactor of 8 values>"
     redactor.learn("LONGEST", "x" * (2 * MAX_KEPT_CHARACTERS))
     assert repr(redactor) == "<Redactor of 1 values>"
+    assert redactor.text(f"{'x' * 100}… is none") == "${LONGEST}… is none"
+
+
+def test_a_value_of_very_many_parts_costs_what_a_key_of_many_lines_does() -> None:
+    redactor = Redactor()
+    redactor.learn("MANY", "/".join(f"part{number:05}" for number in range(10_000)) + "/the-longest-part")
+    assert redactor.text("the-longest-part of it") == "${MANY} of it"
+    assert len(redactor._known()) < 5 * MAX_SECRET_PARTS
+    for at in range(100):
+        redactor.learn("MORE", "/".join(f"part{number:05}" for number in range(at, at + 100)))
+    assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS // 101} values>"
 
 
 @given(st.lists(st.sampled_from(SECRETS), min_size=1, max_size=3), st.data())
@@ -190,9 +201,9 @@ def test_the_credentials_of_an_authorization_are_found_without_its_scheme(scheme
 def test_a_value_that_is_learned_while_a_text_is_read_is_found_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor, forms = knowing(A="the first value"), redaction.forms_of
 
-    def learning(value: str) -> frozenset[str]:
+    def learning(texts: frozenset[str]) -> frozenset[str]:
         redactor.learn("B", "the second value")
-        return forms(value)
+        return forms(texts)
 
     monkeypatch.setattr(redaction, "forms_of", learning)
     redactor.text("what is told meanwhile")
