@@ -83,7 +83,8 @@ class PythonNode(Node):
         It is a whole program, run as `__main__` with the standard library alone: no other package can be imported or
         installed. There is no network, no file, no input and no other process, though threads work, and nothing is kept
         for the next call. A program that fails is a successful call: see `exit_code` and `stderr`. To hand a value back,
-        assign it to `result`: numbers, strings, lists and dicts stay what they are, anything else becomes its `repr`.
+        assign it to `result`: numbers, strings, lists and dicts stay what they are, arrays become lists, anything else
+        becomes its `repr`.
 
         Args:
             code: The program.

@@ -1,13 +1,17 @@
 """A Python value as JSON text: how `result` leaves a program. It runs inside the guest, so it imports nothing.
 
-`None`, `bool`, `int`, `float`, `str`, `list` and `dict`, subclasses too, stand for themselves, at any depth. Anything
-else is its `repr`: `(1, 2)` becomes `"(1, 2)"`, `Decimal("1.5")` becomes `"Decimal('1.5')"`. So are NaN, the
-infinities, and ints that do not fit 64 bits. A key that is no `str` becomes its `repr`; should that key exist, the
-name of its type follows. A container inside itself is `"[...]"` or `"{...}"`, as `repr` has it. Containers nested
-deeper than `MAX_DEPTH` become their `repr`. Half a surrogate pair becomes U+FFFD.
+`None`, `bool`, `int`, `float`, `str`, `list` and `dict`, subclasses too, stand for themselves, at any depth. So does what
+has `tolist`, as arrays and numpy's numbers: by the value of that. Anything else is its `repr`: `(1, 2)` becomes `"(1, 2)"`,
+`Decimal("1.5")` becomes `"Decimal('1.5')"`. So are NaN, the infinities, and ints from 2**1023 on, beyond which readers of
+JSON that have no ints fail or read infinity; ints of more than 4,300 digits, whose `repr` Python refuses, become hexadecimal.
+A key that is no `str` becomes its `repr`; should that key exist, the name of its type follows. A container inside itself is
+`"[...]"` or `"{...}"`, as `repr` has it. Containers nested deeper than `MAX_DEPTH` become their `repr`. Half a surrogate
+pair becomes U+FFFD.
 """
 
 MAX_DEPTH = 100
+MOST_BITS = 1023
+"""Of an int that is a number: what fits the range of a float."""
 
 _ESCAPES = {code: f"\\u{code:04x}" for code in range(0x20)}
 _ESCAPES.update({ord('"'): '\\"', ord("\\"): "\\\\", 0x7F: "\\u007f", ord("\n"): "\\n", ord("\t"): "\\t", ord("\r"): "\\r"})
@@ -43,7 +47,7 @@ class _Writer:
             self.put(b"null")
         elif isinstance(value, bool):
             self.put(b"true" if value else b"false")
-        elif isinstance(value, int) and -(2**63) <= value < 2**64:
+        elif isinstance(value, int) and int.bit_length(value) <= MOST_BITS:
             self.put(int.__repr__(value).encode())
         elif isinstance(value, float) and value - value == 0:  # false of NaN and the infinities
             self.put(float.__repr__(value).encode())
@@ -51,6 +55,8 @@ class _Writer:
             self.text(value)
         elif isinstance(value, list | dict) and depth < MAX_DEPTH:
             self.container(value, depth)
+        elif depth < MAX_DEPTH and (listed := _listed(value)) is not None:
+            self.write(listed, depth + 1)
         else:
             self.text(_repr(value))
 
@@ -109,8 +115,17 @@ def _names(keys: list[object]) -> list[str]:
     return names
 
 
+def _listed(value: object) -> object:
+    try:
+        return type(value).tolist(value)  # pyright: ignore[reportAttributeAccessIssue]
+    except Exception:
+        return None
+
+
 def _repr(value: object) -> str:
     try:
         return str.__str__(repr(value))
     except Exception as error:
+        if isinstance(value, int):
+            return int.__format__(value, "#x")
         return f"<{type(value).__name__}: repr() raised {type(error).__name__}>"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from guests import descendants, still_there, wait_until
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "python.pipe"
-SERVE = "import sys; from rrext.cli.main import main; sys.exit(main(['serve', sys.argv[1]]))"
+SERVE = "import sys; from rrext.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
 WITHOUT_PACKAGE = "import rrext.nodes.sandbox.sandlock_sandbox as engine; engine._package_folder = lambda: None\n"
 
 
@@ -49,9 +50,9 @@ class Server:
 
 
 @contextmanager
-def serving(before: str = "") -> Iterator[Server]:
+def serving(before: str = "", options: Sequence[str] = ()) -> Iterator[Server]:
     paths = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-c", before + SERVE, str(PIPELINE)]
+    command = [sys.executable, "-c", before + SERVE, *options, str(PIPELINE)]
     env = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
         try:
@@ -81,6 +82,15 @@ def test_a_program_runs_and_its_output_and_result_come_back() -> None:
             assert answer["body"] == {"result": expected}
         assert server.execute("1 / 0")["body"]["result"]["exit_code"] == 1
         assert server.execute(" ")["code"] == "invalid_arguments"
+
+
+@pytest.mark.promise("python:result:ints")
+@pytest.mark.system
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_a_large_int_is_a_number_on_the_wire(isolation: str) -> None:
+    with serving(options=["--isolation", isolation]) as server:
+        answer = server.execute("import math; result = [math.factorial(25), -math.factorial(170)]")
+        assert answer["body"]["result"]["result"] == [math.factorial(25), -math.factorial(170)]
 
 
 @pytest.mark.system

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
 from typing import Any
 
 import msgspec
@@ -16,7 +17,11 @@ from rrext.nodes.sandbox.values import MAX_DEPTH, ResultTooBig, encode_result
 LIMIT = 10_000_000
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(1 - 2**1023, 2**1023 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -26,6 +31,19 @@ strange = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(strange_keys, inner, max_size=4),
     max_leaves=20,
 )
+
+
+class Listed:
+    """What has `tolist`, as numpy's arrays and numbers."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def tolist(self) -> Any:
+        return self.value
+
+    def __repr__(self) -> str:
+        return "Listed()"
 
 
 def encoded(value: object) -> Any:
@@ -70,7 +88,14 @@ def test_the_limit_is_kept_to_the_byte(value: Any, limit: int) -> None:
         (1j, "1j"),
         (math.nan, "nan"),
         (-math.inf, "-inf"),
-        (2**64, str(2**64)),
+        (-0.0, 0),
+        (2**64, 2**64),
+        (math.factorial(170), math.factorial(170)),
+        (-(2**1023), str(-(2**1023))),
+        (array("d", [1.5, math.inf]), [1.5, "inf"]),
+        (memoryview(b"ab"), [97, 98]),
+        (Listed(Listed([(1,)])), ["(1,)"]),
+        (Listed, repr(Listed)),
         ([{"a": (1,)}], [{"a": "(1,)"}]),
         ({1: "a", "1": "b"}, {"1 (int)": "a", "1": "b"}),
         ({True: 1, None: 2, 1.5: 3, (1,): 4}, {"True": 1, "None": 2, "1.5": 3, "(1,)": 4}),
@@ -84,6 +109,18 @@ def test_the_limit_is_kept_to_the_byte(value: Any, limit: int) -> None:
 )
 def test_what_the_documentation_says(value: Any, expected: Any) -> None:
     assert encoded(value) == expected
+
+
+@pytest.mark.promise("python:result:ints")
+def test_an_int_is_a_number_in_the_range_of_floats_and_no_digit_of_a_larger_one_is_lost() -> None:
+    for most in (2**1023 - 1, 1 - 2**1023):
+        assert encoded([most]) == [most]
+        assert abs(float(most)) != math.inf
+    assert encoded(10**4299) == "1" + "0" * 4299
+    assert encoded(-(16**4000)) == "-0x1" + "0" * 4000
+    assert encoded({16**4000: (16**4000,)}) == {"0x1" + "0" * 4000: "<tuple: repr() raised ValueError>"}
+    with pytest.raises(ResultTooBig):
+        encode_result([2**1000] * 100, 10_000)
 
 
 def test_a_container_in_itself_is_marked_and_a_shared_one_is_not() -> None:
@@ -118,6 +155,26 @@ def test_laughs_cost_no_more_than_the_limit() -> None:
 class Hostile:
     def __repr__(self) -> str:
         raise RuntimeError("no")
+
+
+class Endless:
+    def tolist(self) -> Endless:
+        return self
+
+    def __repr__(self) -> str:
+        return "Endless()"
+
+
+class Unlisted:
+    def tolist(self, how: str) -> list[str]:
+        return [how]
+
+    def __repr__(self) -> str:
+        return "Unlisted()"
+
+
+def test_a_list_that_cannot_be_had_is_a_repr() -> None:
+    assert encoded([Endless(), Unlisted()]) == ["Endless()", "Unlisted()"]
 
 
 class Liar:
