@@ -56,6 +56,10 @@ class Malformed(msgspec.Struct, frozen=True):
     error: RrextError
     id: RequestId | None = None
 
+    def __post_init__(self) -> None:
+        error = self.error  # its traceback holds the frame, and leads to whoever keeps this record while it is answered
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+
 
 class Fatal(msgspec.Struct, frozen=True):
     """An error after which the start of the next frame is unknown: answer `error`, then close. Nothing is read after it."""

@@ -128,7 +128,7 @@ class HttpClients:
         self._arriving: set[asyncio.Task[None]] = set()
         self._quiet_until = 0.0
         self._lost = asyncio.Event()
-        self._waiting: dict[H11Protocol, float] = {}  # connections that wait for their client, and since when
+        self._waiting: dict[Any, float] = {}  # connections that wait for their client, and since when
 
     def start(self, process: ServingProcess) -> None:
         """Begin to accept clients. Raises `UsageError` if the address cannot be listened at."""
@@ -244,7 +244,7 @@ class HttpClients:
     def _look(self) -> None:
         """Cut off the clients that others wait for too long."""
         now = self._loop.time()
-        waiting = [connection for connection in self._requests() if _waits_for_client(connection)]
+        waiting = [connection for connection in self._state.connections if _waits_for_client(connection)]
         still = {connection: self._waiting.get(connection, now) for connection in waiting}
         self._waiting.clear()
         self._waiting.update(still)
@@ -316,8 +316,10 @@ class SharedWithOrigins(CORSMiddleware):
         return self._access.knows_origin(origin)
 
 
-def _waits_for_client(connection: H11Protocol) -> bool:
-    """Whether a connection waits for the rest of a request, or for an answer to be read."""
+def _waits_for_client(connection: Any) -> bool:
+    """Whether a connection waits for the rest of a request, or for an answer to be read, also after its end."""
+    if connection.transport.is_closing() or not isinstance(connection, H11Protocol):
+        return bool(connection.transport.is_closing())
     flow = connection.flow
     return connection.conn.their_state in (IDLE, SEND_BODY) or (flow is not None and flow.write_paused)
 

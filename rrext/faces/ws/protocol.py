@@ -88,12 +88,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def cut(self) -> None:
-        """End the connection at once, with a word: a client that reads nothing would keep it open."""
-        if not self.disconnected:
+        """End the connection at once, with a word if it has not ended yet: a client that reads nothing would keep it open."""
+        if not (self.disconnected or self.close_sent or self.transport.is_closing()):
             self.conn.fail(CloseCode.POLICY_VIOLATION)
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.close_sent = True
-            self.transport.abort()
+        self.transport.abort()
 
     def let_read(self, *, reads: bool) -> None:
         """Read on, or pause; nothing once the connection is lost."""
@@ -187,6 +187,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._messages, self.frames, self._pong = [], [], None  # the rest waits for the garbage collector
         self.conn.reader.buffer.clear()
+        self.conn.events_received()  # of the read that broke the protocol
         self.conn.parser_exc = None
         arrival_of({"state": self.app_state}).gone()
         self._on_lost()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_ws_load import vanish
-from ws_server import HERE, PIPELINE, WsClient, WsServer, resident
+from test_ws_load import HANDSHAKE, vanish
+from websockets.exceptions import ConnectionClosed
+from ws_server import HERE, PATIENCE, PIPELINE, WsClient, WsServer, resident
 
 pytestmark = [pytest.mark.promise("ws:memory"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -36,10 +38,10 @@ FAILING = {
 }
 
 
-def uncollected(folder: Path, *options: str, files: tuple[Path, ...] = (PIPELINE,)) -> WsServer:
+def uncollected(folder: Path, *options: str, files: tuple[Path, ...] = (PIPELINE,), first: str = "") -> WsServer:
     """A server whose processes never collect garbage."""
     (folder / "sitecustomize.py").write_text("import gc\n\ngc.disable()\n")
-    return WsServer(*options, files=files, env={**MAPPED, "PYTHONPATH": str(folder)})
+    return WsServer(*options, files=files, env={**MAPPED, "PYTHONPATH": str(folder)}, first=first)
 
 
 def until_free(server: WsServer, client: WsClient, before: int) -> None:
@@ -81,6 +83,40 @@ def test_an_unfinished_message_of_a_client_that_vanishes_is_free_at_once(tmp_pat
         until_free(server, other, before)
 
 
+def test_a_message_that_breaks_the_protocol_is_free_when_its_client_is_gone(tmp_path: Path) -> None:
+    with uncollected(tmp_path) as server, server.client() as other:
+        other.tool("large", {"size": 1})
+        before = resident(server)
+        for _ in range(2):
+            with server.client() as client:
+                size = (20 * MIB).to_bytes(8, "big") + bytes(4)
+                client.socket.socket.sendall(b"\x01\xff" + size + bytes(20 * MIB) + b"\x81\x80" + bytes(4))
+                with pytest.raises(ConnectionClosed, match="expected a continuation frame"):
+                    client.socket.recv(PATIENCE)
+        until_free(server, other, before)
+
+
+LARGE = {"subcommand": "tool", "tool": "large", "input": {"size": 12 * MIB}}
+HASTE = "from rrext.faces.http import listener\nlistener.CLIENT_PATIENCE = listener.LOOK_INTERVAL = 0.1\n"
+
+
+@pytest.mark.parametrize("end", [b"\x88\x80" + bytes(4), b"\x83\x80" + bytes(4), b""], ids=["close", "break", "end of input"])
+def test_a_client_that_ends_without_reading_its_answers_keeps_them_for_a_while_only(tmp_path: Path, end: bytes) -> None:
+    with uncollected(tmp_path, first=HASTE) as server, server.client() as other:
+        other.tool("large", {"size": 1})
+        before = resident(server)
+        text = json.dumps({"type": "request", "seq": 1, "command": "rrext_process", "arguments": LARGE}).encode()
+        with ExitStack() as stack:
+            raws = [stack.enter_context(server.connected()) for _ in range(3)]
+            for raw in raws:
+                raw.sendall(HANDSHAKE + b"\r\n" + b"\x81\xfe" + len(text).to_bytes(2, "big") + bytes(4) + text)
+            while resident(server) - before < 24 * MIB:
+                other.body("rrext_ping")
+            for raw in raws:
+                raw.sendall(end) if end else raw.shutdown(socket.SHUT_WR)
+            until_free(server, other, before)
+
+
 def test_the_data_of_calls_that_fail_is_free_when_they_are_answered(tmp_path: Path) -> None:
     path = tmp_path / "failing.pipe"
     path.write_text(json.dumps(FAILING))
@@ -117,6 +153,13 @@ def write(client: WsClient) -> None:
     client.body("rrext_process", subcommand="close", pipe_id=pipe)
 
 
+def garbled(client: WsClient) -> None:
+    """A message that is no JSON, and one that is no request."""
+    for text in (DATA, json.dumps([DATA])):
+        client.socket.send(text)
+        assert client.answer(0)["success"] is False
+
+
 def terminated(client: WsClient) -> None:
     """A pipeline that ends long before its time to live."""
     client.body("execute", pipeline={**FAILING, "project_id": "other", "description": DATA}, token="other", ttl=1000)
@@ -137,5 +180,6 @@ WAYS: dict[str, Callable[[WsClient], object]] = {
     },
     "inner late": call("ask", also={"tool": "stay"}, timeout=0.05),
     "object": write,
+    "no request": garbled,
     "pipeline": terminated,
 }
