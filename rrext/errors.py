@@ -157,9 +157,23 @@ class PipeError(RrextError):
 class PipeNotOpen(PipeError, code="pipe_not_open", number=-32013):
     """The connection never opened this pipe, or closed it."""
 
+    @classmethod
+    def of(cls, pipe_id: int) -> PipeNotOpen:
+        """The error for the pipe of this number."""
+        return cls(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+
 
 class PipeFailed(PipeError, code="pipe_failed", number=-32014):
     """An earlier operation on this pipe failed; `close` still returns the collected results."""
+
+    @classmethod
+    def of(cls, pipe_id: int, cause: RrextError) -> PipeFailed:
+        """The error for a use of a pipe after its object failed."""
+        return cls(
+            f"Pipe {pipe_id} has failed: {cause.message}",
+            hint="close it to read what it collected, and open another",
+            data={"pipe_id": pipe_id, "cause": cause.code},
+        )
 
 
 class PipeExpired(PipeError, code="pipe_expired", number=-32015):

@@ -183,7 +183,7 @@ class TaskEngine(Engine):
     def _worker_of_pipe(self, pipe_id: int) -> Worker:
         worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
         if worker is None or worker.task is None or worker.task.stopping:
-            raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+            raise PipeNotOpen.of(pipe_id)
         return worker
 
     def begin_batch(self) -> None:

@@ -8,15 +8,16 @@ import signal
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from rrext.engine.calls.object_result import stopped_write, with_error
 from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Operation, Write
-from rrext.errors import Cancelled, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
+from rrext.errors import Cancelled, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.families import Excess, kill
@@ -51,6 +52,22 @@ class _About(msgspec.Struct, gc=False):
 
 _decode_about = msgspec.json.Decoder(_About).decode
 _decode_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+class _Failed(msgspec.Struct):
+    """The member of a `close` that an object has which failed."""
+
+    error: Any = None
+
+
+_decode_failed = msgspec.json.Decoder(_Failed).decode
+
+
+class PipeGap(NamedTuple):
+    """A write that is missing in its object, with the error that this is for the object."""
+
+    number: int
+    error: RrextError
 
 
 class Routed:
@@ -111,7 +128,7 @@ def _too_late(operation: Operation) -> RrextError:
     """The error of a call for a pipeline that ends, as if it had ended already."""
     pipe_id = getattr(operation, "pipe_id", None)
     if pipe_id is not None:
-        return PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+        return PipeNotOpen.of(pipe_id)
     return TaskNotRegistered("Your pipeline is not running: it has ended", hint="execute it first", data={"near": []})
 
 
@@ -154,6 +171,10 @@ class Worker:
         """The question for the status that was not answered in time."""
         self._cancelled: dict[int, Routed] = {}
         """Calls that were cancelled, until the worker has answered too: an `open` may have a pipe, which nobody would close."""
+        self._gaps: dict[tuple[str, int], PipeGap] = {}
+        """Connection and pipe → the first write that was stopped here, and may have ended in the process before that was told:
+        what was on its way behind it has the answers of an object that failed.
+        """
         self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
         self.begun = BegunEvents()
         self._reads = True
@@ -266,7 +287,11 @@ class Worker:
             call.data = None
             given: dict[str, Any] = {"call": number, "reason": reason}
             if isinstance(call.operation, Write):  # it may have ended already: its object fails, as the client was told
-                given |= {"pipe": call.operation.pipe_id, "caller": self._caller(call.caller)}
+                pipe_id, connection = call.operation.pipe_id, call.caller.connection_id
+                given |= {"pipe": pipe_id, "caller": self._caller(call.caller)}
+                known = self._gaps.get((connection, pipe_id))
+                if known is None or number < known.number:
+                    self._gaps[connection, pipe_id] = PipeGap(number, stopped_write(reason))
             self.order("worker_cancel", given)
 
     def withdraw(self, operation: Operation, caller: Caller, reason: CancelReason) -> None:
@@ -410,6 +435,8 @@ class Worker:
         for number, call in list(self._waiting.items()):
             if call.caller.connection_id == connection_id:
                 del self._waiting[number]
+        for key in [key for key in self._gaps if key[0] == connection_id]:
+            del self._gaps[key]
         if gone.credit is not None:
             gone.credit.end()
             for calls in (self.calls, self._cancelled):  # the worker forgets its answers too
@@ -450,8 +477,11 @@ class Worker:
                 call = routed.call
                 if self._permits:
                     self._let_go(number)
-                if not message.success:
-                    call.fail(message.error)
+                error = None if message.success else message.error
+                if self._gaps:
+                    body, error = self._behind_gap(number, call, body, error)
+                if error is not None:
+                    call.fail(error)
                 elif not call.succeed(body, tail) and isinstance(call.operation, Open):
                     self._free(call, body)
                 if routed.credit is not None:
@@ -463,6 +493,24 @@ class Worker:
                     answer.set_exception(message.error)
         except Exception:
             log.exception("a bug of rrext, in a message of worker %d", self.number)
+
+    def _behind_gap(self, number: int, call: Call, body: bytes, error: RrextError | None) -> tuple[bytes, RrextError | None]:
+        """The answer of a request as the client has to read it: with a gap in front of it, its object has failed."""
+        operation = call.operation
+        pipe_id: Any = getattr(operation, "pipe_id", None)
+        key = call.caller.connection_id, pipe_id
+        gap = self._gaps.get(key)
+        if gap is None or number < gap.number:
+            return body, error
+        if isinstance(operation, Close):
+            del self._gaps[key]
+            if error is None and _decode_failed(body).error is None:
+                body = with_error(body, gap.error)
+        elif number > gap.number:
+            error = error or PipeFailed.of(pipe_id, gap.error)
+        elif error is not None:  # the process has stopped it too
+            del self._gaps[key]
+        return body, error
 
     def _take_event(self, name: str, body: bytes, tail: bytes | None, nbytes: int) -> None:
         if (handler := self._handlers.get(name)) is not None:

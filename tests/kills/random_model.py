@@ -65,8 +65,6 @@ class Sent:
         self.task = task
         self.may = may
         self.pipe: Pipe | None = None
-        self.gaps: list[Sent] = []
-        """Of a `close`: the writes that were known to be missing."""
         self.again = 0
         """How many requests with the same number were sent after it."""
         self.target: Sent | None = None
@@ -180,10 +178,10 @@ class Client:
             assert sent.again >= 0, f"two answers to {sent}: {message}"
             return
         assert code in sent.may, f"{sent} may be {sorted(sent.may)}, and is {code}: {message}"
-        if sent.pipe is not None and sent.what.startswith("close") and code == "ok":
-            failed, pipe = "error" in message["body"], sent.pipe
-            # The process of a task may have written what the server called late: it hears of that before later requests.
-            gaps = sent.gaps if self.model.server.runs_workers else [write for write in pipe.uses if write.is_gap]
+        if sent.pipe is not None and code == "ok":
+            pipe, closes = sent.pipe, sent.what.startswith("close")
+            gaps = [use for use in pipe.uses[: None if closes else pipe.uses.index(sent)] if use.is_gap]
+            failed = closes and "error" in message["body"]
             assert failed or not gaps, f"{sent} of a failed object tells no error, after {gaps}"
             assert not failed or pipe.may_fail, f"{sent} tells an error: {message}"
         sent.answer.set_result(message)
@@ -383,7 +381,7 @@ class Model:
         self._deadline(arguments, may)
         what = f"close {pipe.id} {arguments.get('timeout', '')}"
         sent = client.send(what, "rrext_process", arguments, pipe.task, may)
-        sent.pipe, sent.gaps = pipe, [write for write in pipe.uses if write.is_gap]
+        sent.pipe = pipe
         if pipe.may_fail and pipe.task.end is not None:
             sent.may.add("ok")  # the result of an object that failed is kept
         pipe.is_closed = True

@@ -19,6 +19,8 @@ class Routed(Node):
 
     def write_text(self, text: str) -> None:
         """Take a text."""
+        if text == "fail":
+            raise ValueError("as asked")
 
     @tool_function
     def pid(self) -> int:

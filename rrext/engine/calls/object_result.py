@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rrext.engine.interface.failures import readable
-from rrext.errors import ResultTooLarge, RrextError, ToolError
+from rrext.errors import Cancelled, ResultTooLarge, RrextError, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.nodes.base.node import Entry
+from rrext.tools.context import CancelReason
 from rrext.tools.results import NotJson, encode_json
 
 
@@ -26,6 +27,11 @@ def bare_body(entry: Entry) -> bytes:
     """The name, path and id of an object whose results cannot be sent."""
     known: dict[str, Any] = {"name": entry.name, "path": entry.path, "objectId": entry.object_id}
     return encode_json({key: readable(value) for key, value in known.items()})
+
+
+def stopped_write(reason: CancelReason) -> RrextError:
+    """The error of an object that has a gap, because a write was stopped."""
+    return ToolTimeout("a write did not finish in time") if reason == "timeout" else Cancelled("a write was cancelled")
 
 
 def with_error(body: bytes, error: RrextError) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.object_result import bare_body, result_body, with_error
+from rrext.engine.calls.object_result import bare_body, result_body, stopped_write, with_error
 from rrext.engine.calls.pipe_services import PipeServices
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
@@ -24,7 +24,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import failure_of, internal_error
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
-from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout, Unavailable
+from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, Unavailable
 from rrext.limits import QUICK_SHARE_AMONG_OTHERS
 from rrext.nodes.base.node import Entry
 from rrext.pipefile.lane_plan import LanePlan
@@ -250,8 +250,7 @@ class WriteRun(ObjectRun):
 
     def stopped(self, reason: CancelReason) -> None:
         """Fail the pipe: without this write its object has a gap. One that waits does so at its turn: others go before."""
-        late, lease = reason == "timeout", self.lease
-        error = ToolTimeout("a write did not finish in time") if late else Cancelled("a write was cancelled")
+        lease, error = self.lease, stopped_write(reason)
         if lease.turn.granted:
             self._pipe.fail(error)
             return

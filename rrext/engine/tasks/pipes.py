@@ -90,17 +90,13 @@ class OpenPipe:
     def check_open(self) -> None:
         """Raise `PipeNotOpen` if the pipe ended before this turn, and no result waits for its `close`."""
         if self.has_ended and self.result is None:
-            raise PipeNotOpen(f"Pipe {self.id} is not open", data={"pipe_id": self.id})
+            raise PipeNotOpen.of(self.id)
 
     def check_usable(self) -> None:
         """Raise `PipeNotOpen`, or `PipeFailed` if the object failed."""
         self.check_open()
         if self.failed is not None:
-            raise PipeFailed(
-                f"Pipe {self.id} has failed: {self.failed.message}",
-                hint="close it to read what it collected, and open another",
-                data={"pipe_id": self.id, "cause": self.failed.code},
-            )
+            raise PipeFailed.of(self.id, self.failed)
 
     def check_writable(self) -> None:
         """`check_usable`; raise `PipeFailed` also if a thread that outlived its call still runs on the node objects."""
@@ -218,7 +214,7 @@ class Pipes:
                 hint="open a new pipe; `--pipe-idle` sets how long one may be idle",
                 data={"pipe_id": pipe_id, "idle": idle},
             )
-        raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+        raise PipeNotOpen.of(pipe_id)
 
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Join the pipe's line, and note the time of this use."""
