@@ -17,6 +17,7 @@ from rrext.cli.options import (
     catalog_from,
     connections_from,
     let_words_follow_options,
+    packages_from,
     root_from,
 )
 from rrext.cli.report import unreadable
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a pipeline to check, or a file of connections: --connections FILE.toml")
     variables = () if connections is None else connections.variables
     environment, catalog = Environment.taken_from_process(args.env, also=variables), catalog_from(args)
+    packages_from(args)
     known = None if connections is None else tuple(KnownConnection(*told) for told in connections.told())
     for path in args.files:
         text = read_file(path)
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         strict_env = not args.no_probe
         loaded = None if text is None else _load(text, catalog, environment, known, strict_env=strict_env, partial=args.partial)
         if loaded is not None and not args.no_probe:
-            _probe(loaded, path, environment, root_from(args), partial=args.partial)
+            _probe(loaded, path, environment, args)
         total.add(loaded)
         if loaded is None:
             continue
@@ -236,12 +238,13 @@ def _load(
     return load_pipeline(text, catalog, environment, positions=True, strict_env=strict_env, partial=partial, connections=known)
 
 
-def _probe(loaded: LoadedPipeline, path: str, environment: Environment, root: str | None, *, partial: bool) -> None:
+def _probe(loaded: LoadedPipeline, path: str, environment: Environment, args: argparse.Namespace) -> None:
     """Add what keeps a pipeline from running on this machine to its problems; it keeps none that runs in part."""
     from rrext.engine.tasks.probe import folder_of, probe
 
-    found = probe(loaded, directory=root or folder_of(path), confined=root is not None)
-    if partial:
+    root = root_from(args)
+    found = probe(loaded, directory=root or folder_of(path), confined=root is not None, packages=args.python_packages)
+    if args.partial:
         found = [msgspec.structs.replace(problem, severity="warning") for problem in found]
     if found:
         loaded.add(problem.rewritten(environment.redactor.text) for problem in found)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
-from rrext.cli.options import catalog_from, environment_from, root_from
+from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
 from rrext.cli.pipeline import EXIT_USAGE, Pipeline, exit_code_of
 from rrext.cli.report import NodeLog, print_error, unreadable
 from rrext.cli.results_stdout import Results
@@ -129,6 +129,7 @@ def run_locally(
             stack.enter_context(NodeLog())
             text = _read(args.file, limits)
             catalog = catalog_from(args)
+            packages_from(args)
         except OSError as error:
             print(unreadable("stdout" if error.filename is None else error.filename, error), file=sys.stderr)
             return EXIT_USAGE
@@ -155,8 +156,9 @@ async def _run(
 
     wait: float | None = getattr(args, "wait", None)
     engine = LocalEngine(
-        catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait, connections=connections
-    )
+        catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait, connections=connections,
+        packages=args.python_packages,
+    )  # fmt: skip
     task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
     if task is None:
         return EXIT_USAGE

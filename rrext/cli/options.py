@@ -20,7 +20,7 @@ KEY: Final = "ROCKETRIDE_APIKEY"
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--nodes`, `--env`, `--connections` and `--root`."""
+    """Add `--nodes`, `--env`, `--connections`, `--root` and `--python-package`."""
     add_nodes_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
@@ -29,6 +29,14 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         "--connections", metavar="FILE.toml", help="servers that pipelines name, and their keys: a file of yours alone (0600)"
     )
     parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
+    parser.add_argument(
+        "--python-package",
+        action="append",
+        default=[],
+        dest="python_packages",
+        metavar="NAME",
+        help="an installed package that tool_python's programs may import, if `allowedModules` names it (repeatable)",
+    )
 
 
 def add_partial_option(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +65,7 @@ def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
     if at:
         parser.add_argument("--token", metavar="NAME", help="the pipeline, if several are served: the stem of its file")
         parser.add_argument("--key-file", metavar="FILE", help=f"the key for a server at ws://, if it is not in {KEY}")
-        parser.set_defaults(file=None, nodes=[], env=[], root=None, wait=None)
+        parser.set_defaults(file=None, nodes=[], env=[], root=None, python_packages=[], wait=None)
 
 
 def add_nodes_option(parser: argparse.ArgumentParser) -> None:
@@ -132,6 +140,15 @@ def connections_from(args: argparse.Namespace) -> Connections:
     from rrext.connections.file import load_connections
 
     return load_connections(path)
+
+
+def packages_from(args: argparse.Namespace) -> tuple[str, ...]:
+    """The names of `--python-package`. Raises `RrextError` for one that is not installed, or cannot be offered."""
+    if args.python_packages:
+        from rrext.nodes.sandbox.packages import OfferedPackages
+
+        OfferedPackages(args.python_packages)
+    return tuple(args.python_packages)
 
 
 def key_from(args: argparse.Namespace) -> str | None:

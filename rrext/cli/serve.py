@@ -26,6 +26,7 @@ from rrext.cli.options import (
     catalog_from,
     environment_from,
     let_words_follow_options,
+    packages_from,
     root_from,
     seconds,
     whole_number,
@@ -227,7 +228,7 @@ def _serve_claimed(
     writers.append(writer)
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
     trace_crashes(writer.fileno())
-    catalog = catalog_from(args)
+    catalog, packages = catalog_from(args), packages_from(args)
     loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 
@@ -254,7 +255,7 @@ def _serve_claimed(
 
             engine: Any = TaskEngine(**given, settings=_worker_settings(args, environment, limits, level))
         else:
-            engine = LocalEngine(**given, limits=limits, root=root_from(args), wait=args.wait)
+            engine = LocalEngine(**given, limits=limits, root=root_from(args), wait=args.wait, packages=packages)
         if _is_audited(args.audit):
             from rrext.server.audit import begin_audit
 
@@ -335,6 +336,7 @@ def _worker_settings(args: argparse.Namespace, environment: Environment, limits:
         names=list(args.env),
         nodes=list(args.nodes),
         connections=None if args.connections is None else os.path.abspath(args.connections),
+        packages=args.python_packages,
         variables=args.connection_variables,
         log_level=level,
         log_file=None if args.log_file is None else os.path.abspath(args.log_file),

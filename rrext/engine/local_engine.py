@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -61,8 +62,8 @@ class LocalEngine(Engine):
     Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
     that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
     seconds that nodes wait for files locked by other processes; the default is in their settings. `connections` has the
-    servers outside that pipelines may name, `store` is for the files that clients keep. The numbers of pipes and of calls
-    begin at `first`.
+    servers outside that pipelines may name, `packages` are the names of those that Python programs may import, `store` is for
+    the files that clients keep. The numbers of pipes and of calls begin at `first`.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class LocalEngine(Engine):
         root: str | None = None,
         wait: float | None = None,
         connections: Connections | None = None,
+        packages: Sequence[str] = (),
         store: FileStoreSettings | None = None,
         first: int = 1,
     ) -> None:
@@ -90,7 +92,7 @@ class LocalEngine(Engine):
         self.root = root
         self._host = Host(
             asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks, connections=connections, wait=wait,
-            redactor=self.environment.redactor,
+            redactor=self.environment.redactor, packages=packages,
         )  # fmt: skip
         self._host.engine = self
         self._redact = self.environment.redactor.error

@@ -21,8 +21,8 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     """What a worker has to know before it serves.
 
     `number` and `mark` are its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with
-    nodes of the operator, `connections` is a file of them, with the values of its `variables`. `modules` is the path on which
-    Python looks for modules.
+    nodes of the operator, `connections` is a file of them, with the values of its `variables`, `packages` those that programs
+    may import. `modules` is the path on which Python looks for modules.
     """
 
     number: int
@@ -34,6 +34,7 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     names: list[str] = []
     nodes: list[str] = []
     connections: str | None = None
+    packages: list[str] = []
     variables: dict[str, str] = {}
     log_level: str = "warning"
     log_file: str | None = None

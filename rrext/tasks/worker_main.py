@@ -94,6 +94,7 @@ def _serve(
             root=settings.root,
             wait=settings.wait,
             connections=connections,
+            packages=settings.packages,
         )
         _import_usual()
         gc.freeze()

@@ -31,6 +31,7 @@ UNSEEN = {
     "provider_unavailable": "the node's code decides",
     "node_unavailable": "the machine decides",
     "missing_file": "the machine decides",
+    "package_not_offered": "the operator of a server decides",
     "not_permitted": "the operator of a server decides",
     "tool_undescribed": "the node's code decides",
     "duplicate_id": "two components",

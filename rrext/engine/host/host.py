@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -40,7 +40,7 @@ class Host:
 
     __slots__ = (
         "_providers", "_tasks", "callbacks", "clock", "connections", "deadlines", "engine", "events", "limits", "loop",
-        "redactor", "runner", "shared_connections", "tool_run", "wait", "workers",
+        "packages", "redactor", "runner", "shared_connections", "tool_run", "wait", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Host:
         redactor: Redactor | None = None,
         wait: float | None = None,
         connections: Connections | None = None,
+        packages: Sequence[str] = (),
     ) -> None:
         self.loop = loop
         self.limits = limits
@@ -62,6 +63,7 @@ class Host:
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait
+        self.packages = packages
         self.engine: Any = None
         """The engine itself, whose layer is above this one."""
         self.connections = NO_CONNECTIONS if connections is None else connections

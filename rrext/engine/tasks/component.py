@@ -195,6 +195,8 @@ class Component:
             redact=host.redactor.text,
             wait=host.wait,
             connections=host.shared_connections if self.remote else host.connections,
+            packages=host.packages,
+            tool_description=self.tool_description,
             provider_of=host.provider_of,
         )
         try:
@@ -204,7 +206,7 @@ class Component:
                 self._become_ready(waiting)
                 return
             async with self._entering(context) as shared:
-                self.shared = shared
+                self.shared, self.tool_description = shared, context.tool_description
                 self._setup = context
                 self._leave = asyncio.Event()
                 if self.node_class.has_dynamic_tools:

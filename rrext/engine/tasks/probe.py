@@ -8,7 +8,7 @@ descriptions of their tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -40,8 +40,9 @@ class _Unmade:
 _UNMADE: Final = _Unmade()
 
 
-def probe(loaded: LoadedPipeline, *, directory: str, confined: bool) -> list[Problem]:
-    """The reasons, as errors with paths. `directory` and `confined` as for the node objects of the pipeline."""
+def probe(loaded: LoadedPipeline, *, directory: str, confined: bool, packages: Sequence[str] = ()) -> list[Problem]:
+    """The reasons, as errors with paths. `directory` and `confined` as for the node objects of the pipeline. Packages beside
+    `packages`, those that the operator offers, are warnings: programs without them run."""
     unavailable = cache(_unavailable)
     found: list[Problem] = []
     usable: dict[str, ComponentSpec] = {}
@@ -54,6 +55,7 @@ def probe(loaded: LoadedPipeline, *, directory: str, confined: bool) -> list[Pro
         else:
             usable[draft.id] = draft
             found += _missing(draft, loaded, directory, confined)
+            found += _not_offered(draft, packages)
     if loaded.spec is not None:
         components = components_of(loaded, directory=directory, confined=confined)
         for component in components.values():
@@ -92,6 +94,13 @@ def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confi
     except Exception as error:
         text = f"{node.__name__} could not say whether its files are there: {_told(error)}"
         yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
+
+
+def _not_offered(draft: ComponentSpec, packages: Sequence[str]) -> Iterator[Problem]:
+    """The packages that the settings of a component name and that the operator does not offer."""
+    if draft.node is not None and draft.settings is not None:
+        for place, message in draft.node.not_offered(draft.settings, packages):
+            yield Problem("package_not_offered", "warning", message, below(draft.section, *place))
 
 
 def _tools(component: Component, draft: ComponentSpec) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
@@ -160,6 +160,12 @@ class Node:
 
         Looks at the file system; opens, makes and connects to nothing. `path` is `SetupContext.path`.
         """
+        return ()
+
+    @classmethod
+    def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterable[tuple[tuple[str | int, ...], str]]:
+        """The places in the settings that need more than the `packages` which the operator offers, each with a message, for
+        `rrext check`."""
         return ()
 
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:

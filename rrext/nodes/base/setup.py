@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.connections.connections import NO_CONNECTIONS, Connections
@@ -26,8 +26,9 @@ class SetupContext:
     """One `setup`, as its node class sees it: `async def setup(cls, config, ctx)`.
 
     `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have; `connections` has the servers
-    outside that this pipeline may name. A `remote` pipeline came from a client that is not trusted: settings must not lead to
-    private addresses. The context may be kept as long as what `setup` yields.
+    outside that this pipeline may name, `packages` the names of those that Python programs may import. A `remote` pipeline came
+    from a client that is not trusted: settings must not lead to private addresses. `setup` may add to `tool_description`, which
+    precedes the description of each tool. The context may be kept as long as what `setup` yields.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class SetupContext:
         redact: Callable[[str], str] = str,
         wait: float | None = None,
         connections: Connections = NO_CONNECTIONS,
+        packages: Sequence[str] = (),
+        tool_description: str = "",
         provider_of: Callable[[Connection], Awaitable[ToolProvider]] | None = None,
     ) -> None:
         self._workers = workers
@@ -54,6 +57,8 @@ class SetupContext:
         self.remote = remote
         self.bindings = bindings
         self.connections = connections
+        self.packages = packages
+        self.tool_description = tool_description
         self._provider_of = provider_of
 
     def path(self, name: str) -> str:

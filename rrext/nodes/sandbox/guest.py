@@ -13,6 +13,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.abc import MetaPathFinder
     from types import TracebackType
 
 LOCKED = b"L"
@@ -39,8 +40,12 @@ _LACKS_SAID = {
 }
 
 
-def main(encode_result: "Callable[[object, int], bytes]") -> int:
-    """Serve one program; return the exit status of the process."""
+def main(
+    encode_result: "Callable[[object, int], bytes]", finder: "Callable[..., MetaPathFinder] | None", *packages: object
+) -> int:
+    """Serve one program; return the exit status of the process. `finder(*packages)` finds the granted packages, if any."""
+    if finder is not None:
+        sys.meta_path.append(finder(*packages))
     channel = os.dup(0)
     _end_stdin()
     _make_threads_small()

@@ -24,8 +24,9 @@ _BOOT = (
     " while len(b)<n: b+=os.read(0,n-len(b)) or os._exit(125)\n"
     " return b\n"
     "n={'__name__':'guest'}\n"
-    "for c in marshal.loads(r(int.from_bytes(r(4),'little'))): exec(c,n)\n"
-    "raise SystemExit(n['main'](n['encode_result']))\n"
+    "codes,given=marshal.loads(r(int.from_bytes(r(4),'little')))\n"
+    "for c in codes: exec(c,n)\n"
+    "raise SystemExit(n['main'](n['encode_result'],n.get('Packages'),*given))\n"
 )
 _FILTERS = 2  # sandlock's and the guest's own, beside any that the server was started with
 
@@ -119,7 +120,7 @@ class GuestProcess:
 
 def _policy(files: Files) -> Any:
     return sandlock.Sandbox(
-        fs_readable=list(files.roots),
+        fs_readable=[*files.roots, *files.packages],
         fs_writable=list(files.devices),
         fs_denied=list(files.hidden),
         clean_env=True,

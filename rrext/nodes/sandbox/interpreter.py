@@ -1,10 +1,11 @@
-"""The files of the interpreter for guests: those of this interpreter, without installed packages."""
+"""The files of the interpreter for guests: those of this interpreter, and of the installed packages those that are granted."""
 
 from __future__ import annotations
 
 import glob
 import os
 import sys
+from collections.abc import Sequence
 
 # Where systems keep shared libraries, which extension modules of the standard library are linked to.
 _LIBRARIES = (
@@ -19,10 +20,10 @@ class Files:
     """Paths for a guest: `execute` and `read` with all below, `names` for listing alone, `devices` to read and write.
 
     `roots` covers the same in few paths, which is faster to set up, and `hidden` the paths below them that a guest must not
-    see.
+    see. `packages` are the granted ones; they may lie in the folders of `installed`, which the library contains.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, packages: Sequence[str] = ()) -> None:
         library = os.path.dirname(os.path.realpath(os.__file__))
         entries = sorted(os.listdir(library))
         self.execute = (executable(), os.path.realpath("/lib64/ld-linux-x86-64.so.2"))
@@ -30,11 +31,18 @@ class Files:
             *glob.glob(os.path.join(os.path.dirname(library), "libpython*")),
             *filter(os.path.exists, (*_LIBRARIES, *_TABLES, "/dev/urandom")),
         )
-        self.read = (*(os.path.join(library, name) for name in entries if name not in _INSTALLED), *around)
+        self.packages = tuple(packages)
+        self.read = (*(os.path.join(library, name) for name in entries if name not in _INSTALLED), *around, *self.packages)
         self.names = (library,)
         self.devices = ("/dev/null",)
         self.roots = (*self.execute, library, *around)
-        self.hidden = tuple(os.path.join(library, name) for name in entries if name in _INSTALLED)
+        self.installed = tuple(os.path.join(library, name) for name in entries if name in _INSTALLED)
+        self.hidden = tuple(path for folder in self.installed for path in self._others(folder))
+
+    def _others(self, folder: str) -> list[str]:
+        """The entries of a folder of installed packages that have nothing to do with the granted ones, or the folder itself."""
+        inside = {path[len(folder) + 1 :].split(os.sep)[0] for path in self.packages if path.startswith(folder + os.sep)}
+        return [os.path.join(folder, name) for name in os.listdir(folder) if name not in inside] if inside else [folder]
 
 
 def executable() -> str:

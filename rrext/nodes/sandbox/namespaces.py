@@ -20,14 +20,16 @@ _SITE = "/tmp"  # any directory will do: what is below it is opened before it is
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
+def move_out(paths: Iterable[str], empty: Iterable[str], inside: Iterable[str] = ()) -> bool:
     """Leave this process, which has one thread, with `paths` and all below them, and nothing else of the machine. The
-    directories in `empty` appear empty. Returns False, with all files as before, where the kernel does not allow it.
+    directories in `empty` appear empty but for the paths `inside`, which may lie there. Returns False, with all files as
+    before, where the kernel does not allow it.
     """
     covered = False
     try:
         _unshare()
         places = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in paths]
+        inner = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in inside]
         covers = [path for path in empty if os.path.isdir(path)]
         _mount("none", "/", None, _RECURSIVE | _PRIVATE)  # nothing below is seen outside
         _mount("none", _SITE, "tmpfs", _NOSUID | _NOEXEC)
@@ -36,6 +38,8 @@ def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
             _bind(handle, _SITE + path)
         for path in covers:
             _mount("none", _SITE + path, "tmpfs", _NOSUID | _NOEXEC)
+        for path, handle in inner:
+            _bind(handle, _SITE + path)
         os.chdir(_SITE)
         _check(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b"."), "pivot_root")
     except OSError:
@@ -45,7 +49,7 @@ def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
         return False
     _check(_libc.umount2(b".", _DETACH), "umount")  # the old root lies over the new one
     os.chdir("/")
-    for _, handle in places:
+    for _, handle in places + inner:
         os.close(handle)
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,8 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 if TYPE_CHECKING:
+    from rrext.nodes.base.setup import SetupContext
+    from rrext.nodes.sandbox.grant import Grant
     from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 DEFAULTS = SandboxLimits()
@@ -31,6 +33,12 @@ OUTPUT_SCHEMA = {
     "required": ["stdout", "stderr", "exit_code", "timed_out"],
     "additionalProperties": False,
 }
+
+
+class Module(msgspec.Struct, frozen=True):
+    """A row of RocketRide's list."""
+
+    moduleName: str = ""
 
 
 class PythonNode(Node):
@@ -54,7 +62,8 @@ class PythonNode(Node):
             int, "MiB that all programs of this node use at a time, at least `memory`; beyond it the largest is killed."
         ] = DEFAULTS.total_memory // MIB
         allowedModules: Annotated[
-            list[Any], "Accepted from RocketRide's files. The standard library is there, and nothing is ever installed."
+            list[Module | str],
+            "Packages that programs may import beside the standard library, if the operator offers them (--python-package).",
         ] = []
 
     @classmethod
@@ -65,12 +74,28 @@ class PythonNode(Node):
         return missing_piece()
 
     @classmethod
+    def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """The names in `allowedModules` that no program can import."""
+        from rrext.nodes.sandbox.packages import OPTION, OfferedPackages
+
+        offer = OfferedPackages(packages)
+        for place, name in _modules(config):
+            if not offer.has(name):
+                yield place, f'No program can import "{name}" here: the operator offers it with {OPTION} {name}.'
+
+    @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any) -> AsyncIterator[SandlockSandbox]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SandlockSandbox]:
         """Make one sandbox for all objects; it starts at the first program."""
+        from rrext.nodes.sandbox.grant import NOTHING
         from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
-        sandbox = SandlockSandbox()
+        allowed = [name for _, name in _modules(config)]
+        grant = await ctx.in_thread(_granted, ctx.packages, allowed) if ctx.packages or allowed else NOTHING
+        if grant.names:
+            offered = f"Python with {', '.join(grant.names)} beside the standard library."
+            ctx.tool_description = f"{ctx.tool_description}\n\n{offered}".strip()
+        sandbox = SandlockSandbox(grant)
         try:
             yield sandbox
         finally:
@@ -80,11 +105,11 @@ class PythonNode(Node):
     def execute(self, code: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any]:
         """Run a Python program and answer what it printed, how it ended, and its variable `result`.
 
-        It is a whole program, run as `__main__` with the standard library alone: no other package can be imported or
-        installed. There is no network, no file, no input and no other process, though threads work, and nothing is kept
-        for the next call. A program that fails is a successful call: see `exit_code` and `stderr`. To hand a value back,
-        assign it to `result`: numbers, strings, lists and dicts stay what they are, arrays become lists, anything else
-        becomes its `repr`.
+        It is a whole program, run as `__main__` with the standard library, and with the packages that are named above, if
+        there are any: no other can be imported or installed. There is no network, no file, no input and no other process,
+        though threads work, and nothing is kept for the next call. A program that fails is a successful call: see
+        `exit_code` and `stderr`. To hand a value back, assign it to `result`: numbers, strings, lists and dicts stay what
+        they are, arrays become lists, anything else becomes its `repr`.
 
         Args:
             code: The program.
@@ -106,6 +131,20 @@ class PythonNode(Node):
         if run.has_result:
             answer["result"] = run.result
         return answer
+
+
+def _modules(config: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The names in `allowedModules`, each with its place in the settings. An editor's empty rows are none."""
+    for index, row in enumerate(config.allowedModules):
+        name, key = (row, ()) if isinstance(row, str) else (row.moduleName, ("moduleName",))
+        if name.strip():
+            yield ("allowedModules", index, *key), name.strip()
+
+
+def _granted(offered: Sequence[str], allowed: Sequence[str]) -> Grant:
+    from rrext.nodes.sandbox.packages import OfferedPackages  # it reads the metadata of what is installed
+
+    return OfferedPackages(offered).grant(allowed)
 
 
 def limits_of(config: Any) -> SandboxLimits:

@@ -10,11 +10,12 @@ import msgspec
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
+from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 
 _KILLED = 128
 _LACKS: Final = {
-    "module": "the sandbox has no module `{name}`: programs have Python's standard library alone, and nothing can be installed",
+    "module": "the sandbox has no module `{name}`: {why_not}",
     "network": "the sandbox has no network: put the data into the program, after another tool has fetched it",
     "processes": "the sandbox has no other processes, nor what multiprocessing shares with them: use threads, such as "
     "concurrent.futures.ThreadPoolExecutor starts",
@@ -60,8 +61,10 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     result: Any = msgspec.UNSET
 
 
-def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRun:
+def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Grant = NOTHING) -> PythonRun:
     """Make the result of a program. Raises `Cancelled`, `Unavailable` without full confinement, `ToolError` for our bugs."""
+    for root in grant.roots:  # as the path of the interpreter, that of packages stays hidden
+        answer = msgspec.structs.replace(answer, stderr=answer.stderr.replace(root, "<packages>"))
     if answer.why == "cancelled":
         raise Cancelled()
     if answer.why.startswith("walls"):
@@ -80,10 +83,10 @@ def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonR
         return _run(answer, limits, _KILLED + signal.SIGKILL, note)
     if answer.signal:
         return _run(answer, limits, _KILLED + answer.signal, _signal_note(answer.signal))
-    return _ended(answer, report, limits)
+    return _ended(answer, report, limits, grant)
 
 
-def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRun:
+def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Grant) -> PythonRun:
     if not report:  # `os._exit`: the program's own choice
         return _run(answer, limits, answer.exit_code)
     try:
@@ -93,7 +96,7 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRu
         return _run(answer, limits, answer.exit_code or 1, note)
     # The status tells what happened after the report, in threads and at exit; in a report the code may be wider.
     exit_code = told.exit_code if told.exit_code & 0xFF == answer.exit_code else answer.exit_code
-    run = _run(answer, limits, exit_code, _lack_note(told.lack, limits))
+    run = _run(answer, limits, exit_code, _lack_note(told.lack, limits, grant))
     if told.result is msgspec.UNSET or told.result is None:
         return run
     return msgspec.structs.replace(run, result=told.result, has_result=True)
@@ -107,11 +110,12 @@ def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = 
     return PythonRun(stdout=answer.stdout, stderr=stderr, exit_code=exit_code, timed_out=timed_out)
 
 
-def _lack_note(lack: str, limits: SandboxLimits) -> str:
+def _lack_note(lack: str, limits: SandboxLimits, grant: Grant) -> str:
     word, _, name = lack.partition(":")
     if word not in _LACKS:
         return ""
-    return "Note: " + _LACKS[word].format_map({**limits._asdict(), "memory": limits.memory // MIB, "name": name})
+    values = {**limits._asdict(), "memory": limits.memory // MIB, "name": name, "why_not": grant.why_not(name)}
+    return "Note: " + _LACKS[word].format_map(values)
 
 
 def _signal_note(number: int) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
 from rrext.nodes.child.launch import launch, reap
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.sandbox.blocks import block, receive, receive_rest
+from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
@@ -28,7 +30,7 @@ INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WARDEN = os.path.join(_HERE, "warden.py")
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
-_BOOT = "import sys; sys.path.extend(sys.argv[2:]); from rrext.nodes.sandbox.warden import main; main()"
+_BOOT = "import sys; sys.path.extend(sys.argv[3:]); from rrext.nodes.sandbox.warden import main; main()"
 
 
 def missing_piece() -> str | None:
@@ -73,17 +75,19 @@ class _Greeting(msgspec.Struct, frozen=True):
 class WardenProcess:
     """The warden, ready to take programs. `alone`: the kernel also granted namespaces, so that names of files are hidden."""
 
-    def __init__(self) -> None:
+    def __init__(self, grant: Grant = NOTHING) -> None:
         """Start the warden and wait until it is ready. Raises `Unavailable` if this machine cannot isolate programs."""
         folder = _package_folder()
         if folder is None:
             raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            number = theirs.fileno()
-            boot = command("-c", _BOOT, str(number), _ROOT, folder)
+        with theirs, os.fdopen(os.memfd_create("grant"), "wb") as given:
+            given.write(msgspec.json.encode(grant))
+            given.seek(0)
+            passed = theirs.fileno(), given.fileno()
+            boot = command("-c", _BOOT, *map(str, passed), _ROOT, folder)
             # A terminal's Ctrl-C is the server's to handle.
-            self._child = launch(boot, "the sandbox", {}, (number,), streams=subprocess.DEVNULL, new_session=True)
+            self._child = launch(boot, "the sandbox", {}, passed, streams=subprocess.DEVNULL, new_session=True)
         greeting = self._greeting()
         if greeting.missing is not None:
             self.close(FAREWELL)
@@ -131,12 +135,14 @@ class WardenProcess:
 class SandlockSandbox:
     """Runs programs that are not trusted. Methods block; call them from a worker thread, any number at a time.
 
-    Costs nothing until the first program, which starts the warden and tests the confinement.
+    Programs may import the packages of `grant`. Costs nothing until the first program, which starts the warden and tests the
+    confinement.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grant: Grant = NOTHING) -> None:
         self._lock = threading.RLock()  # the test of the confinement is a call, too
-        self._wardens = Supervisor(WardenProcess, closed="The sandbox is closed")
+        self._wardens = Supervisor(partial(WardenProcess, grant), closed="The sandbox is closed")
+        self._grant = grant
         self._missing: str | None = None
         self._checked = False
         self._closed = False
@@ -202,7 +208,7 @@ class SandlockSandbox:
                 raise self._lost(cancelled) from error
             except TimeoutError as error:
                 raise ToolError("The sandbox did not answer in time; the program was given up") from error
-        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits)
+        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits, self._grant)
 
     def _lost(self, cancelled: bool) -> Exception:
         if cancelled:

@@ -17,7 +17,7 @@ import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rrext.nodes.sandbox.limits import PARENT_LOOK
 
@@ -28,11 +28,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Serve the control socket whose descriptor is the only argument. Never returns."""
+    """Serve the control socket whose descriptor is the first argument, with the `Grant` of the second. Never returns."""
     control = socket.socket(fileno=int(sys.argv[1]))
     server = os.getppid()
     try:
-        warden = _Warden()
+        with open(int(sys.argv[2]), "rb") as given:
+            warden = _Warden(json.load(given))
     except Exception as error:
         control.send(json.dumps({"missing": f"{type(error).__name__}: {error}"}).encode())
         os._exit(1)
@@ -41,9 +42,9 @@ def main() -> None:
 
 
 class _Warden:
-    def __init__(self) -> None:
+    def __init__(self, grant: dict[str, Any]) -> None:
         from rrext.nodes.child.landlock import confine
-        from rrext.nodes.sandbox import guest, values
+        from rrext.nodes.sandbox import guest, guest_packages, values
         from rrext.nodes.sandbox.interpreter import Files
         from rrext.nodes.sandbox.namespaces import move_out
         from rrext.nodes.sandbox.privileges import drop_capabilities
@@ -53,10 +54,11 @@ class _Warden:
         self.supervise = supervise
         self.usage = Usage()
         self.running: dict[int, Share] = {}
-        self.files = Files()
-        self.guest_code = marshal.dumps([_compiled(values.__file__), _compiled(guest.__file__)])
-        files = self.files
-        self.alone = move_out((*files.roots, *files.devices, "/proc"), files.hidden)
+        self.files = files = Files(grant["paths"])
+        sources = [values.__file__, *([guest_packages.__file__] if grant["modules"] else ()), guest.__file__]
+        given = grant["modules"], grant["distributions"]
+        self.guest_code = marshal.dumps((list(map(_compiled, sources)), given))
+        self.alone = move_out((*files.roots, *files.devices, "/proc"), files.installed, files.packages)
         drop_capabilities()
         confine(execute=files.execute, read=(*files.read, "/proc"), names=files.names, write=files.devices)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended supervisors away

@@ -6,14 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from distributions import install_samples
 from guests import Guests
 
+from rrext.nodes.sandbox.packages import OfferedPackages
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Iterator[SandlockSandbox]:
-    engine = SandlockSandbox()
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandlockSandbox]:
+    """A sandbox with packages, whose walls must hold as well; those of one without are tried in `test_walls`."""
+    site = tmp_path_factory.mktemp("site")
+    install_samples(site)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        grant = OfferedPackages(["shapes", "circles", "squares"]).grant(["shapes", "circles", "torch"])
+    engine = SandlockSandbox(grant)
     yield engine
     engine.close()
 

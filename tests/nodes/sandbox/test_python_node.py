@@ -13,12 +13,14 @@ import pytest
 
 from rrext.errors import Cancelled, InvalidArguments, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child import landlock
 from rrext.nodes.sandbox import sandlock_sandbox
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, limits_of
 from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox, missing_piece
+from rrext.threads import Workers
 from rrext.tools.context import CancelToken, ToolContext
 
 
@@ -139,7 +141,7 @@ def test_a_call_that_nobody_wants_any_more_is_not_made() -> None:
 
 def test_setting_up_starts_nothing() -> None:
     async def enter() -> str:
-        async with PythonNode.setup(settings()) as shared:
+        async with PythonNode.setup(settings(), SetupContext(Workers())) as shared:
             return repr(shared)
 
     assert asyncio.run(enter()) == "<SandlockSandbox idle>"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import install_samples
 from guests import descendants, still_there, wait_until
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "python.pipe"
@@ -50,9 +51,9 @@ class Server:
 
 
 @contextmanager
-def serving(before: str = "", options: Sequence[str] = ()) -> Iterator[Server]:
+def serving(before: str = "", options: Sequence[str] = (), pipeline: Path = PIPELINE) -> Iterator[Server]:
     paths = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-c", before + SERVE, *options, str(PIPELINE)]
+    command = [sys.executable, "-c", before + SERVE, *options, str(pipeline)]
     env = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
         try:
@@ -112,6 +113,27 @@ def test_a_server_that_is_killed_leaves_no_program_behind() -> None:
         pids = wait_until(lambda: pids if len(pids := sandbox_of(server)) == 3 else None)
         server.process.kill()
         assert still_there(pids) == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_a_served_program_imports_what_the_operator_offers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str
+) -> None:
+    install_samples(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    pipeline = json.loads(PIPELINE.read_text())
+    node = next(each for each in pipeline["components"] if each["id"] == "python_1")
+    node["config"] = {"allowedModules": [{"moduleName": "shapes"}], "tool_description": "Our own words."}
+    (tmp_path / "python.pipe").write_text(json.dumps(pipeline))
+    options = ("--python-package", "shapes", "--python-package", "circles", "--isolation", isolation)
+    with serving(options=options, pipeline=tmp_path / "python.pipe") as server:
+        server.send("tools")
+        words = server.receive()["body"]["tools"][0]["description"].split("\n\n")
+        assert words[:2] == ["Our own words.", "Python with shapes 1.2 beside the standard library."]
+        assert server.execute("import shapes; result = shapes.edges")["body"]["result"]["result"] == 7
+        refused = server.execute("import shared.circles")["body"]["result"]["stderr"]
+        assert "the server offers it, but `allowedModules` of this component does not name shared" in refused
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere another piece is missing")

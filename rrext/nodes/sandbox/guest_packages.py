@@ -1,0 +1,64 @@
+"""The importer of granted packages in a guest: it knows where they are, and lists no folder that they share with others.
+
+The warden compiles this module as it does `guest`, for components that have packages.
+"""
+
+import os
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import spec_from_file_location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.metadata import DistributionFinder, PathDistribution
+
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+"""Else a library of linear algebra starts a thread for each processor of the machine, beyond the limit of threads."""
+
+
+class Packages:
+    """A finder for `sys.meta_path`, behind those of the standard library, whose modules no package replaces."""
+
+    def __init__(self, modules: dict[str, str], distributions: dict[str, str]) -> None:
+        self._modules = modules
+        self._distributions = distributions
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Find a granted module; those of a granted folder are found by Python itself."""
+        place = self._modules.get(name)
+        if place is None:
+            return None
+        if name in _PREPARATIONS:
+            _PREPARATIONS[name]()
+        if not place.endswith("/"):
+            return spec_from_file_location(name, place)
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [place]
+        return spec
+
+    def find_distributions(self, context: "DistributionFinder.Context") -> "Iterator[PathDistribution]":
+        """Find the metadata of granted distributions, for `importlib.metadata`."""
+        from importlib.metadata import PathDistribution
+        from pathlib import Path
+
+        wanted = None if context.name is None else context.name.lower().replace("-", "_").replace(".", "_")
+        for key, folder in self._distributions.items():
+            if wanted in (None, key):
+                yield PathDistribution(Path(folder))
+
+
+def _prepare_numpy() -> None:
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+
+
+def _prepare_matplotlib() -> None:
+    """It wants a folder that it may write to, for a list of fonts that it can make anew: one that looks so will do."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("MPLCONFIGDIR", "/" if os.access("/", os.W_OK) else "/tmp")
+    import logging
+
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it warns that the list was not kept
+
+
+_PREPARATIONS = {"numpy": _prepare_numpy, "matplotlib": _prepare_matplotlib}
