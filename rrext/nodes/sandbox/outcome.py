@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -12,6 +14,7 @@ from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
+from rrext.nodes.sandbox.values import MOST_BITS
 
 _KILLED = 128
 _LACKS: Final = {
@@ -27,6 +30,8 @@ _LACKS: Final = {
     "descriptors": "a program has at most {open_files} open files, sockets and pipes: close those that it no longer needs",
 }
 """What a guest may say that its sandbox lacks, and what to do instead."""
+_MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{308}")
+"""Enough digits for an int of more than `MOST_BITS`, be it in a text or a fraction."""
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
@@ -56,7 +61,7 @@ class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    exit_code: int
+    exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
     lack: str = ""
     result: Any = msgspec.UNSET
 
@@ -91,7 +96,9 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
         return _run(answer, limits, answer.exit_code)
     try:
         told = msgspec.json.decode(report, type=_Report)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if _MANY_DIGITS.search(report):
+            json.loads(report, parse_int=_check_int)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         note = "The variable `result` could not be read: what arrived is not what the sandbox sends"
         return _run(answer, limits, answer.exit_code or 1, note)
     # The status tells what happened after the report, in threads and at exit; in a report the code may be wider.
@@ -100,6 +107,12 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
     if told.result is msgspec.UNSET or told.result is None:
         return run
     return msgspec.structs.replace(run, result=told.result, has_result=True)
+
+
+def _check_int(digits: str) -> None:
+    """Raise `ValueError` for an int that no guest of ours sends: readers of the answer might fail at it."""
+    if int(digits).bit_length() > MOST_BITS:
+        raise ValueError("too large")
 
 
 def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:

@@ -36,6 +36,24 @@ def test_a_status_that_contradicts_the_report_wins() -> None:
     assert answered(b'{"exit_code": 0}', exit_code=9).exit_code == 9
 
 
+@pytest.mark.parametrize("number", [2**1023, -(2**1023), 10**4200])
+def test_a_number_that_no_guest_sends_is_not_passed_on(number: int) -> None:
+    run = answered(b'{"exit_code": 0, "result": [{"a": %d}]}' % number)
+    assert (run.exit_code, run.has_result) == (1, False)
+    assert "could not be read" in run.stderr
+    assert "could not be read" in answered(b'{"exit_code": %d}' % (number << 8)).stderr
+
+
+@pytest.mark.parametrize("value", [2**1023 - 1, 1 - 2**1023, "9" * 5000, 0.1])
+def test_other_numbers_and_digits_are(value: object) -> None:
+    assert answered(b'{"exit_code": 0, "result": %s}' % msgspec.json.encode(value)).result == value
+
+
+def test_a_word_that_no_guest_has_is_no_note() -> None:
+    assert answered(b'{"exit_code": 1, "lack": "everything"}', exit_code=1).stderr == ""
+    assert len(answered(b'{"exit_code": 1, "lack": "module:%s"}' % (b"{x}" * 10**5), exit_code=1).stderr) == LIMITS.output
+
+
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(msgspec.json.encode))
 def test_any_report_gives_an_answer_or_a_note(report: bytes) -> None:
     run = answered(report)
