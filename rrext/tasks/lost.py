@@ -16,6 +16,8 @@ from rrext.tasks.limits import FATAL_KEPT, STDERR_KEPT, STDERR_TAIL
 FATAL: Final = b"Fatal Python error: "
 _EVENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ ")
 """The beginning of an event in the log; what else belongs to it, such as a traceback, is indented by two spaces."""
+_CRASHES: Final = frozenset(-getattr(signal, name) for name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"))
+"""The exit codes of a process that a signal of its own ended, which the interpreter or a library may tell before."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 
 
@@ -49,7 +51,7 @@ def last_words(stderr: Stderr, exit_code: int, redact: Callable[[str], str]) -> 
     """The last words of a process. Of a crash they are the head of its trace, its thread's calls, and the end."""
     text = redact(stderr.tail.decode("utf-8", "replace"))
     end = (text if len(stderr.tail) < STDERR_KEPT else text[STDERR_TAIL:])[-STDERR_TAIL:]
-    if exit_code >= 0 or not stderr.fatal:
+    if exit_code not in _CRASHES or not stderr.fatal:
         return LastWords(end, _cause(end, exit_code))
     whole = redact(stderr.fatal.decode("utf-8", "replace"))
     if len(stderr.fatal) == FATAL_KEPT:
@@ -78,11 +80,11 @@ def _crash(trace: str) -> tuple[str, list[str]]:
 
 
 def _cause(text: str, exit_code: int) -> str:
-    """The last line that the process wrote itself, and not the log; none of a process that a signal killed unawares.
+    """The last line that the process wrote itself, and not the log; none of a process that a signal ended from outside.
 
     A traceback is the cause only if it ended the process, which Python tells by the exit code 1.
     """
-    if exit_code == -signal.SIGKILL:
+    if exit_code < 0 and exit_code not in _CRASHES:
         return ""
     return next((line for line in reversed([*_said(text.splitlines(), exit_code == 1)]) if line), "")
 

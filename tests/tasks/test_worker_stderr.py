@@ -101,6 +101,8 @@ def test_a_trace_that_is_longer_than_what_is_kept_of_it_tells_no_half_of_a_secre
         ("Traceback (most recent call last):\n  File\nValueError: old\n", 7, ""),
         ("Traceback (most recent call last):\n  File\nValueError: new\n", 1, "ValueError: new"),
         ("out of luck\n", -9, ""),
+        ("row 5 of 9\n", -14, ""),
+        ("Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File of a child\n", -9, ""),
         ("terminate called\n", -6, "terminate called"),
         ("  the rest of a traceback\n  ValueError: old\n", 7, ""),
     ],
