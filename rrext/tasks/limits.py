@@ -35,6 +35,8 @@ EXIT_PATIENCE: Final = 2.0
 """Seconds between the last byte of a worker and its end; then it is killed."""
 MEMORY_INTERVAL: Final = 1.0
 """Seconds between two looks at the memory of the workers: a look at a thousand takes some hundredths of one."""
+MAX_GAPS: Final = 1024
+"""Pipes of a worker whose stopped writes may have ended: the oldest ones have long been answered, and some are never closed."""
 MAX_RAN: Final = 8
 """How often a call that ran is named, when its process was killed for its memory."""
 SWEEPS: Final = 5

@@ -23,7 +23,7 @@ from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop_messages import HopMessages, Incoming
 from rrext.tasks.hop_window import HopCredit
-from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, MAX_RAN, SILENCE
+from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, MAX_GAPS, MAX_RAN, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
@@ -233,7 +233,7 @@ class Worker:
     def _send(self, number: int, call: Call, known: HopConnection, *, batched: bool = False) -> None:
         operation = call.operation
         if isinstance(call.answer, Withdrawn):
-            self._tell_withdrawn(call, call.answer.reason)
+            self._tell_stopped(number, call, call.answer.reason)
             return
         left = operation.timeout
         if left is not None and call.received is not None:
@@ -273,26 +273,24 @@ class Worker:
         routed = self.calls.pop(number, None)
         if routed is None:
             return
-        call = routed.call
+        call, operation = routed.call, routed.call.operation
         if number in self._waiting:
-            if isinstance(call.operation, Write):  # its pipe has a gap, which the process hears of in its turn
-                self._waiting[number] = Call(Write(pipe_id=call.operation.pipe_id, data=""), Withdrawn(reason), call.caller)
-            elif isinstance(call.operation, Close):
-                self._waiting[number] = Call(call.operation, Withdrawn(reason), call.caller)
+            if isinstance(operation, Write | Close):  # the process hears of it in its turn
+                self._waiting[number] = Call(type(operation)(pipe_id=operation.pipe_id), Withdrawn(reason), call.caller)
             else:
                 del self._waiting[number]
         else:
             self._let_go(number)
             self._cancelled[number] = routed
             call.data = None
-            given: dict[str, Any] = {"call": number, "reason": reason}
-            if isinstance(call.operation, Write):  # it may have ended already: its object fails, as the client was told
-                pipe_id, connection = call.operation.pipe_id, call.caller.connection_id
-                given |= {"pipe": pipe_id, "caller": self._caller(call.caller)}
-                known = self._gaps.get((connection, pipe_id))
+            if isinstance(operation, Write):
+                key = call.caller.connection_id, operation.pipe_id
+                known = self._gaps.get(key)
                 if known is None or number < known.number:
-                    self._gaps[connection, pipe_id] = PipeGap(number, stopped_write(reason))
-            self.order("worker_cancel", given)
+                    self._gaps[key] = PipeGap(number, stopped_write(reason))
+                if len(self._gaps) > MAX_GAPS:
+                    del self._gaps[next(iter(self._gaps))]
+            self._tell_stopped(number, call, reason)
 
     def withdraw(self, operation: Operation, caller: Caller, reason: CancelReason) -> None:
         """Tell of a `write` or a `close` that was stopped before it could begin, behind what waits to leave."""
@@ -300,12 +298,12 @@ class Worker:
             self._waiting[self._messages.next_number()] = Call(operation, Withdrawn(reason), caller)
             self._send_waiting()
 
-    def _tell_withdrawn(self, call: Call, reason: CancelReason) -> None:
-        """Let a `write` or a `close` that was stopped before it left have its effect on the pipe."""
-        operation = call.operation
-        assert isinstance(operation, Write | Close)
-        given = {"pipe": operation.pipe_id, "closes": isinstance(operation, Close), "reason": reason}
-        self.order("worker_withdrawn", {"caller": self._caller(call.caller), **given})
+    def _tell_stopped(self, number: int, call: Call, reason: CancelReason) -> None:
+        """Let the process stop a call. A `write` or a `close` that never left, or has ended, has its effect on the pipe too."""
+        operation, given = call.operation, {"call": number, "reason": reason}
+        if isinstance(operation, Write | Close):
+            given |= {"caller": self._caller(call.caller), "pipe": operation.pipe_id, "closes": isinstance(operation, Close)}
+        self.order("worker_cancel", given)
 
     def cancel_all(self, error: Callable[[], RrextError]) -> None:
         """Answer all calls with an error, and stop them."""
@@ -502,14 +500,15 @@ class Worker:
         gap = self._gaps.get(key)
         if gap is None or number < gap.number:
             return body, error
-        if isinstance(operation, Close):
-            del self._gaps[key]
-            if error is None and _decode_failed(body).error is None:
-                body = with_error(body, gap.error)
-        elif number > gap.number:
+        if number == gap.number:
+            if error is not None:  # the process has stopped it too
+                del self._gaps[key]
+        elif not isinstance(operation, Close):
             error = error or PipeFailed.of(pipe_id, gap.error)
-        elif error is not None:  # the process has stopped it too
+        elif error is None:
             del self._gaps[key]
+            if _decode_failed(body).error is None:
+                body = with_error(body, gap.error)
         return body, error
 
     def _take_event(self, name: str, body: bytes, tail: bytes | None, nbytes: int) -> None:

@@ -118,15 +118,10 @@ class WorkerSession(Session):
         given = request.arguments
         reason: CancelReason = given["reason"]
         call = self._inflight.find(given["call"])
-        if (call is None or not call.cancel(reason, Cancelled())) and "pipe" in given:
-            self.engine.withdraw(Write(pipe_id=given["pipe"], data=""), self._callers[given["caller"]], reason)
-
-    def _withdraw(self, request: Request) -> None:
-        """Begin and stop a `write` or a `close` that was stopped before it left the server: the pipe fails or is freed."""
-        given = request.arguments
-        pipe_id = given["pipe"]
-        operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
-        self.engine.withdraw(operation, self._callers[given["caller"]], given["reason"])
+        if (call is None or not call.cancel(reason, Cancelled())) and "pipe" in given:  # it never came, or has ended
+            pipe_id = given["pipe"]
+            operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
+            self.engine.withdraw(operation, self._callers[given["caller"]], reason)
 
     def _give_credit(self, request: Request) -> None:
         window = self._windows.get(request.arguments["connection"])
@@ -213,7 +208,6 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_caller": WorkerSession._take_caller,
     "worker_forget": WorkerSession._forget,
     "worker_cancel": WorkerSession._stop_call,
-    "worker_withdrawn": WorkerSession._withdraw,
     "worker_credit": WorkerSession._give_credit,
     "worker_subscribe": WorkerSession._subscribe,
     "worker_answered": WorkerSession._take_answer,

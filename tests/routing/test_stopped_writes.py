@@ -65,3 +65,27 @@ async def test_a_write_to_a_pipe_of_another_connection_leaves_no_gap_in_it() -> 
         assert fate(close) == "ok"
         await until(lambda: not worker._cancelled)
         assert not worker._gaps
+
+
+@pytest.mark.promise("call:own-fate")
+async def test_a_close_that_is_stopped_in_the_line_of_the_process_closes_no_gap_before_it() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        pipe = await opened(world)
+        held: list[Any] = []
+        take, worker._messages._on_message = worker._messages._on_message, lambda *message: held.append(message)
+        operations = (
+            Write(pipe_id=pipe, data="x"),
+            Tool(pipe_id=pipe, tool="wait"),
+            Write(pipe_id=pipe, data="x"),
+            Close(pipe_id=pipe),
+        )
+        first, waits, behind, close = [Noted(world.engine, each, ME) for each in operations]
+        await until(lambda: held)
+        for each in (close, first, waits):
+            each.call.cancel("cancelled", Cancelled())
+        worker._messages._on_message = take
+        for message in held:
+            take(*message)
+        await until(lambda: behind.answers)
+        assert fate(behind) == ("pipe_failed", "cancelled")
