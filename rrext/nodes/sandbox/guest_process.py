@@ -12,7 +12,7 @@ import sandlock
 
 from rrext.nodes.sandbox.blocks import block
 from rrext.nodes.sandbox.interpreter import Files, command
-from rrext.nodes.sandbox.limits import NICENESS
+from rrext.nodes.sandbox.limits import NICENESS, PENDING_SIGNALS
 from rrext.nodes.sandbox.privileges import status_of
 from rrext.nodes.sandbox.seccomp import compile_filter
 
@@ -71,6 +71,7 @@ class GuestProcess:
             (resource.RLIMIT_FSIZE, 0),
             (resource.RLIMIT_MEMLOCK, 0),
             (resource.RLIMIT_MSGQUEUE, 0),
+            (resource.RLIMIT_SIGPENDING, PENDING_SIGNALS),
         ):
             resource.prlimit(self.pid, limit, (value, value))
         # No process may become more important without a privilege, and a server that runs under `nice` is less so already.

@@ -40,6 +40,9 @@ RECEIVED_AT_ONCE: Final = 262_144
 NICENESS: Final = 5
 """The priority of a guest: when processors are busy, the server comes first."""
 
+PENDING_SIGNALS: Final = 64
+"""Signals that wait in a guest: the kernel counts those of all processes of a user together, and has about 100,000."""
+
 # sandlock_sandbox.py
 WARDEN_START: Final = 30.0
 """Seconds for the warden to be ready; it takes a tenth of one."""

@@ -30,6 +30,10 @@ _LACKS: Final = {
     "descriptors": "a program has at most {open_files} open files, sockets and pipes: close those that it no longer needs",
 }
 """What a guest may say that its sandbox lacks, and what to do instead."""
+_PERHAPS: Final[dict[int, str]] = {
+    signal.SIGKILL: ", by the system: perhaps its memory ran out",
+    signal.SIGSEGV: ": perhaps a recursion was deeper than the stack has room for",
+}
 _MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{308}")
 """Enough digits for an int of more than `MOST_BITS`, be it in a text or a fraction."""
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
@@ -136,4 +140,4 @@ def _signal_note(number: int) -> str:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"Killed by {name}" + (", by the system: perhaps its memory ran out" if number == signal.SIGKILL else "")
+    return f"Killed by {name}{_PERHAPS.get(number, '')}"

@@ -228,7 +228,8 @@ def test_threads_together_have_no_more_memory_than_one(guests: Guests, title: st
 
 def test_a_crash_of_the_interpreter_is_told(guests: Guests) -> None:
     run = guests.run("import ctypes; print('before'); ctypes.string_at(1)")
-    assert (run.exit_code, run.stdout, run.stderr) == (139, "before\n", "Killed by SIGSEGV\n")
+    assert (run.exit_code, run.stdout) == (139, "before\n")
+    assert run.stderr == "Killed by SIGSEGV: perhaps a recursion was deeper than the stack has room for\n"
 
 
 def test_recursion_without_end_is_told(guests: Guests) -> None:

@@ -15,6 +15,7 @@ import pytest
 from guests import Guests, descendants, still_there, wait_until
 
 from rrext.errors import ToolError
+from rrext.nodes.sandbox.limits import PENDING_SIGNALS
 
 pytestmark = pytest.mark.system
 
@@ -143,6 +144,19 @@ def test_a_program_cannot_raise_its_own_limits(guests: Guests) -> None:
             result.append("priority")
         """
     assert guests.result(code) == []
+
+
+def test_signals_that_a_program_sends_itself_take_no_room_of_other_processes(guests: Guests) -> None:
+    code = """
+        import os, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        for _ in range(2000):
+            os.kill(os.getpid(), signal.SIGRTMIN)
+        result = 0
+        while signal.sigtimedwait([signal.SIGRTMIN], 0):
+            result += 1
+        """
+    assert guests.result(code) <= PENDING_SIGNALS + 1  # the last one is a bit, without a place in the queue
 
 
 STARTERS = {
