@@ -20,8 +20,8 @@ PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 
 _WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 _ANYWHERE: Final = (
-    "accesskey|apikey|authorization|conn(?:ection)?str(?:ing)?|credential|passcode|passphrase|passwd|password|privatekey"
-    "|secret(?!ar)|sess(?:ion)?id"
+    "accesskey|apikey|authorization|conn(?:ection)?str(?:ing)?|credential|kennwort|motdepasse|passcode|passphrase|passw(?:or)?[dt]"
+    "|privatekey|secret(?!ar)|sess(?:ion)?id|sharedaccess"
 )
 """Parts of a name without its separators that mark a secret."""
 _WORDS: Final = frozenset(
@@ -94,11 +94,11 @@ _FORMS: Final[dict[str, str]] = {
 """Service → the form of its keys, as the service documents or issues them."""
 _KEYS: Final = "|".join(f"(?<![\\w-])(?P<s{place}>{form})" for place, form in enumerate(_FORMS.values()))
 _PEM: Final = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*[A-Za-z0-9+/]"
-IN_URL: Final = r"(?<=://)([^/\s:@]*):([^/\s@]+)(?=@)"
-"""The name and the password in an address."""
-_IN_PAIRS: Final = r"(?i)\b(?:accountkey|passwd|password|pwd|sharedaccesskey|sslpassword)\s*=\s*('[^']+'|[^\s;&']+)"
-"""A password among the pairs of a connection string."""
-_SCHEME: Final = r"(?i)(?:basic|bearer|bot|digest|key|negotiate|token)\s+(?=\S{8})"
+IN_URL: Final = r"(?<=://)([^/\s:@]*):([^/?#\s]+|[^/\s@]+)(?=@)"
+"""The name and the password in an address. The host stands behind the last `@`, as clients read it."""
+_IN_PAIRS: Final = r"(?<![\w.-])([\w.-]{1,64})\s*=\s*('[^']+'|[^\s;&']+)"
+"""A name and a value among the pairs of a connection string, or of a query."""
+_SCHEME: Final = r"(?i)(?:api-?key|basic|bearer|bot|digest|jwt|key|negotiate|oauth|token)\s+(?=\S{8})"
 """The beginning of an authorization: its rest is a secret by itself."""
 _NO_SECRET: Final = r"(?i)your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>"
 
@@ -134,13 +134,14 @@ def is_authorization(value: str) -> bool:
 
 
 def secrets_within(value: str) -> Iterator[str]:
-    """What is a secret of a value by itself: the credentials of an authorization, the passwords of addresses and pairs."""
+    """What is a secret of a value by itself: the credentials of an authorization, passwords of addresses, values of pairs."""
     if (scheme := re.match(_SCHEME, value)) is not None:
         yield value[scheme.end() :]
     for match in re.finditer(IN_URL, value) if "://" in value else ():
         yield match[2]
     for match in re.finditer(_IN_PAIRS, value) if "=" in value else ():
-        yield match[1].strip("'")
+        if is_secret(match[1]):
+            yield match[2].strip("'")
 
 
 def is_secret_setting(name: str, value: str) -> bool:

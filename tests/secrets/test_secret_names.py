@@ -24,6 +24,7 @@ SECRET = """
     passcode passwd password PASSWORD DB_PASS dbpass db_password_2 PGPASSWORD pwd MYSQL_PWD Authorization
     Proxy-Authorization auth X-Auth basicAuth oauth Cookie Set-Cookie cookies bearer token accessToken access_tokens
     GITHUB_TOKEN github_pat session session_id JSESSIONID session_token sessiontoken jwt credential awsCredentials creds
+    Passwort kennwort_db mot_de_passe SharedAccessSignature
     otp refreshToken CSRF-Token secureParameters secret spring.datasource.password password.v1
 """.split()  # noqa: SIM905 – a table
 OPEN = """
@@ -99,6 +100,10 @@ def test_the_way_of_writing_a_name_changes_nothing(words: list[str]) -> None:
         ("host=db.example user=me password='hunter-two' dbname=shop", ["hunter-two"]),
         ("AccountName=me;AccountKey=aHVudGVyLXR3bw;EndpointSuffix=core", ["aHVudGVyLXR3bw"]),
         ("Bearer hunter-two-three", ["hunter-two-three"]),
+        ("ApiKey hunter-two-three", ["hunter-two-three"]),
+        ("amqp://me:hunter@two-three@mq.example/", ["hunter@two-three"]),
+        ("https://api.example/v1?max_tokens=20000000&api_key=hunter-two-three", ["hunter-two-three"]),
+        ("User=me; Secret='hunter two three'", ["hunter two three"]),
         ("sk-ant-api03-Zq7Rk2Lm9Xw4Tb6Yh1Nc8Vd3Pf5Gj0Sa", []),
         ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG", []),
     ],
