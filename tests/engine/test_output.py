@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import weakref
 
 import pytest
 from engine_world import World, pipeline_of, world
@@ -153,6 +154,19 @@ async def test_a_process_without_streams_has_output_to_tell_none_of(monkeypatch:
         heard.subscription.cancel()
         assert lines(heard) == ["once\n"]
         assert sys.stderr is None
+
+
+async def test_a_stream_that_a_thread_may_still_print_to_is_kept_and_used_again() -> None:
+    async with world(Chatty) as w:
+        first = Heard(w, "output")
+        streams = [weakref.ref(stream) for stream in (sys.stdout, sys.stderr)]
+        first.subscription.cancel()
+        assert None not in [stream() for stream in streams]  # `print` would crash the process
+        again = Heard(w, "output")
+        assert [sys.stdout, sys.stderr] == [stream() for stream in streams]
+        await say(w, "once\n")
+        again.subscription.cancel()
+        assert (lines(first), lines(again)) == ([], ["once\n"])
 
 
 async def test_a_subscriber_that_prints_is_not_told_of_itself() -> None:

@@ -63,26 +63,30 @@ class Console:
         self._lock = threading.RLock()  # of the four above; a finalizer may print inside of it
         self._telling = threading.RLock()  # so that lines leave in order; a subscriber may publish an event itself
         self._begun = threading.local()
-        self._streams: list[tuple[str, ConsoleStream]] = []
+        self._streams: list[ConsoleStream] = []
+        """All that ever stood in `sys`, to be used again: `print` has no reference of its own to its stream, and if that is
+        freed meanwhile, the process crashes."""
         self._handler = ConsoleHandler(self)
 
     def begin(self) -> None:
         """Begin to listen."""
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # a process without a terminal may have none
+            inner = getattr(sys, name)
+            if inner is None:  # a process without a terminal may have none
                 continue
-            stream = ConsoleStream(getattr(sys, name), self)
-            self._streams.append((name, stream))
+            stream = next((stream for stream in self._streams if stream.inner is inner), None)
+            if stream is None:
+                self._streams.append(stream := ConsoleStream(inner, self))
             setattr(sys, name, stream)
         logging.getLogger().addHandler(self._handler)
 
     def end(self) -> None:
         """Listen no more. A stream that somebody has put in the place of ours stays, and ours passes on what it gets."""
         logging.getLogger().removeHandler(self._handler)
-        for name, stream in self._streams:
-            if getattr(sys, name) is stream:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream in self._streams:
                 setattr(sys, name, stream.inner)
-        self._streams.clear()
 
     def printed(self, text: str) -> None:
         """Publish the complete lines of a text; the rest waits for its end, or for output of others in this thread."""

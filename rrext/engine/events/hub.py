@@ -62,8 +62,8 @@ class EventHub:
     nodes. Publishers keep the order of the events within a call or a pipe.
     """
 
-    __slots__ = ("_always_watches", "_changed", "_console", "_listeners", "_lock", "_subscriptions", "clock", "flow",
-                 "limits", "messages", "numbers", "post", "redactor", "watches_calls", "with_data")  # fmt: skip
+    __slots__ = ("_always_watches", "_changed", "_console", "_kept_console", "_listeners", "_lock", "_subscriptions", "clock",
+                 "flow", "limits", "messages", "numbers", "post", "redactor", "watches_calls", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -89,6 +89,8 @@ class EventHub:
         self._changed: Callable[[], object] = _nothing
         self._lock = threading.Lock()
         self._console: Console | None = None
+        self._kept_console: Console | None = None
+        """The same, also while nobody wants what nodes print: a thread may print to it still."""
         self._subscriptions: list[Subscription] = []
         self._listeners: dict[type[EngineEvent], list[Subscription]] = {}
 
@@ -157,7 +159,7 @@ class EventHub:
         if wanted:
             from rrext.engine.events.console import Console
 
-            self._console = Console(self)
+            self._console = self._kept_console = self._kept_console or Console(self)
             self._console.begin()
 
     def close(self) -> None:
