@@ -18,6 +18,7 @@ from contextvars import Context, copy_context
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rrext.errors import Unavailable
 from rrext.limits import MAX_PARSE_FAILURES
 
 if TYPE_CHECKING:
@@ -30,8 +31,21 @@ Job = Callable[[], object]
 log: Final = logging.getLogger("rrext.threads")
 
 
-class NoThread(RuntimeError):
-    """The system refuses to start even one thread."""
+class NoThread(Unavailable):
+    """The system refuses to start a thread, and without it nothing goes on."""
+
+    def __init__(self) -> None:
+        super().__init__("the system gives no thread, and one is needed: raise the limits for it (ulimit -u, ulimit -v)")
+
+
+def start_thread(target: Callable[..., object], name: str, *args: object) -> threading.Thread:
+    """Start a thread that does not keep the process alive. Raises `NoThread`."""
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError):
+        raise NoThread from None
+    return thread
 
 
 def imported(name: str) -> ModuleType:
@@ -93,7 +107,7 @@ class Workers:
     def _new(self) -> _Worker | None:
         try:
             worker = _Worker(self, f"rrext-worker-{self._started + 1}")
-        except (RuntimeError, MemoryError):  # `ulimit -u`, `ulimit -v`
+        except NoThread:
             return None
         self._started += 1
         return worker
@@ -103,7 +117,7 @@ class Workers:
         worker = self._new()
         if worker is None:
             if not self._started:
-                raise NoThread("the system gives no thread")
+                raise NoThread
             log.warning("the system gives no more threads: a call waits for one of %d", self._started)
             self.backlog.append(job)
             try:
@@ -133,7 +147,7 @@ class _Worker:
         self._wake = threading.Lock()
         self._wake.acquire()
         self._job: Job | None = None
-        threading.Thread(target=self._main, name=name, daemon=True).start()
+        start_thread(self._main, name)
 
     def give(self, job: Job | None) -> None:
         self._job = job
@@ -204,7 +218,7 @@ class OwnThread:
         self._jobs: deque[Job] = deque()
         self._inner: deque[Job] = deque()
         self._is_stopped = False
-        threading.Thread(target=self._main, name=name, daemon=True).start()
+        start_thread(self._main, name)
 
     @staticmethod
     def current() -> OwnThread | None:

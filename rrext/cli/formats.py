@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.cli.grid import grid, is_number_column, records
-from rrext.cli.results_stdout import Results
+from rrext.cli.output import Results
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 

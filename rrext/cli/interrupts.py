@@ -51,7 +51,12 @@ class Interrupts:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._old_handlers[number] = signal.signal(number, _noted)
-        threading.Thread(target=self._watch, args=(self._read,), name="rrext-interrupts", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, args=(self._read,), name="rrext-interrupts", daemon=True).start()
+        except RuntimeError:
+            from rrext.threads import NoThread  # `--at` needs no other of them
+
+            raise NoThread from None
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
+from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_USAGE, Pipeline, exit_code_of
 from rrext.cli.report import NodeLog, print_error, unreadable
-from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.places import Places

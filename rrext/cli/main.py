@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
+from rrext.cli.output import let_messages_fail
 from rrext.errors import RrextError, near_matches
 from rrext.version import __version__
 
@@ -74,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if isinstance(sys.stdout, TextIOWrapper):  # results are UTF-8 in every locale, and no character ends the command
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stderr is sys.__stderr__:  # else a program runs the command, and keeps its messages
+        let_messages_fail()
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None and not sys.stdout.closed:  # a tool may have closed it
@@ -81,6 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except MemoryError:
+        print("rrext: no memory is left: raise the limit of it (ulimit -v, ulimit -d)", file=sys.stderr)
+        return EXIT_FAILED
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             return _without_descriptors()

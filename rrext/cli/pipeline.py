@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Interrupts, is_cancel
+from rrext.cli.output import Results
 from rrext.cli.report import print_unwritten
-from rrext.cli.results_stdout import Results
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from rrext.cli.interrupts import Interrupts
 from rrext.cli.options import key_from
+from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
 from rrext.cli.report import print_error
-from rrext.cli.results_stdout import Results
 from rrext.cli.server_pipeline import COMMAND, ServerPipeline, feed_event
 from rrext.client.client import Client
 from rrext.engine.interface.call import Feed

@@ -396,5 +396,5 @@ async def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str,
 
 
 def stem_of(path: str) -> str:
-    """The token of a file."""
-    return os.path.splitext(os.path.basename(path))[0]
+    """The token of a file, the same in every locale: text for messages, although a name of a file is bytes."""
+    return os.fsencode(os.path.splitext(os.path.basename(path))[0]).decode("utf-8", "backslashreplace")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
-from rrext.cli.results_stdout import Results
+from rrext.cli.output import Results
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 from rrext.errors import RrextError

@@ -10,9 +10,9 @@ import msgspec
 
 from rrext.cli.interrupts import is_cancel
 from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, let_words_follow_options, seconds
+from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
-from rrext.cli.results_stdout import Results
 from rrext.cli.tool_input import input_of_pairs, is_pairs, json_input
 from rrext.cli.tool_output import ToolFeed, rows_in, write_rows, write_value
 from rrext.columns import printable

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from rrext.cli.output import Results
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
-from rrext.cli.results_stdout import Results
 from rrext.columns import printable
 from rrext.engine.interface.operations import Tool
 

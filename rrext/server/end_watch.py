@@ -7,14 +7,13 @@ import logging
 import os
 import select
 import signal
-import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from rrext.errors import Unavailable
 from rrext.limits import END_SLACK, LOOP_POLL_INTERVAL
 from rrext.server.watchdog import SIGNALS, Watchdog, ignore_signal
+from rrext.threads import start_thread
 from rrext.transports.parent import ParentWatch
 
 STDERR: Final = 2
@@ -86,10 +85,7 @@ class EndWatch:
             signal.signal(number, self._hear if ends else ignore_signal)
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
-        try:
-            threading.Thread(target=self._watch, name="rrext-end-watch", daemon=True).start()
-        except RuntimeError:
-            raise Unavailable("the system gives no thread, and a server needs one (ulimit -v, ulimit -u)") from None
+        start_thread(self._watch, "rrext-end-watch")
         self._watchdog.arm()
 
     def expect_end(self, seconds: float, slack: float = END_SLACK) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.errors import RrextError
 from rrext.limits import THREAD_SWITCH_INTERVAL
 from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rrext.transports.lossy import LossyWriter
 
 
+EXIT_FAILED: Final = 1
 USUAL: Final = ("rrext.engine.calls.object_runs", "rrext.engine.calls.tool_run", "rrext.engine.task_status")
 """Modules that are loaded at the first call of nearly every pipeline."""
 
@@ -45,7 +47,11 @@ def main() -> None:
     watchdog.start(stdio.read_fd, parent.pid, grace=limits.eof_grace, drain=limits.drain, at_end=end)
     sys.path[:] = settings.modules or sys.path
     writers = [stdio.stderr]
-    code = _serve(settings, stdio, parent, watchdog, writers)
+    try:
+        code = _serve(settings, stdio, parent, watchdog, writers)
+    except RrextError as error:
+        sys.stderr.write(f"{error.message}\n")
+        code = EXIT_FAILED
     if parent.is_gone() or has_hung_up(stdio.read_fd):
         write_last_words(writers)
         end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from random import Random
 from typing import Any
@@ -349,6 +350,24 @@ async def test_a_bug_of_ours_is_answered_masked_and_holds_nothing(monkeypatch: p
         assert "no thread" not in error.message
         assert "no thread at all" in caplog.text
         await w.at_rest()
+
+
+async def test_a_call_is_answered_though_the_log_cannot_be_written() -> None:
+    class Full(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("no space")
+
+    handler = Full()
+    logging.getLogger("rrext").addHandler(handler)
+    try:
+        park, lot = Park(), AsyncPark()
+        async with world(kinds(park, lot)) as w:
+            park.let_go(), lot.let_go()
+            for tool in TOOLS:
+                assert (await w.tool(tool, how="raise").error()).code in ("tool_failed", "internal")
+            await w.at_rest()
+    finally:
+        logging.getLogger("rrext").removeHandler(handler)
 
 
 async def test_who_a_call_is_answered_to_sees_it_once_also_if_that_raises(caplog: Any) -> None:

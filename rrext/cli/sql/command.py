@@ -12,9 +12,9 @@ import msgspec
 
 from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import add_partial_option, add_pipeline_options, add_wait_option, let_words_follow_options, whole_number
+from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
-from rrext.cli.results_stdout import Results
 from rrext.cli.tool import CALL_IS_WRONG, call_timeout
 from rrext.errors import RrextError
 

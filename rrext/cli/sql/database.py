@@ -12,8 +12,8 @@ import msgspec
 from rrext.cli.formats import Format
 from rrext.cli.limits import CHUNK_ROWS, DEFAULT_ROWS, MAX_ROWS
 from rrext.cli.local import LocalPipeline
+from rrext.cli.output import Results
 from rrext.cli.report import print_error
-from rrext.cli.results_stdout import Results
 from rrext.cli.sql.statements import Statement
 from rrext.cli.tool_output import ToolFeed
 from rrext.columns import columns, printable

@@ -13,9 +13,9 @@ import msgspec
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, run_locally
+from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
-from rrext.cli.results_stdout import Results
 from rrext.cli.sql.completion import SchemaNames, completions
 from rrext.cli.sql.database import StatementRunner, database_of, print_failure
 from rrext.cli.sql.statements import Statement, statements

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.run import Run
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.failures import internal_error
-from rrext.errors import RrextError, Unavailable
+from rrext.errors import RrextError
 from rrext.threads import NoThread
 from rrext.tools.context import CancelReason
 
@@ -96,7 +97,7 @@ class CallRun(Run):
             self.host.workers.run(self.begin_in_thread)
         except NoThread as error:
             if self._claim():
-                self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
+                self._fail(error)
 
     def begin_in_thread(self) -> None:
         """Run on this thread of the pool."""
@@ -178,9 +179,10 @@ class CallRun(Run):
         self.give_back()
         try:
             failure = self.failure(error)
-        except BaseException:  # an author's class may be broken, and then the log cannot show it either
-            log.error("%s raised an exception that cannot be described", self.call.name)
+        except BaseException:  # an author's class may be broken, or the log: then it cannot show that either
             failure = internal_error()
+            with suppress(Exception):
+                log.error("%s raised an exception that cannot be described", self.call.name)
         return self.call.fail(failure)
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from rrext.errors import UsageError
 from rrext.faces.http.tokens import UserTokens
 from rrext.secrets.redaction import Redactor
+from rrext.threads import start_thread
 
 POLL: Final = 1.0
 """Seconds between two looks at the files. What was written since the last look is read at the next one: it may not be whole."""
@@ -57,12 +58,9 @@ class KeptFiles:
         return tokens
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to look. Raises `UsageError`."""
+        """Begin to look. Raises `NoThread`."""
         if self._files:
-            try:
-                threading.Thread(target=self._look, args=(loop,), name="rrext-kept-files", daemon=True).start()
-            except RuntimeError:
-                raise UsageError("the system gives no thread, and this server needs one (ulimit -v, ulimit -u)") from None
+            start_thread(self._look, "rrext-kept-files", loop)
 
     def read_again(self) -> None:
         """Read all of them now. From any thread."""

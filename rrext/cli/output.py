@@ -1,12 +1,17 @@
-"""The stdout of a command that runs nodes: results only, whatever nodes and their children print."""
+"""The output of a command: results alone on stdout, whatever nodes and their children print, and messages on stderr."""
 
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import select
 import sys
-from typing import TextIO
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class Results:
@@ -27,9 +32,6 @@ class Results:
         self._stdout = sys.stdout
         if self._stdout is not None:
             self._stdout.flush()
-        if sys.stderr is None:  # stderr is closed, but output needs a destination
-            _point_to_null(2)
-            sys.stderr = open(2, "w", closefd=False)
         self._fd = _private(1)
         self.is_terminal = os.isatty(self._fd)
         os.dup2(2, 1)
@@ -52,12 +54,7 @@ class Results:
 
     def write(self, data: bytes) -> None:
         """Write bytes. Waits for a slow reader."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._fd, rest) :]
-            except BlockingIOError:  # another holder of the descriptor made it non-blocking
-                select.select([], [self._fd], [])
+        _write(self._fd, data)
 
     def text(self) -> TextIO:
         """The same stdout as a text stream; closing it does not close stdout."""
@@ -69,6 +66,44 @@ class Results:
         except OSError:  # closed already
             return
         _point_to_null(0)
+
+
+class _Messages(io.RawIOBase):
+    """stderr: a message that cannot be written is lost, and ends no command and no tool that prints."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+    def isatty(self) -> bool:
+        return os.isatty(2)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        message = bytes(data)
+        with suppress(OSError):
+            _write(2, message)
+        return len(message)
+
+
+def let_messages_fail() -> None:
+    """Go on without a reader of stderr, without room for its lines, and without stderr."""
+    encoding = "utf-8"
+    if sys.stderr is None:  # no file may get its number, and no message go to stdout
+        _point_to_null(2)
+    else:
+        encoding = sys.stderr.encoding
+    sys.stderr = io.TextIOWrapper(_Messages(), encoding, "backslashreplace", line_buffering=True)  # type: ignore[arg-type]
+
+
+def _write(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(fd, rest) :]
+        except BlockingIOError:  # another holder of the descriptor made it non-blocking
+            select.select([], [fd], [])
 
 
 def _private(fd: int) -> int:
