@@ -300,7 +300,7 @@ class Worker:
 
     def _tell_stopped(self, number: int, call: Call, reason: CancelReason) -> None:
         """Let the process stop a call. A `write` or a `close` that never left, or has ended, has its effect on the pipe too."""
-        operation, given = call.operation, {"call": number, "reason": reason}
+        operation, given = call.operation, {"call": number, "reason": reason, "left": not isinstance(call.answer, Withdrawn)}
         if isinstance(operation, Write | Close):
             given |= {"caller": self._caller(call.caller), "pipe": operation.pipe_id, "closes": isinstance(operation, Close)}
         self.order("worker_cancel", given)
@@ -498,12 +498,9 @@ class Worker:
         pipe_id: Any = getattr(operation, "pipe_id", None)
         key = call.caller.connection_id, pipe_id
         gap = self._gaps.get(key)
-        if gap is None or number < gap.number:
+        if gap is None or number <= gap.number:
             return body, error
-        if number == gap.number:
-            if error is not None:  # the process has stopped it too
-                del self._gaps[key]
-        elif not isinstance(operation, Close):
+        if not isinstance(operation, Close):
             error = error or PipeFailed.of(pipe_id, gap.error)
         elif error is None:
             del self._gaps[key]

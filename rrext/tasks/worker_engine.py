@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.engine.calls.object_result import stopped_write
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write
@@ -108,6 +109,12 @@ class WorkerEngine(LocalEngine):
             call.succeed(body, tail)
         else:
             call.fail(internal_error())
+
+    def fail_pipe(self, pipe_id: int, caller: Caller, reason: CancelReason) -> None:
+        """Fail the object of a write that had ended when the server stopped it: what waits behind it must commit nothing."""
+        pipe = self._pipes.get(pipe_id, caller.connection_id)
+        if pipe is not None:
+            pipe.fail(stopped_write(reason))
 
     async def text_type(self, token: str, caller: Caller = ANONYMOUS) -> str:
         if self.has_token(token):

@@ -118,10 +118,14 @@ class WorkerSession(Session):
         given = request.arguments
         reason: CancelReason = given["reason"]
         call = self._inflight.find(given["call"])
-        if (call is None or not call.cancel(reason, Cancelled())) and "pipe" in given:  # it never came, or has ended
-            pipe_id = given["pipe"]
+        if (call is not None and call.cancel(reason, Cancelled())) or "pipe" not in given:
+            return
+        pipe_id, caller = given["pipe"], self._callers[given["caller"]]
+        if not given["left"]:
             operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
-            self.engine.withdraw(operation, self._callers[given["caller"]], reason)
+            self.engine.withdraw(operation, caller, reason)
+        elif not given["closes"]:
+            self.engine.fail_pipe(pipe_id, caller, reason)
 
     def _give_credit(self, request: Request) -> None:
         window = self._windows.get(request.arguments["connection"])

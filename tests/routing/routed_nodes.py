@@ -22,6 +22,18 @@ class Routed(Node):
         if text == "fail":
             raise ValueError("as asked")
 
+    committed = 0
+    """Objects that came to a good end."""
+
+    def closing(self) -> None:
+        """End an object."""
+        type(self).committed += 1
+
+    @tool_function
+    def commits(self) -> int:
+        """How many objects came to a good end."""
+        return self.committed
+
     @tool_function
     def pid(self) -> int:
         """The process."""
