@@ -47,7 +47,8 @@ EXAMPLE = """example:
 stay. The rest is listed. With - the text after the fixes goes to stdout, and the list to stderr.
 
 It also finds what this machine lacks: packages, with the line that installs them, files that settings name, values of ${NAME},
-tools that cannot be described. For that it asks the nodes' code; it runs no pipeline, connects to nothing and makes no file.
+packages of Python programs that --python-package does not offer, tools that cannot be described. For that it asks the nodes'
+code; it runs no pipeline, connects to nothing and makes no file.
 With --no-probe only the text counts, and a ${NAME} without a value is a warning.
 
 Exit code 0: all files can be run here. 2: at least one cannot, or cannot be read. Warnings alone do not count.

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import install_samples
 
 from rrext.nodes.sandbox.interpreter import executable
 
@@ -21,8 +23,9 @@ SPEAK = """
 import json, sys
 from rrext.errors import Unavailable
 from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.packages import OfferedPackages
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
-sandbox = SandlockSandbox()
+sandbox = SandlockSandbox(OfferedPackages(packages).grant(packages))
 answers = []
 for code in sys.argv[1:]:
     try:
@@ -62,12 +65,14 @@ def runs_for_nobody(python: str) -> bool:
     return ended.returncode == 0
 
 
-def spoken(*programs: str, before: str = "", python: str = sys.executable, user: int | None = None) -> Any:
-    """The answers of a server of its own, which runs `before` first."""
+def spoken(
+    *programs: str, before: str = "", packages: tuple[str, ...] = (), python: str = sys.executable, user: int | None = None
+) -> Any:
+    """The answers of a server of its own, which runs `before` first, and offers and allows the packages."""
     paths = os.pathsep.join(path for path in sys.path if path)
     more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     ended = subprocess.run(
-        [python, "-B", "-c", before + SPEAK, *programs],
+        [python, "-B", "-c", f"{before}\npackages = {packages!r}\n{SPEAK}", *programs],
         capture_output=True,
         env={"PYTHONPATH": paths},
         cwd="/",
@@ -106,6 +111,28 @@ UNSHARE, PIVOT_ROOT, UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_
 def test_without_namespaces_the_other_walls_hold(call: int) -> None:
     told = spoken(ATTACKS, before=refusing(call))
     assert told == {"alone": False, "answers": [[0, []]]}
+
+
+CURIOUS = """
+import os, shapes, shared.circles
+site = os.path.dirname(os.path.dirname(shapes.__file__))
+result = []
+for name in ("", "secret.txt", "beside", "beside/__init__.py", "shared", "shared/squares/__init__.py", "new.txt"):
+    try:
+        os.open(os.path.join(site, name), os.O_RDONLY if name != "new.txt" else os.O_CREAT | os.O_WRONLY)
+    except OSError:
+        continue
+    result.append(name)
+"""
+
+
+def test_without_namespaces_programs_reach_their_packages_and_nothing_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_samples(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    told = spoken(ATTACKS, CURIOUS, before=refusing(UNSHARE), packages=("shapes", "circles"))
+    assert told == {"alone": False, "answers": [[0, []], [0, []]]}
 
 
 @pytest.mark.parametrize("call", [UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN])
