@@ -82,7 +82,7 @@ class HopMessages:
         given = _encode(operation)
         route = b"%d,%b,%b,%b]" % (
             caller,
-            _encode(request_id),
+            b"%d" % request_id if type(request_id) is int else _encode(request_id),
             b"null" if left is None else b"%f" % left,
             b"true" if has_outbox else b"false",
         )

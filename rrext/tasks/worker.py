@@ -70,19 +70,16 @@ class PipeGap(NamedTuple):
     error: RrextError
 
 
-class Routed:
+class Routed(msgspec.Struct, eq=False):
     """The run of a call that a worker has. `credit` is that of its connection; None if its answer waits in no outbox."""
 
-    __slots__ = ("_number", "_worker", "call", "credit")
-
-    def __init__(self, worker: Worker, number: int, call: Call, credit: HopCredit | None) -> None:
-        self._worker = worker
-        self._number = number
-        self.call = call
-        self.credit = credit
+    worker: Worker
+    number: int
+    call: Call
+    credit: HopCredit | None
 
     def stop(self, reason: CancelReason) -> None:
-        self._worker.cancel(self._number, reason)
+        self.worker.cancel(self.number, reason)
 
     def overstay(self) -> None:
         """Nothing runs here."""
@@ -211,7 +208,7 @@ class Worker:
         known = self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id)
         credit = None if call.outlet is None else known.credit or self._owe(known, call)
         routed = call.work = Routed(self, number, call, credit)
-        if call.settled:  # cancelled meanwhile
+        if not call.unsettled:  # cancelled meanwhile
             return
         self.calls[number] = routed
         self.is_used = True
@@ -226,15 +223,16 @@ class Worker:
         while waiting and not self.outbox.is_full:
             number, call = next(iter(waiting.items()))
             del waiting[number]
-            self._send(number, call, self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id))
+            if isinstance(call.answer, Withdrawn):
+                self._tell_stopped(number, call, call.answer.reason)
+            else:
+                connection = call.caller.connection_id
+                self._send(number, call, self._connections.get(connection) or self._met(connection))
         if waiting:
             self.outbox.want_room()
 
     def _send(self, number: int, call: Call, known: HopConnection, *, batched: bool = False) -> None:
         operation = call.operation
-        if isinstance(call.answer, Withdrawn):
-            self._tell_stopped(number, call, call.answer.reason)
-            return
         left = operation.timeout
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
