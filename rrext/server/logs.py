@@ -95,9 +95,11 @@ class LineHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = self._line(record, self._redact(_message(record)), self._redact(_trace(record)))
+            texts = record.name, _message(record), _trace(record)
+            line = self._line(record, *map(self._redact, texts))
         except Exception as error:  # an argument's __str__ may raise anything
-            line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}", "")
+            text = f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}"
+            line = self._line(record, *map(self._redact, (record.name, text, "")))
         self._writer.write(line)
         self.tail.add(line[:LOG_TAIL_BYTES])
 
@@ -110,15 +112,15 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters cut)"
 
 
-def _text(record: logging.LogRecord, message: str, trace: str) -> bytes:
-    line = f"{_stamp(record)} {record.levelname} {record.name} {message}"
+def _text(record: logging.LogRecord, name: str, message: str, trace: str) -> bytes:
+    line = f"{_stamp(record)} {record.levelname} {name} {message}"
     lines = [line, *(f"  {part}" for part in trace.splitlines())]
     safe = (part if part.isprintable() else part.translate(_CONTROLS) for part in lines)  # looking is faster
     return "".join(f"{part}\n" for part in safe).encode("utf-8", "backslashreplace")
 
 
-def _json(record: logging.LogRecord, message: str, trace: str) -> bytes:
-    event = {"time": _stamp(record), "level": record.levelname.lower(), "logger": record.name, "message": message}
+def _json(record: logging.LogRecord, name: str, message: str, trace: str) -> bytes:
+    event = {"time": _stamp(record), "level": record.levelname.lower(), "logger": name, "message": message}
     if trace:
         event["exception"] = trace
     plain = {name: text.encode("utf-8", "backslashreplace").decode() for name, text in event.items()}
@@ -147,4 +149,5 @@ def _trace(record: logging.LogRecord) -> str:
 
 def _dropped(drops: int, form: LogForm) -> bytes:
     record = logging.LogRecord("rrext.log", logging.WARNING, __file__, 0, "", None, None)
-    return (_json if form == "json" else _text)(record, f"events dropped here, because nobody read them in time: {drops}", "")
+    text = f"events dropped here, because nobody read them in time: {drops}"
+    return (_json if form == "json" else _text)(record, record.name, text, "")

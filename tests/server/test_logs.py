@@ -207,7 +207,7 @@ def test_the_last_events_are_kept_as_they_were_logged(path: Path) -> None:
     assert log_tail().after(0) == []
     set_up_logging("info", str(path), redact=lambda text: text.replace("secret", "NAME"))
     for number in range(LOG_TAIL + 3):
-        logging.getLogger("any").info("%s secret", number)
+        logging.getLogger("any.secret").info("%s secret", number)
     kept = log_tail().after(0)
     assert [number for number, _ in kept] == list(range(4, LOG_TAIL + 4))
     assert b"".join(event for _, event in kept).decode().split("\n")[:-1] == lines(path)[3:]
