@@ -185,6 +185,10 @@ EXIT_HANDLERS_TIMEOUT: Final = 0.1
 THREAD_SWITCH_INTERVAL: Final = 0.0005
 """Seconds until a thread that runs Python lets another one run. With Python's own 5 ms a ping takes seconds while 32 tools
 compute. Half a millisecond costs those 15 % of their speed, 12 of them 10 %, and plain calls nothing that can be measured."""
+HEAPS: Final = 2
+"""Heaps of the C library for all threads. By its own choice, eight for each processor, 64 calls with results of 2 MB keep twice
+the memory and take a quarter longer, as each thread gets it anew from the system. The interpreter's lock lets few allocate at
+once."""
 LOG_TAIL: Final = 200
 """Events of the log that are kept for the status page; more do not fit on a screen."""
 LOG_TAIL_BYTES: Final = 4096

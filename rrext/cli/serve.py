@@ -34,11 +34,12 @@ from rrext.cli.options import (
 from rrext.cli.terminal import has_terminal, tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
-from rrext.limits import DEFAULTS, MIB, THREAD_SWITCH_INTERVAL, Limits
+from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.secrets.redacted_stream import redact_streams
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal
+from rrext.threads import prepare_for_many
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
@@ -226,7 +227,7 @@ def _serve_claimed(
     except OSError as error:
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
     writers.append(writer)
-    sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
+    prepare_for_many()
     trace_crashes(writer.fileno())
     catalog, packages = catalog_from(args), packages_from(args)
     loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation

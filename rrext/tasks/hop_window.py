@@ -3,6 +3,9 @@
 A worker sends the messages of the calls of a connection while few bytes of it are on the way; the rest waits in the worker, and
 calls of that connection that have not begun wait too. The server gives credit as the outbox of the client has room. So a client
 that does not read keeps neither memory of the server nor the pipe, which all connections of the worker share.
+
+Calls that run at once may all return before the first result is read. So of a tool that is known for large results a connection
+runs no more calls at once than its share of the worker has room for.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from rrext.engine.interface.operations import CallTool, Operation, Tool
+from rrext.limits import WAKES_PER_ITERATION
 from rrext.server.outbox import Outbox
-from rrext.tasks.limits import HOP_WINDOW, MAX_ANY
+from rrext.tasks.limits import HOP_WINDOW, LARGE_RESULT, MAX_ANY, RESULTS_ROOM
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.engine.interface.call import Outlet
+    from rrext.engine.interface.call import Call
     from rrext.server.call_feed import FeedPort, LateEvent
     from rrext.server.permissions import Permissions
     from rrext.wire.connection import ServedConnection
@@ -27,16 +32,65 @@ CREDIT: Final = HOP_WINDOW // 4
 """Bytes for which credit is given at once: a message for each answer would cost more than the answer."""
 
 
+class LargeResults:
+    """The tools of a worker that returned much, and the connections that share the `room` for results. From any thread."""
+
+    __slots__ = ("_room", "_sizes", "windows")
+
+    def __init__(self, room: int = RESULTS_ROOM) -> None:
+        self._room = room
+        self._sizes: dict[str | None, int] = {}
+        self.windows: dict[str, HopWindow] = {}
+        """By connection."""
+
+    def size_of(self, operation: Operation) -> int:
+        """What the call of a tool will probably return; 0 if that is little, or nothing is known."""
+        return self._sizes.get(_tool_of(operation), 0) if self._sizes else 0
+
+    def learn(self, operation: Operation, size: int) -> None:
+        """Note the size of an answer. A tool that returns less is trusted slowly."""
+        if size > LARGE_RESULT or self._sizes:
+            tool = _tool_of(operation)
+            known = self._sizes.get(tool, 0)
+            size = max(size, known - known // 8)
+            if size > LARGE_RESULT:
+                self._sizes[tool] = size
+            else:
+                self._sizes.pop(tool, None)
+
+    @property
+    def share(self) -> int:
+        """The bytes of a connection that may wait or be expected."""
+        return self._room // max(1, sum(1 for window in list(self.windows.values()) if window.size or window.expected))
+
+
+def _tool_of(operation: Operation) -> str | None:
+    """The name of a tool as it was called."""
+    if isinstance(operation, CallTool):
+        return operation.call_ref or operation.name
+    return operation.tool if isinstance(operation, Tool) else None
+
+
 class HopWindow(Outbox):
     """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
 
-    `send` and `has_room_for` may be called from any thread. It is full while anything waits.
+    `send`, `has_room_for` and `came` may be called from any thread. It is full while anything waits. `begin` starts a call.
     """
 
-    __slots__ = ("_action", "_guard", "_late", "_on_the_way", "_port", "_sizes", "_window")
+    __slots__ = (
+        "_action", "_begin", "_guard", "_large", "_late", "_on_the_way", "_parked", "_port", "_sizes", "_window", "expected",
+    )  # fmt: skip
 
-    def __init__(self, port: FeedPort, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, port: FeedPort, loop: asyncio.AbstractEventLoop, large: LargeResults, begin: Callable[[Call], object]
+    ) -> None:
         super().__init__(self, 0, loop, self._room)
+        self._large = large
+        self._begin = begin
+        self._parked: deque[Call] = deque()
+        """Calls that wait for room, in order."""
+        self.expected: dict[Call, int] = {}
+        """Calls that run, and will probably return much."""
         self._port = port
         self._guard = Lock()
         self._sizes: deque[int] = deque()
@@ -77,6 +131,42 @@ class HopWindow(Outbox):
         """Let all leave from now on: the connection to the server ends."""
         self._window = MAX_ANY
         self._go_on()
+
+    def break_off(self) -> None:
+        super().break_off()
+        self._parked.clear()
+        self.expected.clear()
+
+    # calls
+
+    def lets_begin(self, call: Call) -> bool:
+        """Whether a call may begin now; its result is expected from then on. If not, it is parked. On the loop."""
+        if not self._parked and self._has_room_for_result(call):
+            return True
+        self._parked.append(call)
+        if self.is_full or not self.expected:
+            self.want_room()
+        return False
+
+    def _has_room_for_result(self, call: Call) -> bool:
+        size = self._large.size_of(call.operation)
+        expected = sum(list(self.expected.values())) if size else 0
+        if self.is_full or (expected and self.size + expected + size > self._large.share):
+            return False
+        if size:
+            self.expected[call] = size
+        return True
+
+    def came(self, call: Call, size: int) -> None:
+        """Take note of the answer of a call."""
+        self._large.learn(call.operation, size)
+        if self.expected and self.expected.pop(call, None) is not None and self._parked:
+            self.want_room()
+
+    def begin_parked(self) -> None:
+        """Begin all calls that are parked, whose pipeline ends."""
+        while self._parked:
+            self._begin(self._parked.popleft())
 
     def _go_on(self) -> None:
         with self._guard:
@@ -131,17 +221,28 @@ class HopWindow(Outbox):
         self.want_room()
 
     def _room(self) -> None:
+        """There is room: send delayed events, then begin a few calls in each iteration of the loop."""
         while self._late and not self.is_full:
             self._late.pop().catch_up()
+        parked = self._parked
+        for _ in range(WAKES_PER_ITERATION):
+            if not parked or not (parked[0].settled or self._has_room_for_result(parked[0])):
+                break
+            self._begin(parked.popleft())
+        if parked and (self.is_full or not self.expected):
+            self.want_room()
 
 
 class HopCredit:
-    """The credit of a connection that the server owes a worker. `give` sends it some for that many messages. On the loop."""
+    """The credit of a connection that the server owes a worker. `give` sends it some for that many messages. On the loop.
 
-    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outlet", "messages", "nbytes")
+    It waits long before the outbox is full: else the bytes of a client that reads nothing would be there and in the worker.
+    """
 
-    def __init__(self, outlet: Outlet, host: Host, give: Callable[[int], object]) -> None:
-        self._outlet = outlet
+    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outbox", "messages", "nbytes")
+
+    def __init__(self, outbox: Outbox, host: Host, give: Callable[[int], object]) -> None:
+        self._outbox = outbox
         self._host = host
         self._give = give
         self.messages = self.nbytes = 0
@@ -155,14 +256,17 @@ class HopCredit:
             self._settle()
 
     def _settle(self) -> None:
-        if self._outlet.is_full:
+        if self._has_room():
+            self._return()
+        else:
             self._is_waiting = True
             self._host.spawn(self._wait(), "credit of a slow client")
-        else:
-            self._return()
+
+    def _has_room(self) -> bool:
+        return self._outbox.size <= HOP_WINDOW and not self._outbox.is_full
 
     async def _wait(self) -> None:
-        await self._outlet.room()
+        await self._outbox.until(self._has_room)
         self._is_waiting = False
         self._return()
 

@@ -248,7 +248,7 @@ class Worker:
 
     def _owe(self, known: HopConnection, call: Call) -> HopCredit:
         """The credit of a connection at its first call whose answer waits in an outbox."""
-        assert call.outlet is not None
+        assert isinstance(call.outlet, Outbox)
         connection = call.caller.connection_id
 
         def give(messages: int) -> None:

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import RrextError
-from rrext.limits import THREAD_SWITCH_INTERVAL
 from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
+from rrext.threads import prepare_for_many
 from rrext.transports.claim import ClaimedStdio, claim_stdio
 from rrext.transports.descriptors import has_hung_up
 from rrext.transports.parent import ParentWatch
@@ -76,7 +76,7 @@ def _serve(
     writers.append(writer)
     trace_crashes(writer.fileno())
     faulthandler.enable(2)  # the server keeps the end of stderr, for the error of a crash
-    sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
+    prepare_for_many()
     loop = ServingLoop()
     asyncio.set_event_loop(loop)
 

@@ -14,7 +14,7 @@ from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
-from rrext.tasks.hop_window import HopWindow
+from rrext.tasks.hop_window import HopWindow, LargeResults
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine
 from rrext.tools.context import CancelReason
@@ -24,7 +24,7 @@ from rrext.wire.messages import Request
 class WorkerSession(Session):
     """A session whose requests name their callers by number. The server told each caller before."""
 
-    __slots__ = ("_callers", "_numbers", "_numbers_of", "_subscriptions", "_windows")
+    __slots__ = ("_callers", "_large", "_numbers", "_numbers_of", "_subscriptions", "_windows")
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
 
@@ -34,8 +34,8 @@ class WorkerSession(Session):
         self._numbers: dict[Caller, int] = {}
         self._numbers_of: dict[str, set[int]] = {}
         """Connection → the numbers of its callers."""
-        self._windows: dict[str, HopWindow] = {}
-        """Connection → the way of its messages to the server."""
+        self._large = LargeResults()
+        self._windows = self._large.windows
         self._subscriptions: list[Any] = []
 
     @property
@@ -76,12 +76,13 @@ class WorkerSession(Session):
         return call
 
     def _opened_window(self, connection: str) -> HopWindow:
-        window = self._windows[connection] = HopWindow(self, self._loop)
+        window = self._windows[connection] = HopWindow(self, self._loop, self._large, self.engine.begin_later)
         return window
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
         if call is not None and (window := call.outlet) is not self.outbox:
             assert isinstance(window, HopWindow)
+            window.came(call, sum(map(len, pieces)))
             if not window.has_room_for(pieces):
                 window.keep(pieces)
                 return
@@ -91,6 +92,11 @@ class WorkerSession(Session):
         for window in self._windows.values():
             window.open()
         super().end_with()
+
+    def begin_parked(self) -> None:
+        """Begin all calls that wait for room: their pipeline ends."""
+        for window in self._windows.values():
+            window.begin_parked()
 
     # -- orders of the server
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 import sys
 import threading
 from concurrent.futures import Future
@@ -12,7 +14,7 @@ import pytest
 from engine_world import world
 
 from rrext.errors import Unavailable
-from rrext.limits import MAX_PARSE_FAILURES
+from rrext.limits import HEAPS, MAX_PARSE_FAILURES
 from rrext.nodes.base.node import Node
 from rrext.threads import OwnThread, Workers, imported, in_empty_context
 from rrext.tools.decorator import tool_function
@@ -30,6 +32,31 @@ def done_by(run, job) -> None:
 def parked(workers: Workers, count: int) -> None:
     while len(workers.parked) < count:
         threading.Event().wait(0.001)
+
+
+HEAPS_OF_THREADS = """
+import ctypes, sys, threading
+from rrext.threads import prepare_for_many
+
+prepare_for_many()
+all_there = threading.Barrier(8)
+threads = [threading.Thread(target=lambda: (bytes(100_000), all_there.wait())) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library = ctypes.CDLL(None)
+library.fdopen.restype = ctypes.c_void_p
+out = ctypes.c_void_p(library.fdopen(1, b"w"))
+library.malloc_info(0, out)
+library.fflush(out)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc")
+def test_the_threads_of_a_server_share_few_heaps() -> None:
+    done = subprocess.run([sys.executable, "-c", HEAPS_OF_THREADS], capture_output=True, text=True, check=True)
+    assert 1 <= done.stdout.count("<heap nr=") <= HEAPS
 
 
 def test_a_thread_that_is_free_is_used_again() -> None:

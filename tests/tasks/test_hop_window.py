@@ -10,13 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Tool
 from rrext.limits import DEFAULTS
-from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow
-from rrext.tasks.limits import HOP_WINDOW
+from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow, LargeResults
+from rrext.tasks.limits import HOP_WINDOW, LARGE_RESULT
 
 pytestmark = pytest.mark.promise("call:unread:bounded")
 
+ROOM = 8 * LARGE_RESULT
 SIZES = st.sampled_from([100, CREDIT, HOP_WINDOW, 3 * HOP_WINDOW])
 STEPS = st.lists(st.one_of(SIZES, st.sampled_from(["credit", "all", "open"])), max_size=40)
 
@@ -31,11 +35,19 @@ class Port:
         self.left += map(len, pieces)
 
 
+def window_of(port: Port, large: LargeResults | None = None, begun: list[Call] | None = None) -> HopWindow:
+    """A window through that port, which shares the room of `large` and notes the calls that it began."""
+    large = LargeResults(ROOM) if large is None else large
+    window = HopWindow(cast(Any, port), asyncio.get_running_loop(), large, ([] if begun is None else begun).append)
+    large.windows[str(len(large.windows))] = window
+    return window
+
+
 @given(STEPS)
 def test_messages_leave_in_order_within_the_window_and_all_of_them_with_credit(steps: list[Any]) -> None:
     async def walk() -> None:
         port = Port()
-        window = HopWindow(cast(Any, port), asyncio.get_running_loop())
+        window = window_of(port)
         sent: list[int] = []
         credited = 0
         is_open = False
@@ -66,7 +78,7 @@ def test_messages_leave_in_order_within_the_window_and_all_of_them_with_credit(s
 
 def test_a_window_whose_connection_ended_keeps_nothing_and_holds_up_nobody() -> None:
     async def walk() -> None:
-        window = HopWindow(cast(Any, Port()), asyncio.get_running_loop())
+        window = window_of(Port())
         for _ in range(4):
             window.send([bytes(HOP_WINDOW)])
         waiting = asyncio.ensure_future(window.room())
@@ -80,19 +92,97 @@ def test_a_window_whose_connection_ended_keeps_nothing_and_holds_up_nobody() -> 
     asyncio.run(walk())
 
 
-class Outlet:
+def call_of(tool: str = "large") -> Call:
+    """A call of a tool."""
+    return Call(Tool(tool=tool), DroppedAnswer())
+
+
+SIZES_OF_RESULTS = st.sampled_from([100, LARGE_RESULT + 1, ROOM // 3, 2 * ROOM])
+WINDOWS = st.integers(0, 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["call", "answer", "credit"]), WINDOWS), max_size=60), SIZES_OF_RESULTS)
+def test_calls_with_large_results_begin_in_order_within_the_share_of_their_connection(steps: list[Any], size: int) -> None:
+    async def walk() -> None:
+        large, begun = LargeResults(ROOM), [list[Call](), list[Call](), list[Call]()]
+        ports = [Port(), Port(), Port()]
+        windows = [window_of(port, large, each) for port, each in zip(ports, begun, strict=True)]
+        large.learn(Tool(tool="large"), size)
+        asked, running, credited = (
+            [list[Call](), list[Call](), list[Call]()],
+            [list[Call](), list[Call](), list[Call]()],
+            [0] * 3,
+        )
+
+        def answer(number: int) -> None:
+            call = running[number].pop(0)
+            windows[number].came(call, size)
+            windows[number].send([b"x" * size])
+
+        def credit(number: int) -> None:
+            new = len(ports[number].left) - credited[number]
+            credited[number] += new
+            windows[number].give(new)
+
+        for what, number in steps:
+            window = windows[number]
+            if what == "call":
+                asked[number].append(call := call_of())
+                if window.lets_begin(call):
+                    begun[number].append(call)
+            elif what == "answer" and running[number]:
+                answer(number)
+            elif what == "credit":
+                credit(number)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            running[number] = [call for call in begun[number] if call in window.expected]
+            assert begun[number] == asked[number][: len(begun[number])]
+            if size > LARGE_RESULT:
+                assert sum(window.expected.values()) <= max(size, ROOM), "more may come than the room of all"
+        for number, window in enumerate(windows):
+            while len(begun[number]) < len(asked[number]):
+                while running[number]:
+                    answer(number)
+                credit(number)
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                running[number] = [call for call in begun[number] if call in window.expected]
+
+    asyncio.run(asyncio.wait_for(walk(), 60))
+
+
+def test_connections_share_the_room_and_each_has_one_result_at_least() -> None:
+    async def walk() -> None:
+        large, port = LargeResults(ROOM), Port()
+        large.learn(Tool(tool="large"), ROOM // 4)
+        first, second, third = (window_of(port, large) for _ in range(3))
+        assert [first.lets_begin(call_of()) for _ in range(5)] == [True] * 4 + [False]
+        assert [second.lets_begin(call_of()) for _ in range(3)] == [True] * 2 + [False]
+        assert third.lets_begin(call_of("small"))
+        large.learn(Tool(tool="large"), 2 * ROOM)
+        assert third.lets_begin(call_of())
+        for _ in range(80):
+            large.learn(Tool(tool="large"), 100)
+        assert large.size_of(Tool(tool="large")) == 0
+
+    asyncio.run(walk())
+
+
+class Room:
     """The outbox of a client that reads slowly."""
 
     def __init__(self) -> None:
+        self.size = 0
         self.is_full = False
         self.changed = asyncio.Event()
 
-    async def room(self) -> None:
-        while self.is_full:
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
             await self.changed.wait()
 
     def turn(self, *, is_full: bool) -> None:
-        self.is_full = is_full
+        self.size = HOP_WINDOW + 1 if is_full else HOP_WINDOW
         if not is_full:
             self.changed.set()
             self.changed = asyncio.Event()
@@ -101,12 +191,13 @@ class Outlet:
 @given(st.lists(st.one_of(SIZES, st.booleans()), max_size=40))
 def test_credit_is_given_for_each_message_once_and_while_there_is_room_alone(steps: list[int | bool]) -> None:
     async def walk() -> None:
-        outlet, given_back = Outlet(), list[int]()
-        credit = HopCredit(outlet, Host(asyncio.get_running_loop(), limits=DEFAULTS), watched(outlet, given_back))
+        room, given_back = Room(), list[int]()
+        host = Host(asyncio.get_running_loop(), limits=DEFAULTS)
+        credit = HopCredit(cast(Any, room), host, watched(room, given_back))
         taken = unpaid = 0
         for step in steps:
             if isinstance(step, bool):
-                outlet.turn(is_full=step)
+                room.turn(is_full=step)
             else:
                 taken += 1
                 credit.took(step)
@@ -114,8 +205,8 @@ def test_credit_is_given_for_each_message_once_and_while_there_is_room_alone(ste
                 await asyncio.sleep(0)
             unpaid = taken - sum(given_back)
             assert unpaid >= 0
-            assert outlet.is_full or credit.nbytes < CREDIT + HOP_WINDOW
-        outlet.turn(is_full=False)
+            assert room.size > HOP_WINDOW or credit.nbytes < CREDIT + HOP_WINDOW
+        room.turn(is_full=False)
         for _ in range(3):
             await asyncio.sleep(0)
         credit.took(2 * HOP_WINDOW)
@@ -124,11 +215,11 @@ def test_credit_is_given_for_each_message_once_and_while_there_is_room_alone(ste
     asyncio.run(walk())
 
 
-def watched(outlet: Outlet, given_back: list[int]) -> Callable[[int], None]:
+def watched(room: Room, given_back: list[int]) -> Callable[[int], None]:
     """Notes the credit, which is given only while there is room."""
 
     def give(messages: int) -> None:
-        assert not outlet.is_full
+        assert room.size <= HOP_WINDOW
         given_back.append(messages)
 
     return give

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,20 @@ def test_results_that_a_client_does_not_read_fill_no_memory_and_hold_up_nobody(t
         assert peak(task_server.process.pid) - before < 40 * MIB < CALLS * MIB
         found = answers(deaf, numbers)
         assert [len(answer["body"]["result"]) for answer in found] == [MIB] * CALLS
+
+
+def test_many_clients_that_do_not_read_share_the_room_of_a_worker(task_server: WsServer) -> None:
+    with ExitStack() as stack, task_server.client() as other:
+        key = os.urandom(8).hex()
+        assert len(other.tool("large", {"size": MIB, "key": key})) == MIB
+        crowd = [stack.enter_context(deaf_client(task_server)) for _ in range(12)]
+        stack.callback(lambda: [deaf.socket.socket.shutdown(socket.SHUT_RDWR) for deaf in crowd])
+        numbers = [{call_large(deaf, key=key) for _ in range(60)} for deaf in crowd]
+        for number in range(100):
+            assert other.tool("add", {"a": number}) == {"sum": number + 1}
+        begun = len(other.tool("journal", {"key": key}))
+        assert begun < 12 * 60 // 3, "more calls began than the share of each connection has room for"
+        assert len(answers(crowd[-1], numbers[-1])) == 60
 
 
 def test_credit_comes_back_from_calls_that_were_cancelled_with_their_results_on_the_way(task_server: WsServer) -> None:
