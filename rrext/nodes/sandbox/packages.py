@@ -111,8 +111,11 @@ class _Distribution:
             raise Unavailable(f"{name} cannot be offered to programs: it is an editable install, whose code lies elsewhere")
         self.folder = os.path.join(self.root, *own)
         folders = {own, *(file[:-1] for file in files if inspect.getmodulename(file[-1]) == "__init__")}
-        paths = dict.fromkeys(self._place(file, folders) for file in files)
-        self.paths = tuple(path for path in paths if os.path.exists(path))
+        self.paths: list[str] = []
+        for place in dict.fromkeys(self._place(file, folders) for file in files):
+            path = os.path.join(self.root, *place)
+            if os.path.isdir(path) if place in folders else os.path.isfile(path):
+                self.paths.append(path)
         self.packages = tuple(module for module in self.modules if "." not in module)
         if not self.packages:
             raise Unavailable(f"{name} cannot be offered to programs: it has no package that they could import")
@@ -122,15 +125,15 @@ class _Distribution:
         modules = [module for module, place in self.modules.items() if not place.endswith(os.sep)]
         return _top(name) if _top(name) in modules else modules[0]
 
-    def _place(self, file: tuple[str, ...], folders: set[tuple[str, ...]]) -> str:
-        """The path that programs need for a file: the outermost package with it, or itself. Enters what is imported by it."""
+    def _place(self, file: tuple[str, ...], folders: set[tuple[str, ...]]) -> tuple[str, ...]:
+        """What programs need for a file: the outermost package with it, or itself. Enters what is imported by it."""
         package = next((file[:end] for end in range(1, len(file)) if file[:end] in folders), None)
         module = inspect.getmodulename(file[-1])
         if package is None:
             self._enter((*file[:-1], module or ""), file)
         elif package == file[:-1] and module == "__init__":
             self._enter(package, file)
-        return os.path.join(self.root, *(package or file))
+        return package or file
 
     def _enter(self, module: tuple[str, ...], file: tuple[str, ...]) -> None:
         if all(map(str.isidentifier, module)) and "__pycache__" not in module:
@@ -155,7 +158,7 @@ def _installed(name: str) -> list[metadata.Distribution]:
 def _recorded(found: metadata.Distribution) -> list[tuple[str, ...]]:
     """The files of a distribution among the installed packages; scripts and manuals elsewhere are left out."""
     names = [row[0] for row in csv.reader((found.read_text("RECORD") or "").splitlines()) if row]
-    return [parts for name in names if ".." not in (parts := tuple(name.split("/"))) and parts[0]]
+    return [parts for name in names if not {"", ".", ".."}.intersection(parts := tuple(name.split("/")))]
 
 
 def _is_editable(found: metadata.Distribution) -> bool:

@@ -20,7 +20,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandlockSandbo
     install_samples(site)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
-        grant = OfferedPackages(["shapes", "circles", "squares"]).grant(["shapes", "circles", "torch"])
+        grant = OfferedPackages(["shapes", "circles", "far", "squares"]).grant(["shapes", "circles", "far", "torch"])
     engine = SandlockSandbox(grant)
     yield engine
     engine.close()

@@ -31,7 +31,9 @@ def install(
 
 
 def install_samples(site: Path) -> None:
-    """`shapes` needs `Thin-Lines` (the module `lines`); `circles` and `squares` share the folder `shared`; all are version 1.2.
+    """`shapes` needs `Thin-Lines` (the module `lines`); `circles` and `squares` share the folder `shared`;
+    the
+    package `far` is a link to another folder. All are version 1.2.
 
     Beside them lie a package that nobody installed, and a file.
     """
@@ -45,7 +47,16 @@ def install_samples(site: Path) -> None:
             "shapes.libs/libshape.so": "",
         },
         needs=["Thin_Lines>=1; python_version > '3'", "not-there", "beside; extra == 'more'", "squares ; extra=='x'"],
-        also_recorded=["../../bin/shapes", "/etc/passwd", "shapes/../beside/__init__.py"],
+        also_recorded=[
+            "../../bin/shapes",
+            "/etc/passwd",
+            "shapes/../beside/__init__.py",
+            ".",
+            "./__init__.py",
+            "",
+            "beside",
+            "beside/",
+        ],
     )
     install(site, "Thin-Lines", {"lines.py": "number = 3\n"})
     install(
@@ -53,6 +64,9 @@ def install_samples(site: Path) -> None:
         "circles",
         {"shared/circles/__init__.py": "from shared.circles.inner import r\n", "shared/circles/inner.py": "r = 1\n"},
     )
+    install(site, "far", {"far/__init__.py": "from far.away import distance\n", "far/away.py": "distance = 9\n"})
+    (site / "far").rename(site / "elsewhere")
+    (site / "far").symlink_to(site / "elsewhere")
     install(site, "squares", {"shared/squares/__init__.py": "side = 2\n"})
     install(site, "linked", {"__editable___linked_finder.py": "", "linked.pth": "/src\n"}, editable=True)
     install(site, "unrecorded", {"unrecorded.py": ""}, recorded=False)

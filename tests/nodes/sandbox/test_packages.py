@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from distributions import install, install_samples
 from guests import Guests
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rrext.cli.main import main
 from rrext.errors import InvalidPipeline, Unavailable
@@ -87,6 +90,19 @@ def test_what_cannot_be_offered_is_refused_with_the_reason(site: Path, name: str
         OfferedPackages([name])
 
 
+@given(st.lists(st.lists(st.sampled_from(["", ".", "..", "a", "b", "__init__.py", "m.py", "x.so"]), min_size=1, max_size=4)))
+def test_no_record_leads_out_of_the_installed_packages_or_to_all_of_them(names: list[list[str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        site = Path(folder, "site")
+        (site / "a" / "b").mkdir(parents=True)
+        install(site, "odd", {"odd.py": "", "a/m.py": ""}, also_recorded=map("/".join, names))
+        patch.syspath_prepend(site)
+        for path in OfferedPackages(["odd"]).grant(["odd"]).paths:
+            assert os.path.realpath(path).startswith(f"{site}/")
+            inside = os.path.relpath(path, site)
+            assert os.path.isfile(path) or inside.endswith(".dist-info") or f"{inside}/__init__.py" in map("/".join, names)
+
+
 # What people are told
 
 
@@ -156,12 +172,12 @@ def test_a_command_with_a_package_that_is_not_installed_does_not_start(
 def test_a_program_imports_what_is_granted_with_its_data_and_metadata(guests: Guests) -> None:
     code = """
         import importlib.metadata as m, importlib.resources as r
-        import shapes, shared.circles
+        import far, shapes, shared.circles
         names = sorted(each.name for each in m.distributions())
         colours = r.files(shapes).joinpath("colours.txt").read_text()
-        result = [shapes.edges, shared.circles.r, colours, m.version("Thin.Lines"), names]
+        result = [shapes.edges, shared.circles.r, far.distance, colours, m.version("Thin.Lines"), names]
         """
-    assert guests.result(code) == [7, 1, "red\n", "1.2", ["Thin-Lines", "circles", "shapes"]]
+    assert guests.result(code) == [7, 1, 9, "red\n", "1.2", ["Thin-Lines", "circles", "far", "shapes"]]
 
 
 @pytest.mark.system
