@@ -149,8 +149,8 @@ async def test_an_object_whose_process_dies_fails(server: TaskServer) -> None:
 
 
 @pytest.mark.promise("tasks:isolated")
-async def test_a_tool_that_keeps_the_interpreters_lock_holds_up_no_other_task(server: TaskServer) -> None:
-    async with server.task() as (face, token), server.line() as line:
+async def test_a_tool_that_keeps_the_interpreters_lock_holds_up_no_other_task() -> None:
+    async with task_server(drain=0.1) as server, server.task() as (face, token), server.line() as line:
         pid = await face.tool("pid", token=token)
         held = await begun(line, "hold", token)
         assert await face.tool("add", {"a": 1, "b": 2}, token="face") == {"sum": 3}

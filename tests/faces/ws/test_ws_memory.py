@@ -130,8 +130,11 @@ def test_the_data_of_calls_that_fail_is_free_when_they_are_answered(tmp_path: Pa
             before = resident(server)
             for _ in range(4):
                 way(client)
-            client.body("rrext_ping")
-            grown[name] = (resident(server) - before) // MIB
+            for _ in range(1000):  # a late call is answered before its thread lets go
+                client.body("rrext_ping")
+                grown[name] = (resident(server) - before) // MIB
+                if grown[name] <= 4:
+                    break
         assert {name: size for name, size in grown.items() if size > 4} == {}
 
 

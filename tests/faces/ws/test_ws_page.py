@@ -315,14 +315,14 @@ def test_a_user_has_a_limited_number_of_open_pages(server: WsServer) -> None:
         pass
 
 
-def test_a_page_that_does_not_read_holds_up_nobody(open_server: WsServer) -> None:
-    with socket.socket() as deaf:
+def test_a_page_that_does_not_read_holds_up_nobody() -> None:
+    with WsServer("--isolation", "none") as server, socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.settimeout(PATIENCE)
-        deaf.connect(("127.0.0.1", open_server.port))
+        deaf.connect(("127.0.0.1", server.port))
         deaf.sendall(b"GET /status/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert deaf.recv(15) == b"HTTP/1.1 200 OK"
-        with open_page(open_server) as page, open_server.client() as client:
+        with open_page(server) as page, server.client() as client:
             for index in range(40):
                 client.body("execute", pipeline=echo(description="x" * 2000), token=f"long_{index}")
             page.until(lambda page: len(page.rows) >= 41)
