@@ -296,8 +296,8 @@ MAX_KEPT_CHARACTERS: Final = MIB
 """Characters of these secrets together, and of each, which is longer than what is told of it: their spellings take ten times
 as much memory, and half a second.
 """
-MANY_SPELLINGS: Final = 300
-"""Spellings of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
+MANY_SPELLINGS: Final = 600
+"""Words of secrets that are searched for one by one; of more, those that may stand in a text are chosen before."""
 MAX_PARSE_FAILURES: Final = 5
 """Failures of an import, each of which needs another thread that parses at the same moment."""
 QUICK_SEARCH: Final = 65_536

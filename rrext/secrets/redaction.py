@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import RrextError
-from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, QUICK_SEARCH
+from rrext.limits import MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD
 from rrext.secrets.names import secrets_within
-from rrext.secrets.spellings import Beginnings, Form, Span, fold, forms_of, spans_in, spellings, stand_in, texts_of
+from rrext.secrets.spellings import Form, Span, Spellings, fold, forms_of, spellings, texts_of
 
 MAX_BEGUN: Final = 65_536
 """Characters at the end of a line that goes on in which a value may begin: longer values are found line by line."""
@@ -24,7 +24,7 @@ class _Secret:
 
     def __init__(self, texts: frozenset[str]) -> None:
         self.texts = texts
-        self.forms: frozenset[str] | None = None
+        self.forms: frozenset[Form] | None = None
 
 
 class Redactor:
@@ -40,9 +40,7 @@ class Redactor:
         self._learning = threading.Lock()
         self._texts = self._characters = 0  # of `_values`
         self._change = object()  # a new one whenever a value is learned
-        self._places: tuple[object, dict[str, list[int]]] = (None, {})
-        self._known_forms: tuple[object, tuple[Form, ...]] = (self._change, ())
-        self._beginnings: tuple[object, Beginnings] = (None, Beginnings(()))
+        self._spellings = (self._change, Spellings({}))
 
     def learn(self, name: str, value: str, *, always: bool = False) -> None:
         """Remember a value, for as long as the redactor lives if `always`; else clients that send many others replace it."""
@@ -70,10 +68,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Replace each known value in a text by the name of its variable."""
-        forms = self._known()
-        if not forms or not text:
+        if not text or not self.knows_any:
             return text
-        return _replaced(text, self._spans(fold(text), forms))
+        return _replaced(text, self._known().spans(fold(text), cut=True))
 
     def begun(self, text: str) -> int:
         """Where in the last line of a text that goes on a value may begin: what is before can be told."""
@@ -81,32 +78,26 @@ class Redactor:
 
     def piece(self, text: str) -> tuple[str, str]:
         """A text that goes on without known values, as far as it can be told, and the rest as it is."""
-        forms = self._known()
-        if not forms or not text:
+        if not text or not self.knows_any:
             return text, ""
-        found = self._spans(fold(text), forms)
+        found = self._known().spans(fold(text), cut=True)
         begun = self._begun(text, found)
         return _replaced(text[:begun], [span for span in found if span[1] <= begun]), text[begun:]
 
     def _begun(self, text: str, found: list[Span] | None) -> int:
         begin = max(text.rfind("\n"), text.rfind("\r")) + 1
-        forms = self._known()
-        if not forms or begin == len(text):
+        if begin == len(text) or not self.knows_any:
             return len(text)
-        known, beginnings = self._beginnings
-        if known is not forms:
-            beginnings = Beginnings(forms)
-            self._beginnings = (forms, beginnings)
         begin = max(begin, len(text) - MAX_BEGUN)
-        begun = begin + beginnings.begun_in(fold(text[begin:]))
+        begun = begin + self._known().begun_in(fold(text[begin:]))
         if begun == len(text):
             return begun
-        found = self._spans(fold(text), forms) if found is None else found
+        found = self._known().spans(fold(text), cut=True) if found is None else found
         return min((start for start, end, _ in found if start < begun < end), default=begun)  # nor is a whole value cut
 
     def value(self, value: Any) -> Any:
         """Replace known values in every text and key of a JSON value."""
-        if not self._known():
+        if not self.knows_any:
             return value
         if isinstance(value, str):
             return self.text(value)
@@ -118,7 +109,7 @@ class Redactor:
 
     def error(self, error: RrextError) -> None:
         """Remove known values from an error before it is sent."""
-        if not self._known():
+        if not self.knows_any:
             return
         error.message = self.text(error.message)
         error.args = (error.message,)
@@ -128,44 +119,22 @@ class Redactor:
         except RecursionError:  # such data cannot travel either
             error.data = {}
 
-    def _known(self) -> tuple[Form, ...]:
-        """Every form of every value, with the name of the variable; the longest first."""
-        change, forms = self._known_forms
+    def _known(self) -> Spellings:
+        """Every form of every value."""
+        change, spellings = self._spellings
         if change is not self._change:
             change = self._change  # read before the values: a value that comes meanwhile is a further change
-            found = dict(self._all_forms())
-            forms = tuple(sorted(found.items(), key=lambda item: -len(item[0])))
-            self._known_forms = (change, forms)
-        return forms
+            spellings = Spellings(dict(self._forms()))
+            self._spellings = (change, spellings)
+        return spellings
 
-    def _all_forms(self) -> Iterator[Form]:
+    def _forms(self) -> Iterator[tuple[Form, str]]:
         for values in (self._values, self._always):
             for (name, _), secret in list(values.items()):
                 if secret.forms is None:
                     secret.forms = forms_of(secret.texts)
                 for form in secret.forms:
                     yield form, name
-
-    def _spans(self, text: str, forms: tuple[Form, ...]) -> list[Span]:
-        if len(forms) > MANY_SPELLINGS:
-            forms = self._likely(text, forms)
-        return list(spans_in(text, forms, cut=True))
-
-    def _likely(self, text: str, forms: tuple[Form, ...]) -> tuple[Form, ...]:
-        """Those of many forms whose first or last characters stand in a text: a search for each of them would take seconds."""
-        known, places = self._places
-        if known is not forms:
-            places = {}
-            for place, (form, _) in enumerate(forms):
-                for end in (form[:MIN_SECRET], form[-MIN_SECRET:]):
-                    places.setdefault(end, []).append(place)
-            self._places = (forms, places)
-        found: set[int] = set()
-        for begin in range(0, len(text), QUICK_SEARCH):
-            piece = text[begin : begin + QUICK_SEARCH + MIN_SECRET - 1]
-            for end in places.keys() & {piece[at : at + MIN_SECRET] for at in range(len(piece) - MIN_SECRET + 1)}:
-                found.update(places[end])
-        return tuple(forms[place] for place in sorted(found))
 
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._values) + len(self._always)} values>"
@@ -180,7 +149,8 @@ class ResultRedactor:
 
     def __init__(self) -> None:
         self._learned: set[str] = set()
-        self._forms: tuple[Form, ...] = ()
+        self._names: dict[Form, str] = {}
+        self._spellings = Spellings({})
 
     def learn(self, name: str, value: str, *, always: bool = True) -> None:
         """Remember a secret. Shorter ones than `MIN_SECRET_IN_WORD` are in data by chance."""
@@ -188,40 +158,47 @@ class ResultRedactor:
             plain = {value, *(each for each in secrets_within(value) if len(each) >= MIN_SECRET_IN_WORD)}
             forms = {form for text in plain for form in spellings(text)}
             self._learned.add(value)
-            self._forms += tuple((form, name) for form in sorted(forms, key=len, reverse=True))
+            self._names = dict.fromkeys(forms, name) | self._names
+            self._spellings = Spellings(self._names)
 
     @property
     def knows_any(self) -> bool:
         """Whether any secret is known."""
-        return bool(self._forms)
+        return bool(self._names)
 
     def value(self, value: Any, folded: str | None) -> Any:
         """Replace each secret in a JSON value, or in bytes, of which `folded` has all texts."""
-        forms = self._forms
-        if folded is None or stand_in(folded, forms):
-            return _without(value, forms)
+        spellings = self._spellings
+        if folded is None or spellings.stand_in(folded):
+            return _without(value, spellings)
         return value
 
 
 def folded(value: Any) -> str | None:
-    """All texts of a JSON value, or of bytes, in small letters; None if the value is no JSON, which another will tell."""
+    """All texts of a JSON value, or bytes, in small letters: each byte is one character, which costs least.
+
+    None if the value is no JSON, which another will tell.
+    """
     try:
-        data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+        try:
+            data = value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+        except OverflowError:  # only JSON has numbers beyond 64 bits
+            data = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
-    return fold(data.decode("utf-8", "surrogateescape"))
+    return data.lower().decode("latin-1")
 
 
-def _without(value: Any, forms: Sequence[Form]) -> Any:
+def _without(value: Any, spellings: Spellings) -> Any:
     """A JSON value, or bytes, with names in the place of secrets."""
     if isinstance(value, str):
-        return _replaced(value, list(spans_in(fold(value), forms, cut=False)))
+        return _replaced(value, spellings.spans(fold(value), cut=False))
     if isinstance(value, bytes):
-        return _without(value.decode("utf-8", "surrogateescape"), forms).encode("utf-8", "surrogateescape")
+        return _without(value.decode("utf-8", "surrogateescape"), spellings).encode("utf-8", "surrogateescape")
     if isinstance(value, dict):
-        return {_without(key, forms): _without(item, forms) for key, item in value.items()}
+        return {_without(key, spellings): _without(item, spellings) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without(item, forms) for item in value]
+        return [_without(item, spellings) for item in value]
     return value
 
 

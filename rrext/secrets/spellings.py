@@ -2,6 +2,9 @@
 
 The spellings that programs write are known beforehand, as forms. In others each character may be escaped or not: there the
 escapes of the text are replaced by their characters, also in more than one layer, before the forms are searched again.
+
+Programs that escape a letter or a digit escape nearly all of them. So a text has a run of letters and digits of each form that
+stands in it, or an escape of such a character. The search looks for these two, and reads only what is around them.
 """
 
 from __future__ import annotations
@@ -9,19 +12,19 @@ from __future__ import annotations
 import os.path
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from heapq import nlargest
 from itertools import islice
 from typing import Final
 
-from rrext.limits import MAX_SECRET_PARTS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
+from rrext.limits import MANY_SPELLINGS, MAX_SECRET_PARTS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART, QUICK_SEARCH
 from rrext.secrets.names import secrets_within
 
 Span = tuple[int, int, str]
 """Start and end in a text, and the name of the secret that stands there."""
 Form = tuple[str, str]
-"""A spelling in small letters, and the name of its secret."""
+"""A run of letters and digits, and the spelling in small letters that has it in each of its writings."""
 
 _BETWEEN_PARTS: Final = r"[/\\:@?&=#;,\r\n]+"
 _ELLIPSIS: Final = r"…|\.\.\."
@@ -34,7 +37,21 @@ _ENTITIES: Final = {
     "rbrack": "]", "rcub": "}", "rpar": ")", "rsqb": "]", "semi": ";", "sol": "/", "verbar": "|", "vert": "|",
 }  # fmt: skip
 """The named characters of HTML that are ASCII."""
-_CODE: Final = "([2-7][0-9a-f])"
+_BEGIN: Final = 3
+"""Characters of a word that choose it among very many: no run is shorter."""
+_RUN: Final = f"[a-z0-9]{{{_BEGIN},64}}"
+"""Letters and digits that a text likely has by intention: shorter ones are in all texts, longer ones are found no faster."""
+_CODE: Final = "[2-7][0-9a-f]"
+_SIGN_OR_LETTER: Final = r"(?:3\d|[46][1-9a-f]|[57][0-9a]|25}?(?=[2-7])|26}?(?=[#%&\\]|amp|bsol|num|percnt)|5c)"
+"""The code of a letter, of a digit, or of a character that begins an escape there."""
+_REFERENCE: Final = (
+    r"#(?:x0*(?:2[356]|3\d|[46][1-9a-f]|[57][0-9ac])|0*(?:3[578]|4[89]|5[0-7]|6[5-9]|[78]\d|9[0-9]|1[01]\d|12[0-2])(?!\d))"
+)
+"""The same as a number of HTML."""
+_BEGUN: Final = r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
+"""An escape that the end of a text may cut."""
+_LONGEST_ESCAPE: Final = 64
+"""Characters of the longest escape that may be cut: one of four layers has half of them."""
 
 
 @cache
@@ -45,15 +62,20 @@ def _escape() -> re.Pattern[str]:
     Each alternative begins with a character, so that the search for them is fast.
     """
     return re.compile(
-        rf"\\\\*(?:u00{_CODE}|u\{{0*{_CODE}\}}|x{_CODE})?|%(?:25)*{_CODE}"
-        rf"|&(?:amp;)*(?:#x0*{_CODE};?|#0*(?P<decimal>3[2-9]|[4-9]\d|1[01]\d|12[0-6])(?!\d);?|(?P<name>{'|'.join(_ENTITIES)});)"
+        rf"(\\\\*(?:u00{_CODE}|u\{{0*{_CODE}\}}|x{_CODE})?|%(?:25)*{_CODE}"
+        rf"|&(?:amp;)*(?:#x0*{_CODE};?|#0*(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])(?!\d);?|(?:{'|'.join(_ENTITIES)});))"
     )
 
 
-_TELLING: Final = rf"\\(?:[^\\\"'bfnrt\s]|\\{{3}})|%[2-7][0-9a-f]|&(?:#|(?:{'|'.join(_ENTITIES)});)"
-"""An escape that the forms do not have."""
-_BEGUN: Final = r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
-"""An escape that the end of a text may cut."""
+@cache
+def _telling() -> dict[str, tuple[re.Pattern[str], ...]]:
+    """Sign → the escapes with it that mean a letter, a digit or a sign. Each begins with a word, so the search is fast."""
+    number = rf"(?:{_REFERENCE}|(?:bsol|num|percnt)\\*;)"
+    return {
+        "\\": (re.compile(rf"\\u(?:00|\{{0*){_SIGN_OR_LETTER}"), re.compile(rf"\\x{_SIGN_OR_LETTER}")),
+        "%": (re.compile(rf"%(?!2[0-47-9a-f]|[89a-f]){_SIGN_OR_LETTER}"),),  # what most texts have is passed over at once
+        "&": (re.compile(rf"&\\*{number}"), re.compile(rf"&amp\\*;\\*(?:{number}|amp\\*;)")),
+    }
 
 
 def fold(text: str) -> str:
@@ -71,12 +93,12 @@ def texts_of(value: str) -> frozenset[str]:
     return frozenset(plain)
 
 
-def forms_of(texts: frozenset[str]) -> frozenset[str]:
+def forms_of(texts: frozenset[str]) -> frozenset[Form]:
     """The spellings of texts."""
     return frozenset(form for text in texts for form in spellings(text))
 
 
-def spellings(text: str) -> Iterator[str]:
+def spellings(text: str) -> Iterator[Form]:
     """A text in small letters as it is, and as it is written in JSON, Python, SQL, URLs, HTML, base64 and hex."""
     import json  # these are for pipelines that have variables, once something is to be told
     from html import escape
@@ -91,8 +113,11 @@ def spellings(text: str) -> Iterator[str]:
     found |= escaped | {json.dumps(form)[1:-1] for form in escaped}  # as in a text that holds JSON
     for inner in {data, *(form.encode("utf-8", "surrogateescape") for form in escaped)}:
         found |= set(_base64(inner))
-    folded = {fold(form) for form in found}
-    yield from {form for each in folded for form in (each, plain_of(each)) if len(form) >= MIN_SECRET}
+    for written in set(map(fold, found)):
+        plain = plain_of(written)
+        steady = written if plain == written else _escape().sub(" ", written)
+        run = max(re.findall(_RUN, steady), key=len, default="")
+        yield from ((run, form) for form in {written, plain} if len(form) >= MIN_SECRET)
 
 
 def _base64(data: bytes) -> Iterator[str]:
@@ -109,26 +134,31 @@ def _base64(data: bytes) -> Iterator[str]:
 def plain_of(text: str) -> str:
     """A text in small letters with characters in the place of their escapes."""
     for _ in range(LAYERS):
-        before, text = text, _escape().sub(_character, text)
-        if text == before:
+        pieces = _escape().split(text)
+        if len(pieces) == 1:
             break
+        pieces[1::2] = map(_MEANINGS.__getitem__, pieces[1::2])
+        text = "".join(pieces)
     return text
 
 
-def _character(escape: re.Match[str]) -> str:
-    return _meaning(escape[0])
+class _Meanings(dict[str, str]):
+    """Escape → the character that it means. The short ones are kept, since there are few of them."""
+
+    def __missing__(self, escape: str) -> str:
+        code = escape.rstrip(";}").rpartition("amp;")[2].lstrip("&")
+        if not code.strip("\\"):
+            character = ""
+        elif code in _ENTITIES:
+            character = _ENTITIES[code]
+        else:
+            character = chr(int(code.lstrip("#0")) if re.match(r"#\d", code) else int(code[-2:], 16)).lower()
+        if len(escape) <= 8:
+            self[escape] = character
+        return character
 
 
-@lru_cache(maxsize=4096)
-def _meaning(written: str) -> str:
-    """The character that an escape means."""
-    escape = _escape().fullmatch(written)
-    if escape is None or escape.lastindex is None:
-        return ""
-    code = escape[escape.lastindex]
-    if escape["name"]:
-        return _ENTITIES[code]
-    return chr(int(code, 10 if escape["decimal"] else 16)).lower()
+_MEANINGS: Final = _Meanings()
 
 
 class _Places:
@@ -143,14 +173,14 @@ class _Places:
             text = _whole(text) if goes_on else text
             starts, escapes, shift = [0], [(0, 0, 0)], 0
             for escape in _escape().finditer(text):
-                length = len(_character(escape))
+                length = len(_MEANINGS[escape[0]])
                 starts.append(escape.start() - shift)
                 escapes.append((escape.start(), escape.end(), length))
                 shift += escape.end() - escape.start() - length
             if len(starts) == 1:
                 break
             self._layers.append((starts, escapes))
-            text = _escape().sub(_character, text)
+            text = _escape().sub(lambda escape: _MEANINGS[escape[0]], text)
         self.plain = _whole(text) if goes_on else text
 
     def of(self, start: int, end: int) -> tuple[int, int]:
@@ -168,87 +198,155 @@ def _place(starts: list[int], escapes: list[tuple[int, int, int]], at: int) -> t
     return (start, end) if beyond < 0 else (end + beyond, end + beyond + 1)
 
 
-def spans_in(text: str, forms: Sequence[Form], *, cut: bool) -> Iterator[Span]:
-    """Where the forms stand in a folded text, in whatever spelling; with `cut` also where an ellipsis or the end cuts one."""
-    yield from _written(text, forms, cut=cut)
-    for begin, end in _windows(text, forms):
-        window = text[begin:end]
-        found = list(_written(plain_of(window), forms, cut=cut and end == len(text)))
-        if found:
-            places = _Places(window)
-            for start, stop, name in found:
-                start, stop = places.of(start, stop)
-                yield begin + start, begin + stop, name
+class _Words:
+    """Words, each with the forms that have it. Those that stand in a text are found soon."""
+
+    def __init__(self, pairs: Iterable[Form]) -> None:
+        self.forms: dict[str, list[str]] = {}
+        for word, form in pairs:
+            self.forms.setdefault(word, []).append(form)
+
+    def within(self, text: str) -> list[str]:
+        """The words that stand in a text."""
+        if len(self.forms) <= min(2 * len(text) + 64, MANY_SPELLINGS):  # which is faster was measured
+            return [word for word in self.forms if word in text]
+        begun = {""}
+        for begin in range(0, len(text), QUICK_SEARCH):
+            piece = text[begin : begin + QUICK_SEARCH + _BEGIN - 1]
+            begun |= self._begun.keys() & {piece[at : at + _BEGIN] for at in range(len(piece) - _BEGIN + 1)}
+        return [word for start in begun for word in self._begun.get(start, ()) if word in text]
+
+    @cached_property
+    def _begun(self) -> dict[str, list[str]]:
+        """The first characters of words → these words: a search for each of very many words would take seconds."""
+        begun: dict[str, list[str]] = {}
+        for word in self.forms:
+            begun.setdefault(word[:_BEGIN], []).append(word)
+        return begun
 
 
-def stand_in(text: str, forms: Sequence[Form]) -> bool:
-    """Whether one of the forms stands in a folded text, in whatever spelling."""
-    for form, _ in forms:
-        if form in text:
-            return True
-    for begin, end in _windows(text, forms):
-        plain = plain_of(text[begin:end])
-        if any(form in plain for form, _ in forms):
-            return True
-    return False
+class Spellings:
+    """The forms of known secrets, and the search for them in folded texts, in whatever spelling."""
+
+    def __init__(self, names: Mapping[Form, str]) -> None:
+        self._names = {form: name for (_, form), name in names.items()}
+        self._runs = _Words(names)
+        self._longest = max(map(len, self._names), default=0)
+        self._around = 8 * self._longest  # as much as other characters of a form may take, each in some layers
+
+    def spans(self, text: str, *, cut: bool) -> list[Span]:
+        """Where secrets stand in a text; with `cut` also where an ellipsis or the end cuts one."""
+        runs = self._runs.within(text)
+        found = [*self._written(text, runs, cut=cut)]
+        for begin, end in self._windows(text, runs) if _has_signs(text) else ():
+            window = text[begin:end]
+            plain = plain_of(window)
+            inner = [*self._written(plain, self._runs.within(plain), cut=cut and end == len(text))] if plain != window else []
+            if inner:
+                places = _Places(window)
+                spans = ((places.of(start, stop), name) for start, stop, name in inner)
+                found += [(begin + start, begin + stop, name) for (start, stop), name in spans]
+        return found
+
+    def stand_in(self, data: str) -> bool:
+        """Whether a secret stands in bytes, of which each is a character here, in small letters."""
+        for begin, end in self._windows(data, self._runs.within(data)):
+            window = data[begin:end].encode("latin-1").decode("utf-8", "surrogateescape")
+            if self.spans(fold(window), cut=False):
+                return True
+        return False
+
+    def _windows(self, text: str, runs: Iterable[str]) -> list[tuple[int, int]]:
+        """The pieces of a text around these runs and around telling escapes: what else belongs to the same secret is there."""
+        step = max(1, self._around)  # what is nearer is in the same window
+        places = [at for run in runs for at in _all(text, run, step=step)]
+        for sign, patterns in _telling().items() if _has_signs(text) else ():
+            for pattern in patterns if sign in text else ():
+                escape = pattern.search(text)
+                while escape is not None:
+                    places.append(escape.start())
+                    escape = pattern.search(text, escape.start() + step)
+        windows: list[tuple[int, int]] = []
+        for place in sorted(places):
+            begin, end = max(0, place - step), min(len(text), place + 2 * step)
+            if windows and begin <= windows[-1][1]:
+                begin, _ = windows.pop()
+            windows.append((begin, end))
+        return windows
+
+    def _written(self, text: str, runs: Iterable[str], *, cut: bool) -> Iterator[Span]:
+        for form in {form for run in runs for form in self._runs.forms[run]}:
+            for start in _all(text, form):
+                end = start + len(form)
+                if len(form) >= MIN_SECRET_IN_WORD or _stands_alone(text, start, end):
+                    yield start, end, self._names[form]
+        if cut:  # after those that are whole: of equal places the first one counts
+            yield from self._cut(text)
+
+    def _cut(self, text: str) -> Iterator[Span]:
+        """Where the beginning of a secret stands right before an ellipsis or the end, or its end right behind an ellipsis."""
+        cuts = [*re.finditer(_ELLIPSIS, text)] if "…" in text or "..." in text else []
+        ends = [cut.start() for cut in cuts]
+        if len(self._names) > MANY_SPELLINGS or text[-MIN_SECRET_IN_WORD:] in self._joined:
+            ends.append(len(text))
+        for head in self._heads.within(text) if ends else ():
+            for form in self._heads.forms[head]:
+                for end in ends:
+                    for start in _all(text, head, max(0, end - len(form)), end):
+                        if form.startswith(text[start:end]):
+                            yield start, end, self._names[form]
+        for tail in self._tails.within(text) if cuts else ():
+            for form in self._tails.forms[tail]:
+                for start in [cut.end() for cut in cuts]:
+                    for found in _all(text, tail, start, start + len(form)):
+                        if form.endswith(text[start : found + len(tail)]):
+                            yield start, found + len(tail), self._names[form]
+
+    def begun_in(self, text: str) -> int:
+        """Where at the end of a text a secret may begin, in whatever spelling; the length of the text if none does."""
+        begun = self._begun(text)
+        first = max(0, len(text) - 2 * self._around)
+        text = text[first:]
+        if _has_signs(text):
+            places = _Places(text, goes_on=True)
+            start = self._begun(places.plain)
+            begun = min(begun, first + places.of(start, start + 1)[0])
+        return begun
+
+    def _begun(self, text: str) -> int:
+        length = len(text)
+        first = max(0, length - self._longest + 1)
+        for at in sorted(at for head in self._heads.within(text[first:]) for at in _all(text, head, first)):
+            rest = text[at:]
+            if any(len(form) > len(rest) and form.startswith(rest) for form in self._heads.forms[rest[:MIN_SECRET_IN_WORD]]):
+                return at
+        for at in range(max(0, length - MIN_SECRET_IN_WORD), length):
+            if text[at:] in self._short:
+                return at
+        return length
+
+    @cached_property
+    def _heads(self) -> _Words:
+        return _Words((form[:MIN_SECRET_IN_WORD], form) for form in self._names if len(form) > MIN_SECRET_IN_WORD)
+
+    @cached_property
+    def _tails(self) -> _Words:
+        return _Words((form[-MIN_SECRET_IN_WORD:], form) for form in self._names if len(form) > MIN_SECRET_IN_WORD)
+
+    @cached_property
+    def _joined(self) -> str:
+        return "\n".join(self._names)
+
+    @cached_property
+    def _short(self) -> frozenset[str]:
+        """Beginnings that are shorter than a head."""
+        sizes = range(1, MIN_SECRET_IN_WORD + 1)
+        return frozenset(form[:size] for form in self._names for size in sizes if size < len(form))
 
 
-def _windows(text: str, forms: Sequence[Form]) -> Iterator[tuple[int, int]]:
-    """The pieces of a text that have escapes, with what may belong to the same secret around them."""
-    if "%" not in text and "&" not in text:
-        slashes = text.count("\\")  # the next look takes time, and most backslashes are those before quotes and line ends
-        if not slashes or slashes == text.count('\\"') + text.count("\\n"):
-            return
-    around = 2 * max((len(form) for form, _ in forms), default=0)
-    begin = end = -1
-    pattern = re.compile(_TELLING)
-    escape = pattern.search(text)
-    while escape is not None:
-        if begin < 0 or escape.start() - around > end:
-            if begin >= 0:
-                yield begin, end
-            begin = max(0, escape.start() - around)
-        end = min(len(text), escape.end() + 2 * around)
-        escape = pattern.search(text, escape.start() + max(1, around))  # those between have enough around them
-    if begin >= 0:
-        yield begin, end
-
-
-def _written(text: str, forms: Sequence[Form], *, cut: bool) -> Iterator[Span]:
-    for form, name in forms:
-        start = text.find(form)
-        while start >= 0:
-            end = start + len(form)
-            if len(form) >= MIN_SECRET_IN_WORD or _stands_alone(text, start, end):
-                yield start, end, name
-            start = text.find(form, start + 1)
-    if not cut:
-        return
-    cuts, tail = [(match.start(), match.end()) for match in re.finditer(_ELLIPSIS, text)], text[-MIN_SECRET_IN_WORD:]
-    for form, name in forms:  # after those that are whole: of equal places the first one counts
-        if len(form) > MIN_SECRET_IN_WORD:
-            if tail in form:
-                yield from _cut_before(text, form, name, [len(text)])
-            if cuts and form[:MIN_SECRET_IN_WORD] in text:
-                yield from _cut_before(text, form, name, [start for start, _ in cuts])
-            if cuts and form[-MIN_SECRET_IN_WORD:] in text:
-                yield from _cut_behind(text, form, name, [end for _, end in cuts])
-
-
-def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
-    """The positions where the beginning of a value stands right before one of the cuts."""
-    for end in ends:
-        start = text.find(form[:MIN_SECRET_IN_WORD], max(0, end - len(form)), end)
-        if start >= 0 and form.startswith(text[start:end]):
-            yield start, end, name
-
-
-def _cut_behind(text: str, form: str, name: str, starts: list[int]) -> Iterator[Span]:
-    """The positions where the end of a value stands right behind one of the cuts."""
-    for start in starts:
-        found = text.rfind(form[-MIN_SECRET_IN_WORD:], start, start + len(form))
-        if found >= 0 and form.endswith(text[start : found + MIN_SECRET_IN_WORD]):
-            yield start, found + MIN_SECRET_IN_WORD, name
+def _has_signs(text: str) -> bool:
+    """Whether a text has characters that begin escapes."""
+    return "\\" in text or "%" in text or "&" in text
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
@@ -259,57 +357,14 @@ def _in_word(character: str) -> bool:
     return character == "_" or character.isalnum()
 
 
-class Beginnings:
-    """The beginnings of forms, which may stand at the end of a text that goes on."""
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self._heads: dict[str, list[str]] = {}
-        self._short: set[str] = set()
-        for form, _ in forms:
-            if len(form) > MIN_SECRET_IN_WORD:
-                self._heads.setdefault(form[:MIN_SECRET_IN_WORD], []).append(form)
-            self._short.update(form[:length] for length in range(1, min(len(form), MIN_SECRET_IN_WORD + 1)))
-        self._longest = max((len(form) for form, _ in forms), default=0)
-
-    def begun_in(self, text: str) -> int:
-        """Where at the end of a folded text a form may begin, in whatever spelling; the length of the text if none does."""
-        begun = self._begun(text)
-        if len(_whole(text)) < len(text) or re.search(_TELLING, text) is not None:
-            places = _Places(text, goes_on=True)
-            start = self._begun(places.plain)
-            begun = min(begun, places.of(start, start + 1)[0])
-        return begun
-
-    def _begun(self, text: str) -> int:
-        length = len(text)
-        first = max(0, length - self._longest + 1)
-        if length - first > len(self._heads):  # a search for each of them, or a look at each place
-            found = {at for head in self._heads for at in _all(text, head, first)}
-        else:
-            size = MIN_SECRET_IN_WORD
-            found = {at for at in range(first, length - size) if text[at : at + size] in self._heads}
-        for at in sorted(found):
-            rest = text[at:]
-            if any(len(form) > len(rest) and form.startswith(rest) for form in self._heads[rest[:MIN_SECRET_IN_WORD]]):
-                return at
-        for at in range(max(0, length - MIN_SECRET_IN_WORD), length):
-            if text[at:] in self._short:
-                return at
-        return length
-
-
-def _all(text: str, word: str, first: int) -> Iterator[int]:
-    at = text.find(word, first)
+def _all(text: str, word: str, first: int = 0, end: int | None = None, *, step: int = 1) -> Iterator[int]:
+    at = text.find(word, first, end)
     while at >= 0:
         yield at
-        at = text.find(word, at + 1)
+        at = text.find(word, at + step, end)
 
 
 def _whole(text: str) -> str:
     """A text without the escape that its end may cut."""
     escape = re.search(_BEGUN, text[-_LONGEST_ESCAPE:])
     return text if escape is None else text[: escape.start() - min(len(text), _LONGEST_ESCAPE)]
-
-
-_LONGEST_ESCAPE: Final = 64
-"""Characters of the longest escape that may be cut: one of four layers has half of them."""

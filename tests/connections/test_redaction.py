@@ -17,6 +17,7 @@ from rrext.errors import ToolError
 from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MAX_SECRET_PARTS, QUICK_SEARCH
 from rrext.secrets import redaction
 from rrext.secrets.redaction import Redactor, ResultRedactor, folded
+from rrext.secrets.spellings import Form
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 
@@ -84,6 +85,13 @@ def test_a_value_that_is_cut_is_found(text: str) -> None:
     told = knowing(K="hunter2hunter3hunter4").text(text)
     assert "${K}" in told
     assert "hunt" not in told
+
+
+@pytest.mark.parametrize("cut", ["swordfish-swordfish-77…", "swordfish-swordfish-77"])
+def test_a_value_that_is_cut_behind_its_own_beginning_is_found(cut: str) -> None:
+    told = knowing(K="swordfish-77-of-word-77").text(cut)
+    assert "${K}" in told
+    assert "77" not in told
 
 
 @pytest.mark.parametrize(
@@ -154,7 +162,7 @@ def test_a_value_of_very_many_parts_costs_what_a_key_of_many_lines_does() -> Non
     redactor = Redactor()
     redactor.learn("MANY", "/".join(f"part{number:05}" for number in range(10_000)) + "/the-longest-part")
     assert redactor.text("the-longest-part of it") == "${MANY} of it"
-    assert len(redactor._known()) < 5 * MAX_SECRET_PARTS
+    assert len(redactor._known()._names) < 5 * MAX_SECRET_PARTS
     for at in range(100):
         redactor.learn("MORE", "/".join(f"part{number:05}" for number in range(at, at + 100)))
     assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS // 101} values>"
@@ -172,10 +180,27 @@ def test_among_very_many_values_each_is_found_as_among_few(secrets: list[str], d
     assert many.text(text) == few.text(text)
 
 
-def test_a_text_is_not_searched_for_each_of_very_many_values() -> None:
-    forms = MANY._known()
-    assert len(forms) > MANY_SPELLINGS
-    assert len(MANY._likely("the words of an error with sword in it", forms)) < 50
+@pytest.mark.parametrize("text", ["the words of an error with sword in it", "the words of a line " * 400])
+def test_a_text_is_not_searched_for_each_of_very_many_values(text: str) -> None:
+    words = MANY._known()._runs
+
+    class Text(str):
+        looked = 0
+
+        def __contains__(self, word: Any) -> bool:
+            Text.looked += 1
+            return super().__contains__(word)
+
+    assert len(words.forms) > MANY_SPELLINGS
+    assert words.within(Text(text)) == []
+    assert Text.looked < 50
+
+
+@pytest.mark.parametrize("secret", ["swordfish-22", "hunter-2-hunter"])
+def test_a_secret_whose_every_character_is_escaped_is_found_among_very_many(secret: str) -> None:
+    for escape in ("\\u{:04x}", "%{:02x}", "&#{};"):
+        text = f"a {''.join(escape.format(ord(character)) for character in secret)} b"
+        assert MANY.text(text) == "a ${S} b"
 
 
 def test_the_lines_of_a_key_are_found_one_by_one() -> None:
@@ -201,7 +226,7 @@ def test_the_credentials_of_an_authorization_are_found_without_its_scheme(scheme
 def test_a_value_that_is_learned_while_a_text_is_read_is_found_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor, forms = knowing(A="the first value"), redaction.forms_of
 
-    def learning(texts: frozenset[str]) -> frozenset[str]:
+    def learning(texts: frozenset[str]) -> frozenset[Form]:
         redactor.learn("B", "the second value")
         return forms(texts)
 

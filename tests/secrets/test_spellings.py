@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -56,6 +57,16 @@ def as_json(text: str) -> str:
 def slashed(text: str) -> str:
     """JSON as PHP and others write it."""
     return as_json(text).replace("/", "\\/")
+
+
+def html_number(character: str) -> str:
+    """HTML of a program that writes a number for all but letters and digits."""
+    return character if character.isalnum() else f"&#{ord(character)};"
+
+
+def re_escaped(text: str) -> str:
+    """A text as a regular expression, a shell or Markdown has it."""
+    return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
 CHARACTERS: dict[str, Spelt] = {
@@ -142,6 +153,27 @@ def test_a_secret_is_found_with_each_character_spelt_in_its_own_way(spelt: list[
     assert of_results(PLAIN).value(text, folded(text)) == f"{before}${{K}}{behind}"
 
 
+QUOTINGS = [as_json, slashed, lambda text: quote(text, safe=""), quote, html.escape, each(html_number), re_escaped]
+SPELT = [each(CHARACTERS[name]) for name in ("plain", "\\u0077", "\\x77", "%77", "&#119;", "&#x77;")]
+NOISE = "50% of <b>R&amp;D</b> say \"a\\n\" 'c:\\users' \\d+ /a%20b?x=1&y=%D0%BF hunter2 " * 10
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(QUOTINGS), max_size=2),
+    st.sampled_from(SPELT),
+    st.lists(st.sampled_from(QUOTINGS), max_size=1),
+    st.sampled_from([SECRET, PLAIN, "a-b/c.d+e_f"]),
+    st.sampled_from([("", NOISE), (NOISE, ""), (NOISE, NOISE)]),
+)
+def test_a_secret_is_found_through_four_layers_wherever_in_a_long_text_it_stands(
+    inner: list[Spelt], spelt: Spelt, outer: list[Spelt], secret: str, around: tuple[str, str]
+) -> None:
+    text = nested(*inner, spelt, *outer)(f"{around[0]} {secret} {around[1]}")
+    assert knowing(secret).text(text).count("${K}") == 1
+    assert str(of_results(secret).value([text], folded([text]))).count("${K}") == 1
+
+
 @given(st.text(st.sampled_from('\\%&u0027x5;#amp"/ é…'), max_size=60))
 @example("\\u0025" * 3 + "\\\\\\")
 @example("&amp;amp;#37;32")
@@ -149,6 +181,26 @@ def test_a_text_without_secrets_stays_as_it_is_whatever_it_escapes(text: str) ->
     assert KNOWS.text(text) == text
     assert of_results(PLAIN).value([text], folded([text])) == [text]
     assert spellings.plain_of(spellings.plain_of(text)) == spellings.plain_of(text) or text.count("%") + text.count("&") > 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOISE,
+        'path = "C:\\\\Users\\\\me"; re.search(r"^\\s*(\\w+)\\.(\\d+)-\\[x\\]", text)\n',
+        "<p>&copy; it&#39;s &lt;b&gt; &amp; &amp;nbsp;</p>",
+        "https://example.com/?q=a%20b%2Fc%C3%A9%3D&rate=50%25&to=https%3A%2F%2Fx%3Fy%26z%3D1",
+        '{"html": "\\u003cb\\u003e R \\u0026 D", "name": "\\u043f\\u0440"}',
+        r"\alpha_{1} \times \mathbf{x}",
+    ],
+)
+def test_a_text_full_of_escapes_is_not_decoded_if_they_hide_no_letter(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_texts, of_results_ = knowing(SECRET, PLAIN), of_results(PLAIN)
+    of_texts.text("prepared")
+    monkeypatch.setattr(spellings, "plain_of", lambda _: pytest.fail("decoded"))
+    text = text.replace("hunter2", "") * 20
+    assert of_texts.text(text) == text
+    assert of_results_.value([text], folded([text])) == [text]
 
 
 class Kept(io.StringIO):
