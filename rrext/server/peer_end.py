@@ -195,7 +195,7 @@ class Peer:
         if not self.grace.shorten(seconds):
             return
         if begins:
-            log.info("%s ends: %s", self.session.caller.connection_id, why)
+            self._log(logging.INFO, "%s ends: %s", why)
             self.cause = cause
             self.session.is_draining = True
             self._end_task = RestartingTask(self._loop, self._end, f"end: {why}")
@@ -225,8 +225,7 @@ class Peer:
         if cause is not GONE:
             await self._read_rest()
         if session.is_busy:
-            client = session.caller.connection_id
-            log.warning("%s: calls that did not finish in time are given up: %s", client, cause.reason)
+            self._log(logging.WARNING, "%s: calls that did not finish in time are given up: %s", cause.reason)
             session.fail_all(cause.reason, cause.error)
             await grace.until(self._is_quiet, cause.flush)  # those that a thread is answering right now
         self.reading.stop()  # before the client is told that this is the end
@@ -234,7 +233,12 @@ class Peer:
         await grace.within(cause.flush, session.outbox.drained())
         self.is_delivered = self.has_all
         if session.outbox.size:
-            log.warning("%s did not read the last %d bytes", session.caller.connection_id, session.outbox.size)
+            self._log(logging.WARNING, "%s did not read the last %d bytes", session.outbox.size)
+
+    def _log(self, level: int, text: str, what: object) -> None:
+        """Log what became of the client; of a stranger, of whom any number may come, as a detail."""
+        caller = self.session.caller
+        log.log(logging.DEBUG if caller.is_stranger else level, text, caller.connection_id, what)
 
     async def _read_rest(self) -> None:
         """Refuse requests that were sent before the peer could know of the end, for a limited time."""

@@ -33,6 +33,11 @@ class Caller(msgspec.Struct, frozen=True):
     is_keyed: bool = False
     address: str | None = None
 
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it needs a key and has shown none."""
+        return self.is_keyed and self.user_id is None
+
     def __repr__(self) -> str:
         return f"<Caller {self.connection_id}>"
 

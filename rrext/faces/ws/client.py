@@ -171,7 +171,8 @@ class SocketClient:
             client = self._session.client
             client.name, client.version = given.client_name or "", given.client_version or ""
             who, where = self._stranger.connection_id, in_log(self._stranger.address)
-            log.info("%s is user %s, with %s, from %s", who, in_log(user), in_log(given.client_name), where)
+            level = logging.DEBUG if user is None else logging.INFO
+            log.log(level, "%s is user %s, with %s, from %s", who, in_log(user), in_log(given.client_name), where)
             body = welcome(user)
         elif self._authentication.leave():
             self._sign_off("the client signed off")

@@ -236,6 +236,23 @@ def test_wrong_keys_are_one_line_a_second_with_their_address(keys: str) -> None:
     assert "0123456789" not in server.log
 
 
+def test_strangers_have_no_other_lines_in_the_log(keys: str) -> None:
+    with WsServer("--keys", keys, "--log-level", "info", first=QUICK) as server:
+        for _ in range(3):
+            with server.client() as client:
+                for command in ("auth", "deauth", "rrext_public_probe", "rrext_ping", "initialize", "execute"):
+                    client.ask(command, **({"auth": "", "clientName": "nobody"} if command == "auth" else {}))
+                client.socket.send("no JSON")
+                assert client.answer(0)["code"] == "parse_error"
+        with server.client(ADA):
+            pass
+        server.heard("ws-4 ends")
+    assert [line.split()[2:5] for line in server.log.splitlines() if " ws-" in line] == [
+        ["rrext.server", "ws-4", "is"],
+        ["rrext.server", "ws-4", "ends:"],
+    ]
+
+
 def test_a_door_remembers_wrong_keys_for_a_while() -> None:
     clock = Clock()
     door = Door(clock, 100)  # type: ignore[arg-type]
