@@ -30,7 +30,7 @@ class ParentWatch:
             return self._client is not None
         try:
             descriptor = os.pidfd_open(pid)
-        except OSError:
+        except (OSError, OverflowError):  # no process has a number that is too large for the system
             return False
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)  # it becomes readable at the end, also of a zombie
@@ -49,7 +49,7 @@ class ParentWatch:
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass

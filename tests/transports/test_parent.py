@@ -47,3 +47,11 @@ def test_a_parent_that_was_gone_before_is_noticed_if_it_is_named() -> None:
     assert not ParentWatch(os.getppid()).is_gone()
     assert ParentWatch(2**22 + 1).is_gone()
     assert repr(ParentWatch(5)) == "<ParentWatch of 5>"
+
+
+@pytest.mark.parametrize("pid", [2**22 + 1, 2**31, 10**30])
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_a_process_that_cannot_be_is_gone(pid: int, has_descriptors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_descriptors:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert not ParentWatch().watch(pid)
