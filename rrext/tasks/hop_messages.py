@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
@@ -10,7 +12,7 @@ import msgspec
 
 from rrext.engine.interface import operations
 from rrext.engine.interface.profile_operations import PROFILE_COMMANDS
-from rrext.errors import RrextError, error_from_wire
+from rrext.errors import RrextError, ToolError, error_from_wire
 from rrext.limits import Limits
 from rrext.tasks.settings import ROUTE, without_limits
 from rrext.wire.framing import ContentLength
@@ -27,6 +29,10 @@ COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
 }
 """Operation that a worker runs → the beginning of its request."""
 _ROUTE: Final = b'"%b":[' % ROUTE.encode()
+
+_ANSWER: Final = re.compile(rb'\{"seq":\d+,"type":"response","request_seq":(\d+),')
+"""The beginning of an answer as workers write it."""
+log: Final = logging.getLogger("rrext.tasks")
 
 _encode = msgspec.json.Encoder().encode
 _EMPTY: Final = msgspec.Raw(b"{}")
@@ -103,11 +109,22 @@ class HopMessages:
         return self.framer.frame([head + _encode(arguments) + b"}"], tail)
 
     def _read(self, json: memoryview, tail: bytes | None, nbytes: int) -> None:
-        message = self._decode(json)
+        try:
+            message = self._decode(json)
+        except RecursionError:  # the worker wrote it where less of the stack was in use
+            message = _unread(json)
         self._on_message(message, bytes(message.body), tail, nbytes)  # a copy: the memory is used again
 
     def _refused(self, error: RrextError, start: memoryview) -> None:
         raise error
+
+
+def _unread(json: memoryview) -> Incoming:
+    """A failure in place of an answer that is nested too deeply; an event of that kind is dropped."""
+    answer = _ANSWER.match(json)
+    log.error("a worker sent %s that is nested too deeply to be read", "an answer" if answer else "an event")
+    number = int(answer[1]) if answer else 0
+    return Incoming(number, success=False, code=ToolError.code, message="The result is nested too deeply to be passed on")
 
 
 def _profile_command(kind: type[operations.Operation]) -> bytes:

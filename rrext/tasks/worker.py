@@ -17,7 +17,7 @@ from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Operation, Write
-from rrext.errors import Cancelled, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
+from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.families import Excess, kill
@@ -238,9 +238,14 @@ class Worker:
             left -= self._host.clock.now() - call.received
         caller = call.caller
         of = known.number if caller is known.latest else self._number_of(caller, known)
-        pieces = self._messages.operation(
-            number, operation, of, call.request_id, left, call.data, has_outbox=call.outlet is not None
-        )
+        try:
+            pieces = self._messages.operation(
+                number, operation, of, call.request_id, left, call.data, has_outbox=call.outlet is not None
+            )
+        except RecursionError:  # it was read where less of the stack was in use
+            del self.calls[number]
+            call.fail(InvalidArguments.at("/input", "is nested too deeply"))
+            return
         if batched:
             self.outbox.append(pieces)
         else:

@@ -58,6 +58,13 @@ class Dying(Node):
         ctypes.string_at(0)
 
     @tool_function
+    def nested(self, inner: Any, depth: int) -> Any:
+        """Put a value into lists."""
+        for _ in range(depth):
+            inner = [inner]
+        return inner
+
+    @tool_function
     def handled(self, how: str) -> None:
         """Tell an exception that is handled."""
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -93,3 +95,29 @@ async def test_a_tool_whose_other_pipeline_is_terminated_was_not_cancelled_itsel
         assert error is not None
         assert error.code == "tool_failed"
         assert other in error.message
+
+
+@pytest.fixture
+def deep_reader() -> Iterator[None]:
+    """This process reads what is nested deeper than any server can."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(4 * usual)
+    yield
+    sys.setrecursionlimit(usual)
+
+
+@pytest.mark.promise("call:own-fate")
+@pytest.mark.usefixtures("deep_reader")
+async def test_a_value_as_deep_as_one_end_of_the_hop_can_take_is_answered_and_so_is_the_next_call(server: TaskServer) -> None:
+    depths = range(970, 1001)
+    inner: Any = []
+    for _ in range(depths[0]):
+        inner = [inner]
+    async with server.task() as (face, token), server.line() as line:
+        for depth in depths:
+            result = await line.answer(await line.call("nested", {"inner": [], "depth": depth}, token=token))
+            assert result.error is None or result.error.code == "tool_failed"
+            taken = await line.answer(await line.call("nested", {"inner": inner, "depth": 0}, token=token))
+            assert taken.error is None or taken.error.code in ("tool_failed", "invalid_arguments", "parse_error")
+            inner = [inner]
+        assert await face.tool("nested", {"inner": 1, "depth": 1}, token=token) == [1]
