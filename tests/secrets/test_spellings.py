@@ -155,17 +155,20 @@ def test_a_secret_is_found_with_each_character_spelt_in_its_own_way(spelt: list[
 
 QUOTINGS = [as_json, slashed, lambda text: quote(text, safe=""), quote, html.escape, each(html_number), re_escaped]
 SPELT = [each(CHARACTERS[name]) for name in ("plain", "\\u0077", "\\x77", "%77", "&#119;", "&#x77;")]
-NOISE = "50% of <b>R&amp;D</b> say \"a\\n\" 'c:\\users' \\d+ /a%20b?x=1&y=%D0%BF hunter2 " * 10
+NOISE = "50% of <b>R&amp;D</b> say \"a\\n\" 'c:\\users' \\d+ /a%20b?x=1&y=%D0%BF hunter2 Zq7Rk2Lm " * 20
 
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.sampled_from(QUOTINGS), max_size=2),
-    st.sampled_from(SPELT),
     st.lists(st.sampled_from(QUOTINGS), max_size=1),
-    st.sampled_from([SECRET, PLAIN, "a-b/c.d+e_f"]),
+    st.sampled_from(SPELT),
+    st.lists(st.sampled_from(QUOTINGS), max_size=2),
+    st.sampled_from([SECRET, PLAIN, "a-b/c.d+e_f", "4815-162342"]),
     st.sampled_from([("", NOISE), (NOISE, ""), (NOISE, NOISE)]),
 )
+@example([], each(CHARACTERS["&#119;"]), [html.escape, html.escape], PLAIN, (NOISE, ""))
+@example([], each(CHARACTERS["%77"]), [], "4815-162342", ("", ""))
+@example([], each(CHARACTERS["plain"]), [each(html_number)], PLAIN, (NOISE, ""))
 def test_a_secret_is_found_through_four_layers_wherever_in_a_long_text_it_stands(
     inner: list[Spelt], spelt: Spelt, outer: list[Spelt], secret: str, around: tuple[str, str]
 ) -> None:
@@ -198,7 +201,7 @@ def test_a_text_full_of_escapes_is_not_decoded_if_they_hide_no_letter(text: str,
     of_texts, of_results_ = knowing(SECRET, PLAIN), of_results(PLAIN)
     of_texts.text("prepared")
     monkeypatch.setattr(spellings, "plain_of", lambda _: pytest.fail("decoded"))
-    text = text.replace("hunter2", "") * 20
+    text = text.replace("hunter2", "").replace("Zq7Rk2Lm", "") * 20
     assert of_texts.text(text) == text
     assert of_results_.value([text], folded([text])) == [text]
 
