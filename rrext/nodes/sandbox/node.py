@@ -43,6 +43,7 @@ class Module(msgspec.Struct, frozen=True):
 
 class PythonNode(Node):
     """Runs Python programs in a sandbox: the whole standard library, but no file, network or process of this machine.
+    Installed packages are there if the operator offers them and `allowedModules` names them.
 
     Each program has a fresh interpreter, bounded in time, memory, threads and output. Where the machine cannot
     isolate it, the tool is unavailable; a program never runs unprotected.

@@ -12,7 +12,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import metadata
 from typing import Any, Final
 
@@ -35,15 +35,15 @@ class OfferedPackages:
                 self._add(found)
 
     def _add(self, found: metadata.Distribution) -> None:
-        distribution = _Distribution(found)
-        if distribution.key not in self._offered:
-            self._offered[distribution.key] = distribution
-            for name in distribution.needs:
-                try:
-                    needed = metadata.distribution(name)
-                except metadata.PackageNotFoundError:
-                    continue  # optional here, or for another system
-                self._add(needed)
+        if (key := _key(found.name)) in self._offered:
+            return
+        self._offered[key] = distribution = _Distribution(found)
+        for name in distribution.needs:
+            try:
+                needed = metadata.distribution(name)
+            except metadata.PackageNotFoundError:
+                continue  # for another system
+            self._add(needed)
 
     def has(self, name: str) -> bool:
         """Whether the package, or the module of a package, is offered or belongs to the standard library."""
@@ -62,7 +62,8 @@ class OfferedPackages:
                 names |= {key: self._offered[key].imported_as(name) for key in self._meant(name)}
             else:
                 refused[_top(name)] = f"this server does not offer it: its operator may, with {OPTION} {_top(name)}"
-        granted = self._with_needs(names)
+        found = self._with_needs(names)
+        granted = found.values()
         for each in granted:
             for package in each.packages:
                 refused.pop(package, None)
@@ -70,7 +71,7 @@ class OfferedPackages:
             names=tuple(f"{name} {self._offered[key].version}" for key, name in names.items()),
             paths=tuple(path for each in granted for path in each.paths),
             modules={module: file for each in granted for module, file in each.modules.items()},
-            distributions={each.key: each.folder for each in granted},
+            distributions={key: each.folder for key, each in found.items()},
             refused=refused,
             roots=tuple(dict.fromkeys(each.root for each in granted)),
         )
@@ -80,7 +81,7 @@ class OfferedPackages:
         key, top = _key(name), _top(name)
         return [found for found, each in self._offered.items() if key == found or top in each.packages]
 
-    def _with_needs(self, keys: Iterable[str]) -> Sequence[_Distribution]:
+    def _with_needs(self, keys: Iterable[str]) -> dict[str, _Distribution]:
         found: dict[str, _Distribution] = {}
         waiting = list(keys)
         while waiting:
@@ -88,15 +89,14 @@ class OfferedPackages:
             if key in self._offered and key not in found:
                 found[key] = self._offered[key]
                 waiting += map(_key, found[key].needs)
-        return tuple(found.values())
+        return found
 
 
 class _Distribution:
     """An installed distribution: its modules and files, and the names of those that it needs."""
 
     def __init__(self, found: metadata.Distribution) -> None:
-        name = found.metadata["Name"]
-        self.key = _key(name)
+        name = found.name
         self.version = found.version
         self.needs = [
             re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in found.requires or () if "extra" not in each.partition(";")[2]
@@ -104,7 +104,7 @@ class _Distribution:
         self.root = str(found.locate_file("")).rstrip(os.sep)
         self.modules: dict[str, str] = {}
         files = _recorded(found)
-        own = next((file[:-1] for file in files if file[-1] == "RECORD" and file[0].endswith(".dist-info")), None)
+        own = next((file[:1] for file in files if file[0].endswith(".dist-info") and file[1:] == ("RECORD",)), None)
         if own is None:
             raise Unavailable(f"{name} cannot be offered to programs: its files are not recorded; install it with pip")
         if _is_editable(found):
