@@ -64,10 +64,10 @@ _decode_failed = msgspec.json.Decoder(_Failed).decode
 
 
 class PipeGap(NamedTuple):
-    """A write that is missing in its object, with the error that this is for the object."""
+    """The number of a write that is missing in its object, and why it was stopped."""
 
     number: int
-    error: RrextError
+    reason: CancelReason
 
 
 class Routed(msgspec.Struct, eq=False):
@@ -290,7 +290,7 @@ class Worker:
                 key = call.caller.connection_id, operation.pipe_id
                 known = self._gaps.get(key)
                 if known is None or number < known.number:
-                    self._gaps[key] = PipeGap(number, stopped_write(reason))
+                    self._gaps[key] = PipeGap(number, reason)
                 if len(self._gaps) > MAX_GAPS:
                     del self._gaps[next(iter(self._gaps))]
             self._tell_stopped(number, call, reason)
@@ -302,9 +302,9 @@ class Worker:
             self._send_waiting()
 
     def _tell_stopped(self, number: int, call: Call, reason: CancelReason) -> None:
-        """Let the process stop a call. A `write` or a `close` that never left, or has ended, has its effect on the pipe too."""
-        operation, given = call.operation, {"call": number, "reason": reason, "left": not isinstance(call.answer, Withdrawn)}
-        if isinstance(operation, Write | Close):
+        """Let the process stop a call. A `write` or a `close` that never left has its effect on the pipe all the same."""
+        operation, given = call.operation, {"call": number, "reason": reason}
+        if isinstance(call.answer, Withdrawn) and isinstance(operation, Write | Close):
             given |= {"caller": self._caller(call.caller), "pipe": operation.pipe_id, "closes": isinstance(operation, Close)}
         self.order("worker_cancel", given)
 
@@ -501,14 +501,17 @@ class Worker:
         pipe_id: Any = getattr(operation, "pipe_id", None)
         key = call.caller.connection_id, pipe_id
         gap = self._gaps.get(key)
-        if gap is None or number <= gap.number:
+        if gap is None or number < gap.number:
             return body, error
-        if not isinstance(operation, Close):
-            error = error or PipeFailed.of(pipe_id, gap.error)
+        if number == gap.number:
+            if error is None or error.code not in ("cancelled", "tool_timeout"):  # the process did not stop it
+                self.order("worker_missed", {"caller": self._caller(call.caller), "pipe": pipe_id, "reason": gap.reason})
+        elif not isinstance(operation, Close):
+            error = error or PipeFailed.of(pipe_id, stopped_write(gap.reason))
         elif error is None:
             del self._gaps[key]
             if _decode_failed(body).error is None:
-                body = with_error(body, gap.error)
+                body = with_error(body, stopped_write(gap.reason))
         return body, error
 
     def _take_event(self, name: str, body: bytes, tail: bytes | None, nbytes: int) -> None:

@@ -125,10 +125,10 @@ class WorkerEngine(LocalEngine):
             call.fail(internal_error())
 
     def fail_pipe(self, pipe_id: int, caller: Caller, reason: CancelReason) -> None:
-        """Fail the object of a write that had ended when the server stopped it: what waits behind it must commit nothing."""
+        """Fail the object of a write that ended though the server had stopped it: what waits behind it must commit nothing."""
         pipe = self._pipes.get(pipe_id, caller.connection_id)
         if pipe is not None:
-            pipe.fail(stopped_write(reason))
+            pipe.fail_at(pipe.lock.enter(exclusive=True, first=True), stopped_write(reason))
 
     async def text_type(self, token: str, caller: Caller = ANONYMOUS) -> str:
         if self.has_token(token):

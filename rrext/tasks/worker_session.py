@@ -124,14 +124,17 @@ class WorkerSession(Session):
         given = request.arguments
         reason: CancelReason = given["reason"]
         call = self._inflight.find(given["call"])
-        if (call is not None and call.cancel(reason, Cancelled())) or "pipe" not in given:
-            return
-        pipe_id, caller = given["pipe"], self._callers[given["caller"]]
-        if not given["left"]:
+        if call is not None:
+            call.cancel(reason, Cancelled())
+        elif "pipe" in given:  # it never came
+            pipe_id = given["pipe"]
             operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
-            self.engine.withdraw(operation, caller, reason)
-        elif not given["closes"]:
-            self.engine.fail_pipe(pipe_id, caller, reason)
+            self.engine.withdraw(operation, self._callers[given["caller"]], reason)
+
+    def _miss(self, request: Request) -> None:
+        """Fail the object of a write that ended before the server's stop came."""
+        given = request.arguments
+        self.engine.fail_pipe(given["pipe"], self._callers[given["caller"]], given["reason"])
 
     def _give_credit(self, request: Request) -> None:
         window = self._windows.get(request.arguments["connection"])
@@ -218,6 +221,7 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_caller": WorkerSession._take_caller,
     "worker_forget": WorkerSession._forget,
     "worker_cancel": WorkerSession._stop_call,
+    "worker_missed": WorkerSession._miss,
     "worker_credit": WorkerSession._give_credit,
     "worker_subscribe": WorkerSession._subscribe,
     "worker_answered": WorkerSession._take_answer,

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from rrext import Node, ToolContext, tool_function
 
@@ -21,13 +22,21 @@ class Routed(Node):
         """Take a text."""
         if text == "fail":
             raise ValueError("as asked")
+        if text == "park":
+            assert self.gate.wait(50)
 
+    gate = threading.Event()
     committed = 0
     """Objects that came to a good end."""
 
     def closing(self) -> None:
         """End an object."""
         type(self).committed += 1
+
+    @tool_function
+    def open_gate(self) -> None:
+        """Let the writes go on that park."""
+        self.gate.set()
 
     @tool_function
     def commits(self) -> int:

@@ -114,12 +114,27 @@ async def test_the_close_that_waits_behind_a_write_that_is_stopped_after_its_end
         operations = Write(pipe_id=pipe, data="x"), Tool(pipe_id=pipe, tool="wait"), Close(pipe_id=pipe)
         write, waits, close = [Noted(world.engine, each, ME) for each in operations]
         await until(lambda: held)
-        for each in (write, waits):
-            each.call.cancel("cancelled", Cancelled())
+        write.call.cancel("cancelled", Cancelled())
         read_on()
+        waits.call.cancel("cancelled", Cancelled())
         await until(lambda: close.answers)
         assert fate(close) == "cancelled"
         assert await world.tool("a", "commits") == 0
+
+
+@pytest.mark.promise("call:own-fate")
+async def test_a_write_that_runs_when_the_one_before_it_is_missed_has_no_code_of_that_one() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        pipe = await opened(world)
+        held, read_on = unread(worker)
+        first, runs, waits = [Noted(world.engine, Write(pipe_id=pipe, data=data), ME) for data in ("x", "park", "x")]
+        await until(lambda: held)
+        first.call.cancel("cancelled", Cancelled())
+        read_on()
+        await world.tool("a", "open_gate")
+        await until(lambda: waits.answers)
+        assert fate(runs) == fate(waits) == ("pipe_failed", "cancelled")
 
 
 @pytest.mark.promise("call:own-fate")
@@ -141,3 +156,18 @@ async def test_a_close_that_is_stopped_in_the_line_of_the_process_closes_no_gap_
         read_on()
         await until(lambda: behind.answers)
         assert fate(behind) == ("pipe_failed", "cancelled")
+
+
+@pytest.mark.promise("call:own-fate")
+async def test_a_write_that_both_call_late_stops_none_before_it() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        pipe = await opened(world)
+        held, read_on = unread(worker)
+        operations = Tool(pipe_id=pipe, tool="wait"), Write(pipe_id=pipe, data="x"), Write(pipe_id=pipe, data="x", timeout=0.01)
+        waits, write, late = [Noted(world.engine, each, ME) for each in operations]
+        await until(lambda: late.answers and held)
+        read_on()
+        waits.call.cancel("cancelled", Cancelled())
+        await until(lambda: write.answers)
+        assert (fate(late)[0], fate(write)) == ("tool_timeout", "ok")

@@ -254,14 +254,7 @@ class WriteRun(ObjectRun):
         if lease.turn.granted:
             self._pipe.fail(error)
             return
-        turn = lease.hand_over()
-
-        def leave_gap() -> None:
-            self._pipe.fail(error)
-            turn.release()
-
-        if not turn.when_granted(leave_gap):
-            leave_gap()
+        self._pipe.fail_at(lease.hand_over(), error)
 
     def overstay(self) -> None:
         super().overstay()

@@ -54,12 +54,14 @@ class FairLock:
         self._is_closed = False
         self._line: OrderedDict[LockTurn, None] = OrderedDict()
 
-    def enter(self, exclusive: bool) -> LockTurn:
-        """Join the line and return the turn, which is granted at once if no other turn is in the way."""
+    def enter(self, exclusive: bool, *, first: bool = False) -> LockTurn:
+        """Join the line, at its end or as the first, and return the turn, which is granted at once if none is in the way."""
         turn = LockTurn(self, exclusive)
         with self.lock:
             if self._line or not self._has_room(exclusive):
                 self._line[turn] = None
+                if first:
+                    self._line.move_to_end(turn, last=False)
             else:
                 self._let_in(turn)
         return turn

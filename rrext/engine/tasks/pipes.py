@@ -87,6 +87,16 @@ class OpenPipe:
             self.failed = error.again()
         self.objects.fail(error)
 
+    def fail_at(self, turn: LockTurn, error: RrextError) -> None:
+        """Fail the object at this turn: those before it go on."""
+
+        def fail() -> None:
+            self.fail(error)
+            turn.release()
+
+        if not turn.when_granted(fail):
+            fail()
+
     def check_open(self) -> None:
         """Raise `PipeNotOpen` if the pipe ended before this turn, and no result waits for its `close`."""
         if self.has_ended and self.result is None:
