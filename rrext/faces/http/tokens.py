@@ -32,6 +32,7 @@ class UserTokens:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.on_change: list[Callable[[], object]] = []
+        self._gone: frozenset[str] = frozenset()
         self._take(texts)
 
     def _take(self, texts: Mapping[str, str]) -> None:
@@ -41,6 +42,7 @@ class UserTokens:
     def replace(self, texts: Mapping[str, str]) -> None:
         """Take other tokens from now on. On the loop's thread."""
         if texts != self.texts:
+            self._gone = (self._gone | self.users).difference(texts.values())
             self._take(texts)
             for action in self.on_change:
                 action()
@@ -84,6 +86,10 @@ class UserTokens:
     def holds(self, shown: ShownToken) -> bool:
         """Whether a token that was found before still stands for the same user."""
         return shown in self._known
+
+    def is_gone(self, user: str | None) -> bool:
+        """Whether a user has had tokens, and has none any more."""
+        return user in self._gone
 
     @property
     def users(self) -> frozenset[str]:

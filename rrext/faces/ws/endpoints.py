@@ -55,7 +55,7 @@ class Endpoints:
         self._metrics_keys = metrics_keys
         self._on_answer = on_answer
         self._is_draining = False
-        self._webhook = Webhook(engine, process.limits, caller, budgets, on_answer)
+        self._webhook = Webhook(engine, process.limits, caller, keys, budgets, on_answer)
         self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
         """The apps of users; none knows the tools of another user."""
         self._page: StatusPage | None = None

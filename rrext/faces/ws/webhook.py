@@ -16,9 +16,11 @@ from starlette.responses import Response
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import FrameTooLarge, InvalidArguments, RrextError, ShuttingDown, TooManyRequests
+from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
 from rrext.faces.http.door import address_of, found_by_key
 from rrext.faces.http.failures import failure
+from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of
 from rrext.faces.ws.budget import Budgets, UserBudget
 from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
@@ -78,10 +80,19 @@ class Body:
 
 
 class Webhook:
-    """Answers the requests to the webhook. `caller` is the caller of their calls, without the user."""
+    """Answers the requests to the webhook. `caller` is the caller of their calls, without the user.
+
+    A public key opens nothing, and its requests end, while the user of its pipeline has none of the `keys` any more.
+    """
 
     def __init__(
-        self, engine: Engine, limits: Limits, caller: Caller, budgets: Budgets, on_answer: Callable[[], object]
+        self,
+        engine: Engine,
+        limits: Limits,
+        caller: Caller,
+        keys: UserTokens | None,
+        budgets: Budgets,
+        on_answer: Callable[[], object],
     ) -> None:
         self._engine = engine
         self._limits = limits
@@ -89,8 +100,11 @@ class Webhook:
         self._budgets = budgets
         self._on_answer = on_answer
         self._numbers = count(1)
-        self._works: set[asyncio.Task[Response]] = set()
+        self._works: dict[asyncio.Task[Response], TaskIdentity] = {}
         self.is_draining = False
+        self._keys = keys
+        if keys is not None:
+            keys.on_change.append(self._look_at_keys)
 
     @property
     def is_busy(self) -> bool:
@@ -109,23 +123,37 @@ class Webhook:
         if len(self._works) >= MAX_WEBHOOKS:
             return failure(TooManyRequests(f"{MAX_WEBHOOKS} requests are in work; try again soon"))
         try:
-            task = await found_by_key(request.scope, key_of(request), self._engine.task_with_key, WANTED)
+            task = await found_by_key(request.scope, key_of(request), self._task_with_key, WANTED)
         except RrextError as error:
             return failure(error)
         work = asyncio.get_running_loop().create_task(self._worked(request, task))
-        self._works.add(work)
+        self._works[work] = task
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             if not work.cancelled():
                 work.cancel()
                 raise
+            if self._is_gone(task):
+                return failure(NotAuthenticated("the user of this pipeline has no key any more"))
             return failure(ShuttingDown("the server ended before this request did"))
         finally:
-            self._works.discard(work)
+            del self._works[work]
             self._on_answer()
 
-    async def _worked(self, request: Request, task: Any) -> Response:
+    def _task_with_key(self, public_token: str) -> TaskIdentity | None:
+        task = self._engine.task_with_key(public_token)
+        return None if task is None or self._is_gone(task) else task
+
+    def _is_gone(self, task: TaskIdentity) -> bool:
+        return self._keys is not None and self._keys.is_gone(task.owner)
+
+    def _look_at_keys(self) -> None:
+        for work, task in self._works.items():
+            if self._is_gone(task):
+                work.cancel()
+
+    async def _worked(self, request: Request, task: TaskIdentity) -> Response:
         try:
             caller = msgspec.structs.replace(
                 self._caller,

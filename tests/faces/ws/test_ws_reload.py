@@ -86,6 +86,27 @@ def test_a_client_whose_key_is_gone_or_another_users_is_cut_off_and_its_calls_ar
     assert sum("wrong keys: " not in line for line in server.log.splitlines()) == 1  # that it listens
 
 
+def test_the_public_key_of_a_pipeline_opens_nothing_while_its_user_has_no_key(tmp_path: Path) -> None:
+    path = keys_file(tmp_path)
+    parts = [{"id": "w", "provider": "webhook", "config": {}}, {"id": "r", "provider": "response_text", "config": {}}]
+    pipeline = {"components": [parts[0], parts[1] | {"input": [{"lane": "text", "from": "w"}]}], "source": "w"}
+    with WsServer("--keys", str(path), "--isolation", "none") as server:
+        with server.client(ADA) as ada:
+            token = ada.body("execute", pipeline=pipeline, token="hook")["publicToken"]
+        sent = bearer(token) | {"Content-Type": "text/plain"}
+        assert server.request("POST", "/webhook", b"hi", sent)[0] == 200
+        with server.connected() as upload:
+            head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", "Content-Length": 9, **sent}.items())
+            upload.sendall(f"POST /webhook HTTP/1.1\r\n{head}\r\nhalf".encode())
+            assert server.request("POST", "/webhook", b"hi", sent)[0] == 200
+            for users, status in (({BOB: "bob"}, 401), ({NEW: "ada"}, 200)):
+                keys(path, users)
+                server.process.send_signal(signal.SIGHUP)
+                while server.request("POST", "/webhook", b"hi", sent)[0] != status:
+                    pass
+            assert upload.recv(1000).startswith(b"HTTP/1.1 401")
+
+
 def test_a_changed_file_is_read_without_a_signal_also_behind_a_link(tmp_path: Path) -> None:
     for name, users in (("old", {ADA: "ada"}), ("next", {BOB: "bob"})):
         (tmp_path / name).mkdir()
