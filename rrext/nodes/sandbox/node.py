@@ -82,7 +82,8 @@ class PythonNode(Node):
         offer = OfferedPackages(packages)
         for place, name in _modules(config):
             if not offer.has(name):
-                yield place, f'No program can import "{name}" here: the operator offers it with {OPTION} {name}.'
+                option = f"{OPTION} {name.partition('.')[0]}"
+                yield place, f'No program can import "{name}" here: an operator offers it with {option}.'
 
     @classmethod
     @asynccontextmanager

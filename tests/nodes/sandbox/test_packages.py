@@ -145,12 +145,15 @@ def test_check_names_the_packages_that_are_not_offered_and_the_option(
     site: Path, written: Callable[[Any], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rrext.nodes.sandbox.node.PythonNode.unavailable", lambda: None)
-    path = written([{"moduleName": "shapes"}, {"moduleName": ""}, {"moduleName": "json"}, "squares", {"moduleName": "nowhere"}])
+    path = written(
+        [{"moduleName": "shapes"}, {"moduleName": ""}, {"moduleName": "json"}, "squares", {"moduleName": "nowhere.deep"}]
+    )
     code, out = main(["check", "--json", "--python-package", "shapes", path]), capsys.readouterr().out
     found = [(each["severity"], each["code"], each["path"]) for each in json.loads(out)["problems"]]
     places = ["3", "4/moduleName"]
     assert found == [("warning", "package_not_offered", f"/components/1/config/allowedModules/{place}") for place in places]
-    assert "--python-package squares" in out
+    assert "--python-package squares." in out
+    assert "--python-package nowhere." in out
     assert code == 0, "the rest of the programs runs"
 
 
