@@ -4,9 +4,9 @@
 has `tolist`, as arrays and numpy's numbers: by the value of that. Anything else is its `repr`: `(1, 2)` becomes `"(1, 2)"`,
 `Decimal("1.5")` becomes `"Decimal('1.5')"`. So are NaN, the infinities, and ints from 2**1023 on, beyond which readers of
 JSON that have no ints fail or read infinity; ints of more than 4,300 digits, whose `repr` Python refuses, become hexadecimal.
-A key that is no `str` becomes its `repr`; should that key exist, the name of its type follows. A container inside itself is
-`"[...]"` or `"{...}"`, as `repr` has it. Containers nested deeper than `MAX_DEPTH` become their `repr`. Half a surrogate
-pair becomes U+FFFD.
+A key that is no `str` becomes the `repr` of its value; should that key exist, the name of its type follows. A container
+inside itself is `"[...]"` or `"{...}"`, as `repr` has it. Containers nested deeper than `MAX_DEPTH` become their `repr`. Half
+a surrogate pair becomes U+FFFD.
 """
 
 MAX_DEPTH = 100
@@ -107,7 +107,8 @@ def _names(keys: list[object]) -> list[str]:
         if type(key) is str:
             names.append(key)
             continue
-        name = str.__str__(key) if isinstance(key, str) else _repr(key)
+        listed = _listed(key)
+        name = str.__str__(key) if isinstance(key, str) else _repr(key if listed is None else listed)
         while name in taken:
             name = f"{name} ({type(key).__name__})"
         taken.add(name)

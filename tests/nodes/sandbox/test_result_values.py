@@ -96,6 +96,7 @@ def test_the_limit_is_kept_to_the_byte(value: Any, limit: int) -> None:
         (memoryview(b"ab"), [97, 98]),
         (Listed(Listed([(1,)])), ["(1,)"]),
         (Listed, repr(Listed)),
+        ({Listed(1): 2, "1": 3}, {"1 (Listed)": 2, "1": 3}),
         ([{"a": (1,)}], [{"a": "(1,)"}]),
         ({1: "a", "1": "b"}, {"1 (int)": "a", "1": "b"}),
         ({True: 1, None: 2, 1.5: 3, (1,): 4}, {"True": 1, "None": 2, "1.5": 3, "(1,)": 4}),
