@@ -10,9 +10,16 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import Final, Protocol
 
-from rrext.limits import MAX_OUTBOX_PIECES, WAKES_PER_ITERATION
+from rrext.limits import MAX_OUTBOX_PIECES, MIB, WAKES_PER_ITERATION
+from rrext.threads import NoThread, give_back_memory, start_thread
+
+MUCH_DROPPED: Final = MIB
+"""Bytes that a lost peer did not read, above which free memory is given back: a crowd of such peers leaves hundreds of MiB."""
+TRIM_DELAY: Final = 1.0
+"""Seconds until it is: their calls end meanwhile, and many peers cost one act of tens of milliseconds."""
 
 
 class Sink(Protocol):
@@ -38,8 +45,8 @@ class Outbox:
     """
 
     __slots__ = (
-        "_blocked", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "_wanted",
-        "_watchers", "has_failed", "is_broken", "size",
+        "_blocked", "_dropped", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters",
+        "_wanted", "_watchers", "has_failed", "is_broken", "size",
     )  # fmt: skip
 
     def __init__(
@@ -58,7 +65,7 @@ class Outbox:
         self._blocked = False
         self._is_writing = False
         self._wanted = False
-        self.size = 0
+        self.size = self._dropped = 0
         self.is_broken = False
         self.has_failed = False
         """Whether a write failed though its peer was not gone. No exception is kept: its traceback would hold the bytes."""
@@ -77,8 +84,9 @@ class Outbox:
         """Queue pieces of one frame; `flush` writes them."""
         size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
         with self._lock:
-            self._queue.extend(pieces)
-            self.size += size
+            if not self.is_broken:  # a broken outbox is never full: nobody would wait for its room, and look again for ever
+                self._queue.extend(pieces)
+                self.size += size
 
     def send(self, pieces: Sequence[bytes]) -> None:
         """Queue pieces of one frame, and write as much of the queue as possible without blocking."""
@@ -217,10 +225,13 @@ class Outbox:
         with self._lock:
             self.is_broken = True
             self._forget()
+        if self._dropped > MUCH_DROPPED:
+            _Trim.soon(self._loop)
         _wake(self._watchers, len(self._watchers))
         _wake(self._rooms, len(self._rooms))
 
     def _forget(self) -> None:
+        self._dropped += self.size
         self._queue.clear()
         self.size = 0
         self._notify()
@@ -228,6 +239,25 @@ class Outbox:
     def _notify(self) -> None:
         if self._waiters is not None:
             self._waiters.notify_all()
+
+
+class _Trim:
+    """Gives memory back after much was dropped: the C library keeps it else, between what is still in use."""
+
+    _is_due = False
+
+    @classmethod
+    def soon(cls, loop: asyncio.AbstractEventLoop) -> None:
+        """Give back once for all that is dropped meanwhile."""
+        if not cls._is_due:
+            cls._is_due = True
+            loop.call_later(TRIM_DELAY, cls._begin)
+
+    @classmethod
+    def _begin(cls) -> None:
+        cls._is_due = False
+        with suppress(NoThread):
+            start_thread(give_back_memory, "rrext-trim")
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

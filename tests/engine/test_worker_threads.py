@@ -16,7 +16,7 @@ from engine_world import world
 from rrext.errors import Unavailable
 from rrext.limits import HEAPS, MAX_PARSE_FAILURES
 from rrext.nodes.base.node import Node
-from rrext.threads import OwnThread, Workers, imported, in_empty_context
+from rrext.threads import NoThread, OwnThread, Workers, imported, in_empty_context
 from rrext.tools.decorator import tool_function
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
@@ -163,7 +163,7 @@ def test_a_system_without_a_single_thread_is_an_error(monkeypatch: pytest.Monkey
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(NoThread):
         Workers().run(lambda: None)
 
 

@@ -150,6 +150,7 @@ async def test_a_lost_peer_frees_who_waits_and_what_is_sent_later_is_dropped(how
     for _ in range(3):
         outbox.send([b"y" * 200])
         outbox.append([b"y" * 200])
+        assert not outbox.is_full, "who waits for room would look again for ever"
     outbox.flush()
     assert outbox.size == 0
     await outbox.room()

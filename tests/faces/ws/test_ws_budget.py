@@ -206,10 +206,9 @@ class Sender:
 
 
 @contextmanager
-def small_server(folder: Path, **env: str) -> Iterator[WsServer]:
+def small_server(folder: Path, *options: str, **env: str) -> Iterator[WsServer]:
     """A server whose users have little memory."""
-    options = ("--keys", str(keys_file(folder)), "--max-user-bytes", str(4 * MIB))
-    with WsServer(*options, env=env) as server:
+    with WsServer("--keys", str(keys_file(folder)), "--max-user-bytes", str(4 * MIB), *options, env=env) as server:
         yield server
 
 
@@ -250,7 +249,9 @@ def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
 
 
 def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tmp_path: Path) -> None:
-    with small_server(tmp_path) as server, deaf_client(server, ADA) as deaf, deaf_client(server, ADA) as other:
+    """With a process for each pipeline, what is unread waits there."""
+    none = ("--isolation", "none")
+    with small_server(tmp_path, *none) as server, deaf_client(server, ADA) as deaf, deaf_client(server, ADA) as other:
         numbers, others = {call_large(deaf) for _ in range(30)}, {call_large(other) for _ in range(30)}
         dashboard(server, ADA, lambda found: sum(row["heldUp"] for row in found["connections"]) == 2)  # who send nothing more
         with server.client(BOB) as bob:
