@@ -35,28 +35,31 @@ CREDIT: Final = HOP_WINDOW // 4
 class LargeResults:
     """The tools of a worker that returned much, and the connections that share the `room` for results. From any thread."""
 
-    __slots__ = ("_room", "_sizes", "windows")
+    __slots__ = ("_room", "_sizes", "are_known", "windows")
 
     def __init__(self, room: int = RESULTS_ROOM) -> None:
         self._room = room
         self._sizes: dict[str | None, int] = {}
+        self.are_known = False
+        """Whether there is such a tool."""
         self.windows: dict[str, HopWindow] = {}
         """By connection."""
 
     def size_of(self, operation: Operation) -> int:
         """What the call of a tool will probably return; 0 if that is little, or nothing is known."""
-        return self._sizes.get(_tool_of(operation), 0) if self._sizes else 0
+        return self._sizes.get(_tool_of(operation), 0) if self.are_known else 0
 
     def learn(self, operation: Operation, size: int) -> None:
         """Note the size of an answer. A tool that returns less is trusted slowly."""
-        if size > LARGE_RESULT or self._sizes:
-            tool = _tool_of(operation)
-            known = self._sizes.get(tool, 0)
-            size = max(size, known - known // 8)
-            if size > LARGE_RESULT:
-                self._sizes[tool] = size
-            else:
-                self._sizes.pop(tool, None)
+        tool = _tool_of(operation)
+        known = self._sizes.get(tool, 0)
+        size = max(size, known - known // 8)
+        if size > LARGE_RESULT:
+            self._sizes[tool] = size
+            self.are_known = True
+        elif known:
+            del self._sizes[tool]
+            self.are_known = bool(self._sizes)
 
     @property
     def share(self) -> int:
@@ -74,7 +77,7 @@ def _tool_of(operation: Operation) -> str | None:
 class HopWindow(Outbox):
     """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
 
-    `send`, `has_room_for` and `came` may be called from any thread. It is full while anything waits. `begin` starts a call.
+    `send` and the questions for room may be called from any thread. It is full while anything waits. `begin` starts a call.
     """
 
     __slots__ = (
@@ -101,7 +104,16 @@ class HopWindow(Outbox):
 
     def has_room_for(self, pieces: Sequence[bytes]) -> bool:
         """Whether a message may leave at once, which the caller sends then; it counts from now on."""
+        return self._takes(len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces)))
+
+    def has_room_for_answer(self, call: Call, pieces: Sequence[bytes]) -> bool:
+        """The same for the answer of a call, which is no longer expected."""
         size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+        if size > LARGE_RESULT or self._large.are_known:
+            self._came(call, size)
+        return self._takes(size)
+
+    def _takes(self, size: int) -> bool:
         with self._guard:
             if self.size or self._on_the_way >= self._window:
                 return False
@@ -157,8 +169,7 @@ class HopWindow(Outbox):
             self.expected[call] = size
         return True
 
-    def came(self, call: Call, size: int) -> None:
-        """Take note of the answer of a call."""
+    def _came(self, call: Call, size: int) -> None:
         self._large.learn(call.operation, size)
         if self.expected and self.expected.pop(call, None) is not None and self._parked:
             self.want_room()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -80,10 +80,9 @@ class WorkerSession(Session):
         return window
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
-        if call is not None and (window := call.outlet) is not self.outbox:
-            assert isinstance(window, HopWindow)
-            window.came(call, sum(map(len, pieces)))
-            if not window.has_room_for(pieces):
+        if call is not None and call.outlet is not self.outbox:
+            window = cast(HopWindow, call.outlet)
+            if not window.has_room_for_answer(call, pieces):
                 window.keep(pieces)
                 return
         super()._answer(pieces)
