@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
 from rrext.errors import RrextError, ShuttingDown, Unavailable
@@ -22,7 +23,7 @@ from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of, user_of
 from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.metrics import metrics_text
-from rrext.faces.ws.webhook import Webhook
+from rrext.faces.ws.webhook import Body, Webhook, counted_body
 from rrext.nodes.base.extras import missing_packages
 from rrext.server.process import ServingProcess
 from rrext.version import __version__
@@ -54,6 +55,7 @@ class Endpoints:
         self._keys = keys
         self._metrics_keys = metrics_keys
         self._on_answer = on_answer
+        self._budgets = budgets
         self._is_draining = False
         self._webhook = Webhook(engine, process.limits, caller, keys, budgets, on_answer)
         self._mcp_apps: dict[str, tuple[McpApp, asyncio.Task[None]]] = {}
@@ -136,18 +138,21 @@ class Endpoints:
     async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the app of the request's user."""
         answer: ASGIApp
-        try:
-            user = await user_of(Request(scope), self._keys)
-            missing = missing_packages("mcp", "mcp")
-            if missing is not None:
-                raise Unavailable(missing)
-            if self._is_draining:
-                raise ShuttingDown("the server ends and takes no new requests")
-            answer = await self._mcp_app(user)
-            scope[USER] = user
-        except RrextError as error:
-            answer = failure(error)
-        await answer(scope, receive, send)
+        with ExitStack() as stack:
+            try:
+                user = await user_of(Request(scope), self._keys)
+                missing = missing_packages("mcp", "mcp")
+                if missing is not None:
+                    raise Unavailable(missing)
+                if self._is_draining:
+                    raise ShuttingDown("the server ends and takes no new requests")
+                answer = await self._mcp_app(user)
+                scope[USER] = user
+                body = stack.enter_context(counted_body(self._budgets.of(user)))
+                receive = await _received(receive, body, self._process.limits.max_frame)
+            except RrextError as error:
+                answer = failure(error)
+            await answer(scope, receive, send)
 
     async def _mcp_app(self, user: str) -> Any:
         if user not in self._mcp_apps:
@@ -162,6 +167,26 @@ class Endpoints:
             app.on_answer = self._on_answer
             self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
         return self._mcp_apps[user][0]
+
+
+async def _received(receive: Receive, body: Body, most: int) -> Receive:
+    """What gives the whole body of a request at once; of one over `most` bytes the beginning. Raises `TooManyRequests`."""
+    pieces: list[bytes] = []
+    message = await receive()
+    while message["type"] == "http.request":
+        pieces.append(message.get("body", b""))
+        await body.grow(len(pieces[-1]))
+        if not message.get("more_body") or body.held_bytes > most:
+            message = {**message, "body": b"".join(pieces)}
+            break
+        message = await receive()
+    body.is_unfinished = False
+    first = [message]
+
+    async def next_message() -> Message:
+        return first.pop() if first else await receive()
+
+    return next_message
 
 
 async def _health(request: Request) -> Response:

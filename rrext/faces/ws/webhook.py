@@ -79,6 +79,16 @@ class Body:
         self._is_given_up = True
 
 
+@contextmanager
+def counted_body(budget: UserBudget | None) -> Iterator[Body]:
+    """The body of a request, which counts for a user until the request is answered; the server's own pipelines have none."""
+    body = Body(budget)
+    try:
+        yield body
+    finally:
+        body.leave()
+
+
 class Webhook:
     """Answers the requests to the webhook. `caller` is the caller of their calls, without the user.
 
@@ -162,7 +172,7 @@ class Webhook:
                 is_keyed=True,
                 address=address_of(request.scope),
             )
-            with self._body(task.owner) as held:
+            with counted_body(None if task.owner is None else self._budgets.of(task.owner)) as held:
                 parts, is_form = await self._parts(request, held)
                 async with self._unless_gone(request, caller):
                     results = [await self._sent(part, task.token, caller) for part in parts]
@@ -173,15 +183,6 @@ class Webhook:
         body = {"objects": results} if is_form else results[0]
         is_failed = any("error" in result for result in results)
         return Response(msgspec.json.encode(body), 500 if is_failed else 200, media_type="application/json")
-
-    @contextmanager
-    def _body(self, owner: str | None) -> Iterator[Body]:
-        """The body of a request, which counts for the user of its pipeline; the server's own pipelines have none."""
-        body = Body(None if owner is None else self._budgets.of(owner))
-        try:
-            yield body
-        finally:
-            body.leave()
 
     async def _parts(self, request: Request, held: Body) -> tuple[list[Part], bool]:
         """The objects of a request, and whether it was a form. Raises `FrameTooLarge` and `InvalidArguments`."""

@@ -248,6 +248,17 @@ def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
         assert b'"pong":true' in first.until(b'"pong":true')
 
 
+def test_a_body_of_a_host_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.ws.limits as limits\n\nlimits.AUTH_TIMEOUT = 1.0\n")
+    headers = {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json", "Accept": "application/json"}
+    with small_server(tmp_path, PYTHONPATH=str(tmp_path)) as server, Sender(server, ADA) as first:
+        dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)
+        status, _, answer = server.request("POST", "/mcp", PAD * 3, headers)
+        assert status == 429
+        assert b"max_user_bytes" in answer
+        first.may_end.set()
+
+
 def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tmp_path: Path) -> None:
     """With a process for each pipeline, what is unread waits there."""
     none = ("--isolation", "none")
