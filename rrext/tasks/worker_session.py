@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -81,7 +81,7 @@ class WorkerSession(Session):
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
         if call is not None and call.outlet is not self.outbox:
-            window = cast(HopWindow, call.outlet)
+            window: Any = call.outlet  # a `HopWindow`
             if not window.has_room_for_answer(call, pieces):
                 window.keep(pieces)
                 return
