@@ -654,6 +654,8 @@ class Worker:
                 answer.set_exception(self.error())
         self._is_ready()
         self.ended.set_result(None)
+        if self.expects_end:
+            self.task = None  # it has the whole pipeline, and leads back here
 
     def _error_for(self, caller: Caller) -> RrextError:
         """The error for a caller. What the process wrote last is for those who are trusted or loaded the pipeline."""

@@ -21,7 +21,7 @@ MIB = 1 << 20
 DATA = "x" * (2 * MIB)
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 """Freed memory leaves the process at once, and is seen to."""
-FAILING = {
+FAILING: dict[str, Any] = {
     "components": [
         {"id": "webhook_1", "provider": "webhook", "config": {}},
         {
@@ -149,6 +149,15 @@ def test_the_data_of_calls_that_fail_is_free_when_they_are_answered(tmp_path: Pa
         assert {name: size for name, size in grown.items() if size > 4} == {}
 
 
+def test_a_pipeline_is_free_when_its_process_has_ended(tmp_path: Path) -> None:
+    with uncollected(tmp_path, "--trust-clients") as server, server.client() as client:
+        terminated(client)
+        before = resident(server)
+        for _ in range(4):
+            terminated(client, DATA * 2)
+        until_free(server, client, before)
+
+
 def call(tool: str, **more: Any) -> Callable[[WsClient], object]:
     """A call of a tool with data, which fails."""
     also = more.pop("also", {})
@@ -174,9 +183,10 @@ def garbled(client: WsClient) -> None:
         assert client.answer(0)["success"] is False
 
 
-def terminated(client: WsClient) -> None:
+def terminated(client: WsClient, data: str = DATA) -> None:
     """A pipeline that ends long before its time to live."""
-    client.body("execute", pipeline={**FAILING, "project_id": "other", "description": DATA}, token="other", ttl=1000)
+    pipeline = {"components": FAILING["components"][:1], "source": "webhook_1", "project_id": "other", "description": data}
+    client.body("execute", pipeline=pipeline, token="other", ttl=1000)
     client.body("terminate", token="other")
 
 
