@@ -305,7 +305,7 @@ class Spellings:
     def begun_in(self, text: str) -> int:
         """Where at the end of a text a secret may begin, in whatever spelling; the length of the text if none does."""
         begun = self._begun(text)
-        first = max(0, len(text) - 2 * self._around)
+        first = max(0, len(text) - 4 * self._around)  # 64 times a secret: escapes of escapes take 48
         text = text[first:]
         if _has_signs(text):
             places = _Places(text, goes_on=True)
