@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 from typing import Annotated, Any, Final
 
@@ -14,7 +12,7 @@ from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
-from rrext.nodes.sandbox.values import MOST_BITS
+from rrext.nodes.sandbox.values import MAX_DEPTH, MOST_BITS
 
 _KILLED = 128
 _LACKS: Final = {
@@ -34,8 +32,6 @@ _PERHAPS: Final[dict[int, str]] = {
     signal.SIGKILL: ", by the system: perhaps its memory ran out",
     signal.SIGSEGV: ": perhaps a recursion was deeper than the stack has room for",
 }
-_MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{308}")
-"""Enough digits for an int of more than `MOST_BITS`, be it in a text or a fraction."""
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
@@ -100,8 +96,7 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
         return _run(answer, limits, answer.exit_code)
     try:
         told = msgspec.json.decode(report, type=_Report)
-        if _MANY_DIGITS.search(report):
-            json.loads(report, parse_int=_check_int)
+        _check(told.result)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         note = "The variable `result` could not be read: what arrived is not what the sandbox sends"
         return _run(answer, limits, answer.exit_code or 1, note)
@@ -113,10 +108,17 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
     return msgspec.structs.replace(run, result=told.result, has_result=True)
 
 
-def _check_int(digits: str) -> None:
-    """Raise `ValueError` for an int that no guest of ours sends: readers of the answer might fail at it."""
-    if int(digits).bit_length() > MOST_BITS:
-        raise ValueError("too large")
+def _check(result: Any) -> None:
+    """Raise `ValueError` for a value that no guest of ours sends: readers of the answer might fail at it."""
+    level: list[Any] = [result]
+    for _ in range(MAX_DEPTH + 1):
+        if any(type(each) is int and each.bit_length() > MOST_BITS for each in level):
+            raise ValueError("too large")
+        holders = [each for each in level if type(each) is list or type(each) is dict]
+        if not holders:
+            return
+        level = [inner for each in holders for inner in (each.values() if type(each) is dict else each)]
+    raise ValueError("too deep")
 
 
 def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:

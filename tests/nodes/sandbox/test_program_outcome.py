@@ -17,6 +17,7 @@ from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
 from rrext.nodes.sandbox.sandlock_sandbox import probe, verdict
+from rrext.nodes.sandbox.values import MAX_DEPTH
 
 LIMITS = SandboxLimits(timeout=2.5)
 LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
@@ -44,8 +45,18 @@ def test_a_number_that_no_guest_sends_is_not_passed_on(number: int) -> None:
     assert "could not be read" in answered(b'{"exit_code": %d}' % (number << 8)).stderr
 
 
-@pytest.mark.parametrize("value", [2**1023 - 1, 1 - 2**1023, "9" * 5000, 0.1])
-def test_other_numbers_and_digits_are(value: object) -> None:
+@pytest.mark.parametrize(("start", "end"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[1,{"a":', b"},2]")])
+def test_a_result_deeper_than_any_guest_sends_is_not_passed_on(start: bytes, end: bytes) -> None:
+    times = MAX_DEPTH // (start.count(b"[") + start.count(b"{"))
+    deepest = start * times + b"0" + end * times
+    assert answered(b'{"exit_code": 0, "result": %s}' % deepest).result == msgspec.json.decode(deepest)
+    run = answered(b'{"exit_code": 0, "result": [%s]}' % deepest)
+    assert (run.exit_code, run.has_result) == (1, False)
+    assert "could not be read" in run.stderr
+
+
+@pytest.mark.parametrize("value", [2**1023 - 1, 1 - 2**1023, "9" * 5000, "[" * 5000, 0.1])
+def test_other_numbers_and_texts_are(value: object) -> None:
     assert answered(b'{"exit_code": 0, "result": %s}' % msgspec.json.encode(value)).result == value
 
 
