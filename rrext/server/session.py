@@ -76,6 +76,8 @@ class Session(SessionAnswers):
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]] = OWN_COMMANDS
     """Command → its handler, of those that the session answers without the engine."""
+    inline_commands: ClassVar[frozenset[str]] = frozenset()
+    """Those that the thread which reads may handle: for any other it gives reading back, with all that was read behind it."""
     never_held: ClassVar[frozenset[str]] = NEVER_HELD
     """Commands that run at once although answers wait for a slow reader."""
 
@@ -136,7 +138,10 @@ class Session(SessionAnswers):
             return event
         shape = inline_operation(event.command, event.arguments)
         if shape is None:
-            return event
+            if event.command not in self.inline_commands:
+                return event
+            self.commands[event.command](self, event)
+            return None
         try:
             inflight.check_id(event.id)
             if event.nbytes > self.limits.max_name:

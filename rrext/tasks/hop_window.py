@@ -133,7 +133,7 @@ class HopWindow(Outbox):
         super().send(pieces if len(pieces) == 1 else [b"".join(pieces)])
 
     def give(self, messages: int) -> None:
-        """Take credit for that many messages, which the server has passed on. On the loop."""
+        """Take credit for that many messages, which the server has passed on. From any thread."""
         with self._guard:
             for _ in range(messages):
                 self._on_the_way -= self._sizes.popleft()

@@ -229,5 +229,6 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_unload": WorkerSession._unload,
 }
 WorkerSession.commands = {**OWN_COMMANDS, **_ORDERS}
+WorkerSession.inline_commands = frozenset(("worker_caller", "worker_credit"))
 WorkerSession.never_held = frozenset(WorkerSession.commands)
 WorkerSession.with_tail = frozenset(("worker_load", "worker_answered"))
