@@ -37,7 +37,9 @@ _LACKS_SAID = {
     "EOF when reading a line": "input",
     "can't start new thread": "threads",
     "unable to open database file": "files",
+    "failed to map segment from shared object": "memory",
 }
+"""What errors without a number say, or say last, behind the name of a library."""
 
 
 def main(
@@ -216,7 +218,7 @@ def _lack_told_by(error: BaseException) -> str:
     if isinstance(error, OSError) and isinstance(error.errno, int):
         return _lack_of_system(error, error.errno)
     said = error.args[0] if error.args else None
-    return _LACKS_SAID.get(said, "") if isinstance(said, str) else ""
+    return _LACKS_SAID.get(said.rpartition(": ")[2], "") if isinstance(said, str) else ""
 
 
 def _lack_of_system(error: OSError, number: int) -> str:

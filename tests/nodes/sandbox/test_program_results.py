@@ -178,6 +178,18 @@ LACKS = {
     "input": ("input('name? ')", "no input"),
     "memory": ("bytearray(10**10)", "512 MiB of memory"),
     "mapped memory": ("import mmap\nmmap.mmap(-1, 10**10)", "512 MiB of memory"),
+    "memory for a library": (
+        """
+        import mmap
+        held = []
+        try:
+            while True: held.append(mmap.mmap(-1, 2**19))
+        except OSError:
+            del held[-6:]
+        import ssl
+        """,
+        "512 MiB of memory",
+    ),
     "descriptors": ("import os\nheld = [os.pipe() for _ in range(99)]", "64 open files"),
     "a thread": (
         "import threading\nthreading.stack_size(2**40)\nthreading.Thread(target=print).start()",
