@@ -77,7 +77,8 @@ def _tool_of(operation: Operation) -> str | None:
 class HopWindow(Outbox):
     """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
 
-    `send` and the questions for room may be called from any thread. It is full while anything waits. `begin` starts a call.
+    `send` and `has_room_for` may be called from any thread. It is full while more waits than may be on the way, so that answers
+    of a batch that goes on without credit hold up no call. `begin` starts a call.
     """
 
     __slots__ = (
@@ -87,7 +88,7 @@ class HopWindow(Outbox):
     def __init__(
         self, port: FeedPort, loop: asyncio.AbstractEventLoop, large: LargeResults, begin: Callable[[Call], object]
     ) -> None:
-        super().__init__(self, 0, loop, self._room)
+        super().__init__(self, HOP_WINDOW, loop, self._room)
         self._large = large
         self._begin = begin
         self._parked: deque[Call] = deque()
@@ -102,18 +103,13 @@ class HopWindow(Outbox):
         self._action: Callable[[], None] | None = None
         self._late: set[LateEvent] = set()
 
-    def has_room_for(self, pieces: Sequence[bytes]) -> bool:
-        """Whether a message may leave at once, which the caller sends then; it counts from now on."""
-        return self._takes(len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces)))
-
-    def has_room_for_answer(self, call: Call, pieces: Sequence[bytes]) -> bool:
-        """The same for the answer of a call, which is no longer expected."""
+    def has_room_for(self, pieces: Sequence[bytes], call: Call | None = None) -> bool:
+        """Whether a message may leave at once, which the caller sends then; it counts from now on. If it is the answer of a
+        call, that is no longer expected.
+        """
         size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
-        if size > LARGE_RESULT or self._large.are_known:
+        if call is not None and (size > LARGE_RESULT or self._large.are_known):
             self._came(call, size)
-        return self._takes(size)
-
-    def _takes(self, size: int) -> bool:
         with self._guard:
             if self.size or self._on_the_way >= self._window:
                 return False

@@ -82,7 +82,7 @@ class WorkerSession(Session):
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
         if call is not None and call.outlet is not self.outbox:
             window: Any = call.outlet  # a `HopWindow`
-            if not window.has_room_for_answer(call, pieces):
+            if not window.has_room_for(pieces, call):
                 window.keep(pieces)
                 return
         super()._answer(pieces)
