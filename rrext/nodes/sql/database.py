@@ -18,7 +18,7 @@ from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.gate.gate import SqlGate
 from rrext.nodes.sql.limits import CONFLICT_ATTEMPTS, CONFLICT_FIRST_PAUSE, CONFLICT_LAST_PAUSE
 from rrext.nodes.sql.schema import Schema
-from rrext.nodes.sql.transaction import SqlTransaction, error_of
+from rrext.nodes.sql.transaction import SqlTransaction, error_of, raise_told
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -98,13 +98,7 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
         try:
             return self.backend.connect(read_only=read_only)
         except Exception as error:
-            told = error_of(self.backend, error)
-            try:
-                if told is error:
-                    raise
-                raise told from error
-            finally:
-                del told  # its traceback references this frame
+            raise_told(error_of(self.backend, error), error)
 
     @property
     def connections_in_use(self) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from rrext.errors import InvalidArguments, RrextError
 from rrext.nodes.databases.cells import Rows, json_rows, size_of, unique_names
@@ -49,6 +49,18 @@ def error_of(backend: Backend, error: Exception) -> Exception:
     """The caller's error for an exception outside of a statement: connecting, beginning, committing."""
     failure = None if isinstance(error, RrextError) else backend.failure(error)
     return error if failure is None else SQL.error(failure)
+
+
+def raise_told(told: Exception, error: Exception) -> NoReturn:
+    """Raise the caller's error for an exception, which it may be itself. No frame of its traceback keeps it: such a cycle holds
+    all that was at work until the garbage collector comes.
+    """
+    try:
+        if told is error:
+            raise told
+        raise told from error
+    finally:
+        del told, error
 
 
 class ReturnConnection(Protocol):
@@ -159,13 +171,7 @@ class SqlTransaction:
                 yield
         except Exception as error:
             self._note(error)
-            told = self._error_of(error, running, ctx)
-            try:
-                if told is error:
-                    raise
-                raise told from error
-            finally:
-                del told  # its traceback references this frame
+            raise_told(self._error_of(error, running, ctx), error)
         finally:
             self._is_stopped = self._is_stopped or running.reason is not None
 
@@ -191,13 +197,7 @@ class SqlTransaction:
             end(self.connection)
         except Exception as error:
             self._note(error)
-            told = error_of(self._backend, error)
-            try:
-                if told is error:
-                    raise
-                raise told from error
-            finally:
-                del told  # its traceback references this frame
+            raise_told(error_of(self._backend, error), error)
 
     def _note(self, error: Exception) -> None:
         failure = self._backend.failure(error)
