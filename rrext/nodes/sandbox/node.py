@@ -77,13 +77,12 @@ class PythonNode(Node):
     @classmethod
     def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """The names in `allowedModules` that no program can import."""
-        from rrext.nodes.sandbox.packages import OPTION, OfferedPackages
+        from rrext.nodes.sandbox.packages import OfferedPackages, how_to_offer
 
         offer = OfferedPackages(packages)
         for place, name in _modules(config):
             if not offer.has(name):
-                option = f"{OPTION} {name.partition('.')[0]}"
-                yield place, f'No program can import "{name}" here: an operator offers it with {option}.'
+                yield place, f'No program can import "{name}" here: {how_to_offer(name)}.'
 
     @classmethod
     @asynccontextmanager

@@ -24,6 +24,13 @@ from rrext.nodes.sandbox.grant import Grant
 OPTION: Final = "--python-package"
 
 
+def how_to_offer(name: str) -> str:
+    """What makes a module importable that is not offered."""
+    if re.fullmatch(r"[\w.-]+", name) is None:
+        return "this is no name of a package"
+    return f"the operator may offer it with {OPTION} {_top(name)}"
+
+
 class OfferedPackages:
     """The distributions that an operator names, and those that they need."""
 
@@ -39,11 +46,8 @@ class OfferedPackages:
             return
         self._offered[key] = distribution = _Distribution(found)
         for name in distribution.needs:
-            try:
-                needed = metadata.distribution(name)
-            except metadata.PackageNotFoundError:
-                continue  # for another system
-            self._add(needed)
+            if needed := _distribution(name):  # else for another system
+                self._add(needed)
 
     def has(self, name: str) -> bool:
         """Whether the package, or the module of a package, is offered or belongs to the standard library."""
@@ -61,7 +65,7 @@ class OfferedPackages:
             if self.has(name):
                 names |= {key: self._offered[key].imported_as(name) for key in self._meant(name)}
             else:
-                refused[_top(name)] = f"this server does not offer it: its operator may, with {OPTION} {_top(name)}"
+                refused[_top(name)] = f"this server does not offer it: {how_to_offer(name)}"
         found = self._with_needs(names)
         granted = found.values()
         for each in granted:
@@ -144,15 +148,19 @@ class _Distribution:
 
 def _installed(name: str) -> list[metadata.Distribution]:
     """The distributions that an operator's name means: that of this name, or all that have a package of this name."""
-    try:
-        return [metadata.distribution(name)]
-    except (metadata.PackageNotFoundError, ValueError):
-        packages = metadata.packages_distributions()
-    if found := packages.get(name):
-        return [metadata.distribution(each) for each in dict.fromkeys(found)]
+    if found := _distribution(name):
+        return [found]
+    packages = {package: [each for each in names if each] for package, names in metadata.packages_distributions().items()}
+    if names := packages.get(name):
+        return [metadata.distribution(each) for each in dict.fromkeys(names)]
     near = near_matches(name, [*packages, *(each for names in packages.values() for each in names)])
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise Unavailable(f'{OPTION}: no package "{name}" is installed beside this server{hint}')
+
+
+def _distribution(name: str) -> metadata.Distribution | None:
+    """The distribution of this name; what pip could not remove of one has none."""
+    return next((each for each in metadata.distributions(name=name) if each.name), None) if name else None
 
 
 def _recorded(found: metadata.Distribution) -> list[tuple[str, ...]]:

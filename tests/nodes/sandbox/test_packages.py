@@ -68,7 +68,7 @@ def test_a_package_must_be_both_offered_and_allowed(site: Path) -> None:
     assert grant.refused == {
         "shapes": "the server offers it, but `allowedModules` of this component does not name shapes",
         "lines": "the server offers it, but `allowedModules` of this component does not name lines",
-        "circles": "this server does not offer it: its operator may, with --python-package circles",
+        "circles": "this server does not offer it: the operator may offer it with --python-package circles",
     }
     assert offer.grant([]).paths == OfferedPackages([]).grant(["squares"]).paths == ()
 
@@ -88,6 +88,15 @@ def test_a_package_must_be_both_offered_and_allowed(site: Path) -> None:
 def test_what_cannot_be_offered_is_refused_with_the_reason(site: Path, name: str, words: str) -> None:
     with pytest.raises(Unavailable, match=words):
         OfferedPackages([name])
+
+
+def test_the_remains_of_what_pip_could_not_remove_are_no_package(site: Path) -> None:
+    install(site, "~hin-Lines", {"lines.py": "number = 3\n"})
+    (site / "~hin_Lines-1.2.dist-info" / "METADATA").unlink()
+    assert OfferedPackages(["lines"]).grant(["lines"]).names == ("lines 1.2",)
+    for name in ("linez", "~hin-Lines"):
+        with pytest.raises(Unavailable, match=f'no package "{name}" is installed .*did you mean'):
+            OfferedPackages([name])
 
 
 @given(st.lists(st.lists(st.sampled_from(["", ".", "..", "a", "b", "__init__.py", "m.py", "x.so"]), min_size=1, max_size=4)))
@@ -145,15 +154,16 @@ def test_check_names_the_packages_that_are_not_offered_and_the_option(
     site: Path, written: Callable[[Any], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rrext.nodes.sandbox.node.PythonNode.unavailable", lambda: None)
-    path = written(
-        [{"moduleName": "shapes"}, {"moduleName": ""}, {"moduleName": "json"}, "squares", {"moduleName": "nowhere.deep"}]
-    )
+    names = ["shapes", "", "json"], ["nowhere.deep", "x==1"]
+    rows = [[{"moduleName": name} for name in some] for some in names]
+    path = written([*rows[0], "squares", *rows[1]])
     code, out = main(["check", "--json", "--python-package", "shapes", path]), capsys.readouterr().out
     found = [(each["severity"], each["code"], each["path"]) for each in json.loads(out)["problems"]]
-    places = ["3", "4/moduleName"]
+    places = ["3", "4/moduleName", "5/moduleName"]
     assert found == [("warning", "package_not_offered", f"/components/1/config/allowedModules/{place}") for place in places]
     assert "--python-package squares." in out
     assert "--python-package nowhere." in out
+    assert "this is no name of a package" in out
     assert code == 0, "the rest of the programs runs"
 
 
@@ -235,7 +245,7 @@ def test_a_program_changes_no_package(guests: Guests) -> None:
     ("name", "words"),
     [
         ("shared.squares", "No module named 'shared.squares'"),
-        ("torch", "this server does not offer it: its operator may, with --python-package torch"),
+        ("torch", "this server does not offer it: the operator may offer it with --python-package torch"),
     ],
 )
 def test_an_import_that_fails_says_why(guests: Guests, name: str, words: str) -> None:
