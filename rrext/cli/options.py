@@ -144,11 +144,12 @@ def connections_from(args: argparse.Namespace) -> Connections:
 
 def packages_from(args: argparse.Namespace) -> tuple[str, ...]:
     """The names of `--python-package`. Raises `RrextError` for one that is not installed, or cannot be offered."""
-    if args.python_packages:
-        from rrext.nodes.sandbox.packages import OfferedPackages
+    names = tuple(args.python_packages)
+    if names:
+        from rrext.nodes.sandbox.packages import offered
 
-        OfferedPackages(args.python_packages)
-    return tuple(args.python_packages)
+        offered(names)
+    return names
 
 
 def key_from(args: argparse.Namespace) -> str | None:

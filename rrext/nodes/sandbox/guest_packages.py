@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.metadata import DistributionFinder, PathDistribution
 
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-"""Else a library of linear algebra starts a thread for each processor of the machine, beyond the limit of threads."""
+_SETTINGS = {
+    # Else a library of linear algebra starts a thread for each processor of the machine, beyond the limit of threads.
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1"),
+    "MPLBACKEND": "Agg",
+    # matplotlib wants a folder that it may write to, for a list of fonts that it can make anew: one that looks so will do.
+    "MPLCONFIGDIR": "/" if os.access("/", os.W_OK) else "/tmp",
+}
+"""Environment variables of libraries, which a program may change before it imports them."""
 
 
 class Packages:
@@ -22,14 +28,17 @@ class Packages:
     def __init__(self, modules: dict[str, str], distributions: dict[str, str]) -> None:
         self._modules = modules
         self._distributions = distributions
+        os.environ.update(_SETTINGS)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Find a granted module; those of a granted folder are found by Python itself."""
         place = self._modules.get(name)
         if place is None:
             return None
-        if name in _PREPARATIONS:
-            _PREPARATIONS[name]()
+        if name == "matplotlib":
+            import logging
+
+            logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it warns that its list was not kept
         if not place.endswith("/"):
             return spec_from_file_location(name, place)
         spec = ModuleSpec(name, None, is_package=True)
@@ -45,20 +54,3 @@ class Packages:
         for key, folder in self._distributions.items():
             if wanted in (None, key):
                 yield PathDistribution(Path(folder))
-
-
-def _prepare_numpy() -> None:
-    for name, value in ONE_THREAD.items():
-        os.environ.setdefault(name, value)
-
-
-def _prepare_matplotlib() -> None:
-    """It wants a folder that it may write to, for a list of fonts that it can make anew: one that looks so will do."""
-    os.environ.setdefault("MPLBACKEND", "Agg")
-    os.environ.setdefault("MPLCONFIGDIR", "/" if os.access("/", os.W_OK) else "/tmp")
-    import logging
-
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it warns that the list was not kept
-
-
-_PREPARATIONS = {"numpy": _prepare_numpy, "matplotlib": _prepare_matplotlib}

@@ -77,9 +77,9 @@ class PythonNode(Node):
     @classmethod
     def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """The names in `allowedModules` that no program can import."""
-        from rrext.nodes.sandbox.packages import OfferedPackages, how_to_offer
+        from rrext.nodes.sandbox.packages import how_to_offer, offered
 
-        offer = OfferedPackages(packages)
+        offer = offered(tuple(packages))
         for place, name in _modules(config):
             if not offer.has(name):
                 yield place, f'No program can import "{name}" here: {how_to_offer(name)}.'
@@ -142,10 +142,10 @@ def _modules(config: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield ("allowedModules", index, *key), name.strip()
 
 
-def _granted(offered: Sequence[str], allowed: Sequence[str]) -> Grant:
-    from rrext.nodes.sandbox.packages import OfferedPackages  # it reads the metadata of what is installed
+def _granted(packages: Sequence[str], allowed: Sequence[str]) -> Grant:
+    from rrext.nodes.sandbox.packages import offered  # it reads the metadata of what is installed
 
-    return OfferedPackages(offered).grant(allowed)
+    return offered(tuple(packages)).grant(allowed)
 
 
 def limits_of(config: Any) -> SandboxLimits:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from rrext.cli.main import main
 from rrext.errors import InvalidPipeline, Unavailable
-from rrext.nodes.sandbox.packages import OfferedPackages
+from rrext.nodes.sandbox.packages import OfferedPackages, offered
 from rrext.nodes.sandbox.sandlock_sandbox import Grant, SandlockSandbox
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -55,10 +55,14 @@ def test_of_a_shared_folder_only_the_part_of_the_distribution_is_granted(site: P
     assert set(grant.modules) == {"shared", "shared.circles"}
 
 
-@pytest.mark.parametrize("offered", ["lines", "Thin-Lines", "thin_lines"])
+@pytest.mark.parametrize("name", ["lines", "Thin-Lines", "thin_lines"])
 @pytest.mark.parametrize("allowed", ["lines", "thin.lines", "Thin-Lines", "lines.deep"])
-def test_packages_are_named_by_their_own_name_or_that_of_the_distribution(site: Path, offered: str, allowed: str) -> None:
-    assert OfferedPackages([offered]).grant([allowed]).names == ("lines 1.2",)
+def test_packages_are_named_by_their_own_name_or_that_of_the_distribution(site: Path, name: str, allowed: str) -> None:
+    assert OfferedPackages([name]).grant([allowed]).names == ("lines 1.2",)
+
+
+def test_what_is_offered_is_read_once(site: Path) -> None:
+    assert offered(("circles", "far")) is offered(("circles", "far"))
 
 
 def test_a_package_must_be_both_offered_and_allowed(site: Path) -> None:
