@@ -19,7 +19,7 @@ _SETTINGS = {
     # matplotlib wants a folder that it may write to, for a list of fonts that it can make anew: one that looks so will do.
     "MPLCONFIGDIR": "/" if os.access("/", os.W_OK) else "/tmp",
 }
-"""Environment variables of libraries, which a program may change before it imports them."""
+"""Environment variables of libraries, as far as the program has not set them."""
 
 
 class Packages:
@@ -28,13 +28,14 @@ class Packages:
     def __init__(self, modules: dict[str, str], distributions: dict[str, str]) -> None:
         self._modules = modules
         self._distributions = distributions
-        os.environ.update(_SETTINGS)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Find a granted module; those of a granted folder are found by Python itself."""
         place = self._modules.get(name)
         if place is None:
             return None
+        for setting, value in _SETTINGS.items():
+            os.environ.setdefault(setting, value)
         if name == "matplotlib":
             import logging
 
