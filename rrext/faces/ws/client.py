@@ -82,8 +82,8 @@ class SocketClient:
         self._stranger = caller
         self.peer = SocketPeer(process, self._connection, self._sink, caller)
         self._session = self.peer.session
-        self.peer.reading = self._reading = SocketReading(self._session, protocol, self._loop, self._take, self._without_room)
-        self._sink.on_slow = self._reading.look
+        self._reading = SocketReading(self._session, protocol, self._sink, self._loop, self._take, self._without_room)
+        self.peer.reading = self._reading
         self._session.client.memory = self._reading
         self._budgets = budgets
         self._patience: asyncio.TimerHandle | None = None
@@ -188,7 +188,6 @@ class SocketClient:
             self._arrival.forgets_client()
             self._session.caller = msgspec.structs.replace(self._stranger, trusted=False, is_keyed=True)
             self._protocol.expect(MAX_STRANGERS_MESSAGE)
-            self._reading.belong_to(None)
             self._patience = self._loop.call_later(AUTH_TIMEOUT, self._arrival.cut_off)
         else:
             self._arrival.knows_client()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -11,7 +12,7 @@ from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame
 
 from rrext.faces.http.door import arrival_of
-from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
+from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE, NOTED
 from rrext.limits import READ_BUFFER
 
 CONNECTION: Final = "rrext.connection"
@@ -39,20 +40,28 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     """A connection whose messages are small until its client has shown a key. `on_lost` is called at its end.
 
     Received messages go in batches to `on_messages`, each with whether it is binary; `on_writable` is called when the client
-    has read.
+    has read; `on_more` is called when the beginning of a message grows, and when answers begin to wait for the client.
     """
 
     def __init__(self, on_lost: Callable[[], object], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._on_lost = on_lost
         self._pong: bytes | None = None
+        self._below: asyncio.WriteTransport | None = None
+        """With TLS the transport of the encrypted bytes: what waits there neither counts above nor pauses writing."""
         self._is_large = False
         self._is_garbled = False
         self._messages: list[tuple[bytes, bool]] = []
         self.on_messages: Callable[[list[tuple[bytes, bool]]], object] | None = None
         self.on_writable: Callable[[], object] = lambda: None
-        self.on_unfinished: Callable[[], object] = lambda: None
+        self.on_more: Callable[[], object] = lambda: None
         self.expect(MAX_STRANGERS_MESSAGE)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.set_write_buffer_limits(NOTED, NOTED)  # so what waits counts as long as writing pauses
+        tls = getattr(transport, "_ssl_protocol", None)
+        self._below = None if tls is None else tls._transport
 
     def expect(self, most: int = MAX_MESSAGE) -> None:
         """From now on take messages of at most so many bytes; larger ones end the connection."""
@@ -69,6 +78,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         except InvalidState:
             raise ConnectionResetError("the connection ends") from None
         self.transport.write(b"".join(conn.data_to_send()))
+        if self._below is not None and self._below.get_write_buffer_size() >= NOTED:
+            self.loop.call_soon(self.on_more)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -79,7 +90,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     @property
     def unsent_bytes(self) -> int:
         """What the system has not taken for the client yet."""
-        return 0 if self.disconnected else self.transport.get_write_buffer_size()
+        if self.disconnected:
+            return 0
+        return self.transport.get_write_buffer_size() + (self._below.get_write_buffer_size() if self._below is not None else 0)
 
     def refuse_garbled(self) -> None:
         """End the connection if a text came that is none, perhaps before the answer to the handshake."""
@@ -124,7 +137,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._is_large = is_large
             self.transport.max_size = LARGE_READ if is_large else READ_BUFFER  # type: ignore[attr-defined]
         if is_large or self.frames:
-            self.on_unfinished()
+            self.on_more()
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(REFUSAL)  # uvicorn would leave the connection open, without any answer
             self.transport.close()
@@ -175,6 +188,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.transport.write(pong)
         else:  # only the last is kept, or a client that pings and never reads would fill the memory
             self._pong = pong
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.loop.call_soon(self.on_more)  # later: the outbox that writes has its lock, and the budget takes those of others
 
     def resume_writing(self) -> None:
         super().resume_writing()

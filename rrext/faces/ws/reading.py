@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from rrext.faces.ws.budget import UserBudget
 from rrext.faces.ws.limits import NOTED
 from rrext.faces.ws.protocol import SocketProtocol
+from rrext.faces.ws.sink import MessageSink
 from rrext.limits import REQUESTS_PER_ITERATION
 from rrext.server.session import Session
 
@@ -27,12 +28,14 @@ class SocketReading:
         self,
         session: Session,
         protocol: SocketProtocol,
+        sink: MessageSink,
         loop: asyncio.AbstractEventLoop,
         handle: Callable[[Sequence[Received]], object],
         on_no_room: Callable[[], object],
     ) -> None:
         self._session = session
         self._protocol = protocol
+        self._sink = sink
         self._loop = loop
         self._handle = handle
         self._on_no_room = on_no_room
@@ -45,7 +48,7 @@ class SocketReading:
         self._budget: UserBudget | None = None
         self._is_noted = False
         protocol.on_messages = self.take
-        protocol.on_unfinished = self.look
+        protocol.on_more = self.look
 
     def take(self, messages: Sequence[Received]) -> None:
         """Take messages that arrived."""
@@ -94,20 +97,20 @@ class SocketReading:
     def stop(self) -> None:
         self._is_stopped = True
         self._waiting.clear()
-        self.belong_to(None)
-        self._protocol.let_read(reads=True)  # for the answer to the end of the WebSocket
+        self._let_read(wants_more=True)  # for the answer to the end of the WebSocket
 
     # the memory of its user
 
-    def belong_to(self, budget: UserBudget | None) -> None:
-        """Count for that budget from now on, and for no other."""
+    def belong_to(self, budget: UserBudget) -> None:
+        """Count for that budget from now on, and for no other. It ends when nothing is kept: after the end, or a sign-off."""
         if self._budget is not None:
             self._budget.leave(self)
         self._budget = budget
+        self.look()
 
     def look(self) -> None:
         """Let the budget look: the connection may keep more than before, or less."""
-        if self._budget is not None and not self._is_stopped:
+        if self._budget is not None:
             self._is_noted = self._budget.note(self)
 
     @property
@@ -115,7 +118,7 @@ class SocketReading:
         """The beginning of a message, the requests in flight, and the answers that were not read."""
         protocol, session = self._protocol, self._session
         waiting = sum(len(data) for data, _ in self._waiting)
-        return protocol.unfinished_bytes + waiting + session.held_bytes + protocol.unsent_bytes
+        return protocol.unfinished_bytes + waiting + session.held_bytes + self._sink.handed_bytes + protocol.unsent_bytes
 
     @property
     def is_unfinished(self) -> bool:

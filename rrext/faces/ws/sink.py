@@ -21,13 +21,12 @@ class MessageSink:
         self._lock = Lock()
         self._handed: deque[bytes | memoryview] = deque()
         """The messages of other threads, in order."""
-        self._size = 0
+        self.handed_bytes = 0
+        """The size of these."""
         self._action: Callable[[], None] | None = None
         self._changed = asyncio.Event()
         self._is_lost = False
         self._is_loop_stuck = False
-        self.on_slow: Callable[[], object] = lambda: None
-        """Called when messages begin to wait for the client."""
         protocol.on_writable = self._go_on
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
@@ -44,11 +43,11 @@ class MessageSink:
         return size
 
     def _hand_over(self, pieces: Sequence[bytes | memoryview]) -> int:
-        if self._size >= SINK_WINDOW:
+        if self.handed_bytes >= SINK_WINDOW:
             return 0
         taken, size = _first(pieces)
         with self._lock:
-            self._size += size
+            self.handed_bytes += size
         self._handed.extend(taken)
         self._on_loop(self._go_on)
         return size
@@ -71,8 +70,6 @@ class MessageSink:
     def _wait(self, action: Callable[[], None]) -> None:
         self._action = action
         self._go_on()
-        if self._action is not None:
-            self.on_slow()
 
     def _go_on(self) -> None:
         """Send what other threads handed over, and let the outbox write if there is room."""
@@ -83,7 +80,10 @@ class MessageSink:
 
     def _send_handed(self) -> None:
         handed = self._handed
-        while handed and self._protocol.writable.is_set() and not self._is_lost:
+        if self._is_lost:
+            handed.clear()
+            self.handed_bytes = 0
+        while handed and self._protocol.writable.is_set():
             taken, size = _first(list(handed))
             try:
                 self._protocol.send_messages(taken)
@@ -93,7 +93,7 @@ class MessageSink:
             for _ in taken:
                 handed.popleft()
             with self._lock:
-                self._size -= size
+                self.handed_bytes -= size
         if not handed:
             self._changed.set()
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_ws_load import HANDSHAKE
 from test_ws_unread import answers, call_large, deaf_client
-from ws_server import ADA, BOB, PATIENCE, WsServer, keys_file, resident
+from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, certificate, keys_file, resident
 
 from rrext.errors import TooManyRequests
 from rrext.faces.ws.budget import Budgets, UserBudget
@@ -270,3 +270,42 @@ def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tm
         numbers.add(deaf.post("rrext_ping"))
         assert all(answer["success"] for answer in answers(deaf, numbers) + answers(other, others))
         assert deaf.body("rrext_ping") == {"pong": True}
+
+
+@contextmanager
+def deaf_with_answer(server: WsServer) -> Iterator[WsClient]:
+    """A client that has asked for one large answer, most of which waits in the server."""
+    with deaf_client(server, ADA) as deaf:
+        for _ in range(3):  # it takes no more after these
+            deaf.post("rrext_ping")
+        deaf.post("rrext_process", subcommand="tool", tool="large", input={"size": SIZE})
+        yield deaf
+        deaf.socket.socket.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_one_large_answer_that_is_not_read_holds_up_its_connection(
+    tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--isolation", isolation]
+    if with_tls:
+        cert, key = certificate(tmp_path)
+        options += ["--tls-cert", str(cert), "--tls-key", str(key)]
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with small_server(tmp_path, *options) as server, deaf_with_answer(server) as deaf:
+        dashboard(server, ADA, lambda found: any(row["heldUp"] for row in found["connections"]))
+        deaf.post("rrext_process", subcommand="tool", tool="large", input={"size": 1, "key": "later"})
+        with server.client(ADA) as other:
+            assert other.tool("journal", {"key": "later"}) == []
+
+
+@pytest.mark.parametrize("end", ["deauth", "shutdown"])
+def test_an_answer_that_is_not_read_counts_for_its_user_also_after_a_goodbye(tmp_path: Path, end: str) -> None:
+    options = ("--isolation", "none", "--drain", "0.1", "--max-user-bytes", str(SIZE + MIB))
+    with small_server(tmp_path, *options) as server, deaf_with_answer(server) as deaf:
+        dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] > SIZE // 2)
+        deaf.post(end)
+        dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] < MIB)
+        with deaf_with_answer(server):
+            dashboard(server, ADA, lambda found: any(row["heldUp"] for row in found["connections"]))
