@@ -2,7 +2,8 @@
 
 A worker sends the messages of the calls of a connection while few bytes of it are on the way; the rest waits in the worker, and
 calls of that connection that have not begun wait too. The server gives credit as the outbox of the client has room. So a client
-that does not read keeps neither memory of the server nor the pipe, which all connections of the worker share.
+that does not read keeps neither memory of the server nor the pipe, which all connections of the worker share. Each connection
+may send one message, however large: the large ones of all connections take turns, and small ones pass between them.
 
 Calls that run at once may all return before the first result is read. So of a tool that is known for large results a connection
 runs no more calls at once than its share of the worker has room for.
@@ -74,6 +75,45 @@ def _tool_of(operation: Operation) -> str | None:
     return operation.tool if isinstance(operation, Tool) else None
 
 
+class LargeTurns:
+    """The large messages of a worker, which enter the way to the server one after the other, when little waits on it.
+
+    Windows have their turn in the order in which they asked for it.
+    """
+
+    __slots__ = ("_host", "_line", "_outbox", "_turn")
+
+    def __init__(self, outbox: Outbox, host: Host) -> None:
+        self._outbox = outbox
+        self._host = host
+        self._line: deque[HopWindow] = deque()
+        self._turn: HopWindow | None = None
+
+    def lets(self, window: HopWindow) -> bool:
+        """Whether a large message of a window may leave now. From any thread."""
+        return window is self._turn or (self._has_room() and not self._line)
+
+    def wait(self, window: HopWindow) -> None:
+        """Let a window write at its turn. From any thread."""
+        self._host.loop.call_soon_threadsafe(self._join, window)
+
+    def _join(self, window: HopWindow) -> None:
+        self._line.append(window)
+        if len(self._line) == 1:
+            self._host.spawn(self._take_turns(), "large messages")
+
+    async def _take_turns(self) -> None:
+        while self._line:
+            await self._outbox.until(self._has_room)
+            self._turn = self._line[0]
+            self._turn.retry()
+            self._turn = None
+            self._line.popleft()
+
+    def _has_room(self) -> bool:
+        return self._outbox.size <= HOP_WINDOW
+
+
 class HopWindow(Outbox):
     """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
 
@@ -82,14 +122,21 @@ class HopWindow(Outbox):
     """
 
     __slots__ = (
-        "_action", "_begin", "_guard", "_large", "_late", "_on_the_way", "_parked", "_port", "_sizes", "_window", "expected",
+        "_action", "_begin", "_guard", "_large", "_late", "_on_the_way", "_parked", "_port", "_sizes", "_turns", "_window",
+        "expected",
     )  # fmt: skip
 
     def __init__(
-        self, port: FeedPort, loop: asyncio.AbstractEventLoop, large: LargeResults, begin: Callable[[Call], object]
+        self,
+        port: FeedPort,
+        loop: asyncio.AbstractEventLoop,
+        large: LargeResults,
+        turns: LargeTurns,
+        begin: Callable[[Call], object],
     ) -> None:
         super().__init__(self, HOP_WINDOW, loop, self._room)
         self._large = large
+        self._turns = turns
         self._begin = begin
         self._parked: deque[Call] = deque()
         """Calls that wait for room, in order."""
@@ -111,14 +158,18 @@ class HopWindow(Outbox):
         if call is not None and (size > LARGE_RESULT or self._large.are_known):
             self._came(call, size)
         with self._guard:
-            if self.size or self._on_the_way >= self._window:
+            if self.size or self._on_the_way >= self._window or (size > LARGE_RESULT and not self._has_turn()):
                 return False
             self._on_the_way += size
             self._sizes.append(size)
         return True
 
+    def _has_turn(self) -> bool:
+        """Whether a large message may leave, if there is credit for it."""
+        return self._window == MAX_ANY or self._turns.lets(self)
+
     def send(self, pieces: Sequence[bytes]) -> None:
-        """Send a message of the connection, now or when there is credit for it."""
+        """Send a message of the connection, now or when there is credit for it, and its turn if it is large."""
         if self.has_room_for(pieces):
             self._port.send(pieces)
         else:
@@ -138,7 +189,7 @@ class HopWindow(Outbox):
     def open(self) -> None:
         """Let all leave from now on: the connection to the server ends."""
         self._window = MAX_ANY
-        self._go_on()
+        self.retry()
 
     def break_off(self) -> None:
         super().break_off()
@@ -188,7 +239,7 @@ class HopWindow(Outbox):
         taken: list[bytes] = []
         with self._guard:
             for piece in pieces:
-                if self._on_the_way >= self._window:
+                if self._on_the_way >= self._window or (len(piece) > LARGE_RESULT and not self._has_turn()):
                     break
                 self._on_the_way += len(piece)
                 self._sizes.append(len(piece))
@@ -198,12 +249,15 @@ class HopWindow(Outbox):
         return sum(map(len, taken))
 
     def when_writable(self, action: Callable[[], None]) -> None:
-        """Call `action` when there is credit."""
+        """Call `action` when there is credit; a large message has its turn then."""
         with self._guard:
             if self._on_the_way >= self._window:
                 self._action = action
                 return
-        self._loop.call_soon_threadsafe(action)
+        if len(self._queue[0]) > LARGE_RESULT:
+            self._turns.wait(self)
+        else:
+            self._loop.call_soon_threadsafe(action)
 
     # as the port of the feeds of its calls
 

@@ -14,7 +14,7 @@ from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
-from rrext.tasks.hop_window import HopWindow, LargeResults
+from rrext.tasks.hop_window import HopWindow, LargeResults, LargeTurns
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine
 from rrext.tools.context import CancelReason
@@ -24,7 +24,7 @@ from rrext.wire.messages import Request
 class WorkerSession(Session):
     """A session whose requests name their callers by number. The server told each caller before."""
 
-    __slots__ = ("_callers", "_large", "_numbers", "_numbers_of", "_subscriptions", "_windows")
+    __slots__ = ("_callers", "_large", "_numbers", "_numbers_of", "_subscriptions", "_turns", "_windows")
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
 
@@ -36,6 +36,7 @@ class WorkerSession(Session):
         """Connection → the numbers of its callers."""
         self._large = LargeResults()
         self._windows = self._large.windows
+        self._turns = LargeTurns(self.outbox, self.engine.host)
         self._subscriptions: list[Any] = []
 
     @property
@@ -76,7 +77,7 @@ class WorkerSession(Session):
         return call
 
     def _opened_window(self, connection: str) -> HopWindow:
-        window = self._windows[connection] = HopWindow(self, self._loop, self._large, self.engine.begin_later)
+        window = self._windows[connection] = HopWindow(self, self._loop, self._large, self._turns, self.engine.begin_later)
         return window
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:

@@ -15,32 +15,56 @@ from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.limits import DEFAULTS
-from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow, LargeResults
+from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow, LargeResults, LargeTurns
 from rrext.tasks.limits import HOP_WINDOW, LARGE_RESULT
 
 pytestmark = pytest.mark.promise("call:unread:bounded")
 
 ROOM = 8 * LARGE_RESULT
 SIZES = st.sampled_from([100, CREDIT, HOP_WINDOW, 3 * HOP_WINDOW])
-STEPS = st.lists(st.one_of(SIZES, st.sampled_from(["credit", "all", "open"])), max_size=40)
+STEPS = st.lists(st.one_of(SIZES, st.sampled_from(["credit", "all", "open", "stall", "flow"])), max_size=40)
 
 
 class Port:
-    """The session of a worker, and the server behind it."""
+    """The session of a worker, and the server behind it, which reads at once or when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads: bool = True) -> None:
         self.left: list[int] = []
+        self.reads = reads
+        self.turns = LargeTurns(cast(Any, self), Host(asyncio.get_running_loop(), limits=DEFAULTS))
+        self.size = 0
+        """Bytes that wait in the outbox for the pipe."""
+        self._written = asyncio.Event()
 
     def send(self, pieces: Sequence[bytes]) -> None:
         self.left += map(len, pieces)
+        if not self.reads:
+            self.size += sum(map(len, pieces))
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            await self._written.wait()
+
+    def wait(self, size: int) -> None:
+        """Let so many bytes wait."""
+        self.size = size
+        self._written.set()
+        self._written = asyncio.Event()
 
 
 def window_of(port: Port, large: LargeResults | None = None, begun: list[Call] | None = None) -> HopWindow:
     """A window through that port, which shares the room of `large` and notes the calls that it began."""
     large = LargeResults(ROOM) if large is None else large
-    window = HopWindow(cast(Any, port), asyncio.get_running_loop(), large, ([] if begun is None else begun).append)
+    begin = ([] if begun is None else begun).append
+    window = HopWindow(cast(Any, port), asyncio.get_running_loop(), large, port.turns, begin)
     large.windows[str(len(large.windows))] = window
     return window
+
+
+async def settled() -> None:
+    """Let the loop do what is due."""
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 @given(STEPS)
@@ -52,7 +76,10 @@ def test_messages_leave_in_order_within_the_window_and_all_of_them_with_credit(s
         credited = 0
         is_open = False
         for step in steps:
-            if isinstance(step, int):
+            before = len(port.left)
+            if step in ("stall", "flow"):
+                port.wait(HOP_WINDOW + 1 if step == "stall" else 0)
+            elif isinstance(step, int):
                 sent.append(step)
                 window.send([b"x" * step])
             elif step == "open":
@@ -61,17 +88,56 @@ def test_messages_leave_in_order_within_the_window_and_all_of_them_with_credit(s
             elif (new := len(port.left) - credited) > 0:
                 window.give(new if step == "all" else 1)
                 credited += new if step == "all" else 1
-            await asyncio.sleep(0)
-            assert port.left == sent[: len(port.left)]
+            await settled()
+            assert port.left == sent if is_open else port.left == sent[: len(port.left)]
+            stalls = port.size > HOP_WINDOW and not is_open
+            assert not (stalls and any(size > LARGE_RESULT for size in port.left[before:])), (
+                "a large message stands before others"
+            )
             assert window.size == sum(sent[len(port.left) :])
             assert is_open or sum(port.left[credited:-1]) < HOP_WINDOW, "more is on the way than the window and a message"
             assert window.is_full == (window.size > HOP_WINDOW)
+        port.wait(0)
+        await settled()
         while credited < len(port.left):
             window.give(1)
             credited += 1
-            await asyncio.sleep(0)
+            await settled()
         assert port.left == sent
         assert not window.is_full
+
+    asyncio.run(walk())
+
+
+def test_large_messages_of_all_connections_take_turns_and_small_ones_of_others_pass() -> None:
+    async def walk() -> None:
+        port = Port(reads=False)
+        first, second, third, gone, other = (window_of(port) for _ in range(5))
+
+        async def is_written() -> int:
+            port.left.clear()
+            port.wait(0)
+            await settled()
+            return port.left[0] if port.left else 0
+
+        sizes = {window: HOP_WINDOW + number for number, window in enumerate((first, second, gone, third), 1)}
+        port.wait(HOP_WINDOW + 1)
+        for window, size in sizes.items():
+            window.send([bytes(size)])
+            window.send([b"behind it"])
+            await asyncio.sleep(0)
+        other.send([b"small"])
+        assert port.left == [5], "a small answer waits for those of other connections"
+        gone.break_off()
+        assert await is_written() == sizes[first]
+        first.give(1)  # its small message leaves, and its next large one asks again
+        first.send([bytes(HOP_WINDOW)])
+        await asyncio.sleep(0)
+        assert await is_written() == sizes[second]
+        assert await is_written() == sizes[third]
+        assert await is_written() == HOP_WINDOW
+        assert await is_written() == 0
+        assert [window.size for window in (first, second, third)] == [0, 9, 9]
 
     asyncio.run(walk())
 
