@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, task_server, workers
+from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, processes, task_server, workers
 
 from rrext.errors import RrextError
 
@@ -203,6 +203,9 @@ async def test_a_pipeline_is_not_loaded_by_a_process_that_was_stopped_before(ser
                 await anyio.sleep(0.02)
         for pid in others:
             os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(30):
+            while any(state != "T" for pid, _, state in processes() if pid in others):  # it takes effect when they run next
+                await anyio.sleep(0.02)
         with anyio.fail_after(8):
             again = (await face.request("execute", {"pipeline": pipeline()}))["token"]
         assert await face.tool("pid", token=again) not in others
