@@ -226,6 +226,10 @@ def _lack_of_system(error: OSError, number: int) -> str:
         return "network"
     if number not in _REFUSALS:
         return _LACKS_OF_NUMBERS.get(number, "")
+    try:
+        os.close(os.dup(0))
+    except OSError:  # sandlock, which opens files for a guest, tells a lack of descriptors as EACCES
+        return "descriptors"
     trace = error.__traceback__
     while trace is not None:
         module = f"{trace.tb_frame.f_globals.get('__name__')}".partition(".")[0]

@@ -191,6 +191,7 @@ LACKS = {
         "512 MiB of memory",
     ),
     "descriptors": ("import os\nheld = [os.pipe() for _ in range(99)]", "64 open files"),
+    "descriptors for files": ("held = []\nwhile True: held.append(open('/dev/null'))", "64 open files"),
     "a thread": (
         "import threading\nthreading.stack_size(2**40)\nthreading.Thread(target=print).start()",
         "64 threads",
