@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import InvalidState
-from websockets.frames import CloseCode, Frame
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import State
 
 from rrext.faces.http.door import arrival_of
 from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE, NOTED
@@ -17,6 +18,11 @@ from rrext.limits import READ_BUFFER
 
 CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
+
+TEXT: Final = int(Opcode.TEXT) | 1 << 7
+BINARY: Final = int(Opcode.BINARY) | 1 << 7
+"""The first byte of a message in one frame."""
+_HEAD, _HEAD_16, _HEAD_64 = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
 
 REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -30,6 +36,15 @@ def is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def frame_head(kind: int, size: int) -> bytes:
+    """The head of a whole message of a server (RFC 6455, 5.2): not masked, without extensions. The library's writer copies the
+    message once more, and takes longer for a small one than to decode its request.
+    """
+    if size < 0x7E:
+        return _HEAD(kind, size)
+    return _HEAD_16(kind, 0x7E, size) if size < 0x1_0000 else _HEAD_64(kind, 0x7F, size)
 
 
 class RawMessage(bytes):
@@ -72,12 +87,13 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         conn = self.conn
         if self.disconnected or self.transport.is_closing():  # asyncio would log each further write
             raise ConnectionResetError("the connection is lost")
-        try:
-            for message in messages:
-                (conn.send_binary if isinstance(message, RawMessage) else conn.send_text)(message)
-        except InvalidState:
-            raise ConnectionResetError("the connection ends") from None
-        self.transport.write(b"".join(conn.data_to_send()))
+        if conn.state is not State.OPEN:
+            raise ConnectionResetError("the connection ends")
+        pieces: list[bytes | memoryview] = [*conn.data_to_send()]
+        for message in messages:
+            pieces.append(frame_head(BINARY if isinstance(message, RawMessage) else TEXT, len(message)))
+            pieces.append(message)
+        self.transport.write(b"".join(pieces))
         if self._below is not None and self._below.get_write_buffer_size() >= NOTED:
             self.loop.call_soon(self.on_more)
 

@@ -8,7 +8,10 @@ from contextlib import ExitStack
 
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 from ws_server import PATIENCE, WsClient, WsServer, resident
+
+from rrext.faces.ws.protocol import BINARY, TEXT, frame_head
 
 pytestmark = pytest.mark.promise("ws:messages")
 
@@ -32,6 +35,12 @@ def test_bytes_follow_the_first_line_of_a_binary_message(open_server: WsServer, 
         assert client.answer(100)["success"]
         written = client.body("rrext_process", subcommand="close", pipe_id=pipe).get("reply", [""])[0]
         assert written.rstrip("\n") == payload.decode("utf-8", "replace").upper().rstrip("\n")  # the node writes it so
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize(("kind", "opcode"), [(TEXT, Opcode.TEXT), (BINARY, Opcode.BINARY)])
+def test_the_head_of_a_message_is_that_of_the_library(kind: int, opcode: Opcode, size: int) -> None:
+    assert frame_head(kind, size) + bytes(size) == Frame(opcode, bytes(size)).serialize(mask=False)
 
 
 def test_a_binary_message_without_a_line_is_json(open_server: WsServer) -> None:
