@@ -39,6 +39,8 @@ class UserBudget:
     all could wait for each other. While some are counted, they are looked at again now and then: answers come, and are read.
     """
 
+    __slots__ = ("__weakref__", "_favoured", "_held", "_loop", "_since", "_timer", "limit", "total")
+
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
         self.limit = limit
         self.total = 0

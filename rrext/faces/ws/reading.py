@@ -24,6 +24,11 @@ log: Final = logging.getLogger("rrext.server")
 class SocketReading:
     """Gives the messages of a connection to `handle`, and pauses reading while too much of them waits for answers."""
 
+    __slots__ = (
+        "_budget", "_handle", "_is_due", "_is_held_up", "_is_noted", "_is_paused", "_is_stopped", "_loop", "_on_no_room",
+        "_protocol", "_session", "_sink", "_waiting", "_wants_more",
+    )  # fmt: skip
+
     def __init__(
         self,
         session: Session,
