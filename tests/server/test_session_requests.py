@@ -668,7 +668,7 @@ async def test_a_held_request_that_is_cancelled_has_its_effect_behind_those_that
         assert (await w.error(behind)).code == "pipe_failed"
         assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[0])).error.code == "pipe_not_open"
         assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[1])).body["error"]["code"] == "cancelled"
-        assert gates.log == [("write", "first"), ("write", "second")]
+        assert sorted(gates.log) == [("write", "first"), ("write", "second")]  # each on a pipe of its own
 
 
 @pytest.mark.promise("pipe:late:failed")

@@ -157,7 +157,7 @@ def _installed(name: str) -> list[metadata.Distribution]:
     """The distributions that an operator's name means: that of this name, or all that have a package of this name."""
     if found := _distribution(name):
         return [found]
-    packages = {package: [each for each in names if each] for package, names in metadata.packages_distributions().items()}
+    packages = _packages()
     if names := packages.get(name):
         return [metadata.distribution(each) for each in dict.fromkeys(names)]
     near = near_matches(name, [*packages, *(each for names in packages.values() for each in names)])
@@ -165,9 +165,32 @@ def _installed(name: str) -> list[metadata.Distribution]:
     raise Unavailable(f'{OPTION}: no package "{name}" is installed beside this server{hint}')
 
 
+def _packages() -> dict[str, list[str]]:
+    """The names of the distributions that have a package, by its name."""
+    packages: dict[str, list[str]] = {}
+    for found in metadata.distributions():
+        name = _name_of(found)
+        files = [] if name is None else found.files or []
+        for package in {
+            file.parts[0] if len(file.parts) > 1 else file.stem for file in files if inspect.getmodulename(file.name)
+        }:
+            packages.setdefault(package, []).append(str(name))
+    return packages
+
+
 def _distribution(name: str) -> metadata.Distribution | None:
-    """The distribution of this name; what pip could not remove of one has none."""
-    return next((each for each in metadata.distributions(name=name) if each.name), None) if name else None
+    """The distribution of this name."""
+    return next((each for each in metadata.distributions(name=name) if _name_of(each)), None) if name else None
+
+
+def _name_of(found: metadata.Distribution) -> str | None:
+    """The name of a distribution. What pip could not remove of one has none; where the library `importlib_metadata` is in use,
+    that is an error of its own.
+    """
+    try:
+        return found.name or None
+    except Exception:
+        return None
 
 
 def _recorded(found: metadata.Distribution) -> list[tuple[str, ...]]:
