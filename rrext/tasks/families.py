@@ -1,8 +1,9 @@
 """The processes of workers with all that they started, in /proc: their memory, and their end.
 
-A worker has a mark that every process inherits and none loses, whatever it does to its environment, its session and its
-parents: a limit of the system that means nothing to ordinary processes, far above what any of them reaches. Where the system
-takes no such limit, the session of a process alone tells its worker. Without /proc none is found.
+Each worker has a mark of its own. All processes that the worker's tools start inherit this mark, and keep it when they clear
+their environment, begin a session or lose their parents: the mark is a limit of the system, far above the use of ordinary
+processes. Where the system takes no such limit, the session of a process alone tells its worker. Without /proc no processes
+are found.
 """
 
 from __future__ import annotations

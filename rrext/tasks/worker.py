@@ -169,8 +169,8 @@ class Worker:
         self._cancelled: dict[int, Routed] = {}
         """Calls that were cancelled, until the worker has answered too: an `open` may have a pipe, which nobody would close."""
         self._gaps: dict[tuple[str, int], PipeGap] = {}
-        """Connection and pipe → the first write that was stopped here, and may have ended in the process before that was told:
-        what was on its way behind it has the answers of an object that failed.
+        """Connection and pipe → the first write that was stopped here; the process may have ended that write before the stop
+        came. Requests behind that write are answered as those of an object that failed.
         """
         self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
         self.begun = BegunEvents()

@@ -1,4 +1,4 @@
-"""A write that the server stopped is missing in its object, also if its process had ended it before it heard of that."""
+"""A write that the server stopped fails its object, also if the process had ended the write before the stop came."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ MAX_CONNECTIONS: Final = 512
 """Connections at once; a client has one for each of its requests, and a process may often have 1024 descriptors."""
 CLIENT_PATIENCE: Final = 30.0
 """Seconds in which a client sends a whole request, or reads a full buffer of its answers, before its connection is closed;
-and in which it reads the last ones, once that has ended."""
+and in which a client whose connection has ended reads its last answers."""
 LOOK_INTERVAL: Final = 5.0
 """Seconds between two looks for such clients."""
 BACKLOG: Final = 1024

@@ -27,7 +27,7 @@ _LACKS: Final = {
     "threads": "a program has at most {threads} threads, and each takes 4 of its {memory} MiB of memory",
     "descriptors": "a program has at most {open_files} open files, sockets and pipes: close those that it no longer needs",
 }
-"""What a guest may say that its sandbox lacks, and what to do instead."""
+"""The lacks of the sandbox that a guest may name → the sentence for the program's author, with the way to do without."""
 _PERHAPS: Final[dict[int, str]] = {
     signal.SIGKILL: ", by the system: perhaps its memory ran out",
     signal.SIGSEGV: ": perhaps a recursion was deeper than the stack has room for",

@@ -104,7 +104,7 @@ class OfferedPackages:
 
 
 class _Distribution:
-    """An installed distribution: its modules and files, and the names of those that it needs."""
+    """An installed distribution: its modules and files, and the names of the distributions that it requires."""
 
     def __init__(self, found: metadata.Distribution) -> None:
         name = found.name
