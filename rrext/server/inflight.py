@@ -168,7 +168,7 @@ class InFlight:
         Waiting `open` requests are not among them: they would pause reading, and the writes that they wait for are behind.
         """
         number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
-        return number * REQUEST_COST + self._held_bytes + sum(list(self._large.values()))
+        return number * REQUEST_COST + self._held_bytes + (sum(list(self._large.values())) if self._large else 0)
 
 
 def _too_many(limit: str, maximum: int, what: str) -> TooManyRequests:

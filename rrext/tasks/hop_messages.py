@@ -28,7 +28,7 @@ COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
     **{shape: b'"%b","arguments":{' % command.encode() for command, shape in PROFILE_COMMANDS.items()},
 }
 """Operation that a worker runs → the beginning of its request."""
-_ROUTE: Final = b'"%b":[' % ROUTE.encode()
+_ROUTE: Final = b'"%b":' % ROUTE.encode()
 
 _ANSWER: Final = re.compile(rb'\{"seq":\d+,"type":"response","request_seq":(\d+),')
 """The beginning of an answer as workers write it."""
@@ -63,12 +63,9 @@ class HopMessages:
         self.framer: ContentLength[Any] = ContentLength(without_limits(limits))
         self.framer.deliver(self._read, self._refused)
         self._decode = msgspec.json.Decoder(Incoming).decode
-        self._numbers = count(1)
-        self._on_message = on_message
-
-    def next_number(self) -> int:
+        self.next_number: Callable[[], int] = count(1).__next__
         """The number of the next request."""
-        return next(self._numbers)
+        self._on_message = on_message
 
     def operation(
         self,
@@ -86,25 +83,19 @@ class HopMessages:
         """
         kind = type(operation)
         given = _encode(operation)
-        route = b"%d,%b,%b,%b]" % (
-            caller,
-            b"%d" % request_id if type(request_id) is int else _encode(request_id),
-            b"null" if left is None else b"%f" % left,
-            b"true" if has_outbox else b"false",
-        )
-        if len(given) > 2:
-            route += b","
-        head = b'{"type":"request","seq":%d,"command":%b%b%b' % (
+        request = b'{"type":"request","seq":%d,"command":%b%b%b%b%b}' % (
             number,
             COMMANDS.get(kind) or _profile_command(kind),
             _ROUTE,
-            route,
+            _encode((caller, request_id, left, has_outbox)),
+            b"," if len(given) > 2 else b"",
+            given[1:],
         )
-        return self.framer.frame([head + given[1:] + b"}"], tail)
+        return self.framer.frame([request], tail)
 
     def order(self, command: str, arguments: Any, tail: bytes | None = None, number: int | None = None) -> list[bytes]:
         """The frame of an order of the server."""
-        number = next(self._numbers) if number is None else number
+        number = self.next_number() if number is None else number
         head = b'{"type":"request","seq":%d,"command":"%b","arguments":' % (number, command.encode())
         return self.framer.frame([head + _encode(arguments) + b"}"], tail)
 

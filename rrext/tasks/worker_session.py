@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
-from rrext.engine.interface.operations import CallTool, Close, Open, Operation, Tool, Write
+from rrext.engine.interface.operations import CallTool, Close, Operation, Tool, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.session import Session
@@ -73,7 +73,7 @@ class WorkerSession(Session):
             key = request.id
             if key is not None and (operation.progress or operation.stream or operation.events or operation.permits):
                 call.feed = SessionFeed(outlet if isinstance(outlet, HopWindow) else self, key)
-        self._inflight.add(call, request.nbytes, counts=shape in (Tool, CallTool, Open))
+        self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call
 
     def _opened_window(self, connection: str) -> HopWindow:
@@ -81,12 +81,11 @@ class WorkerSession(Session):
         return window
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
-        if call is not None and call.outlet is not self.outbox:
-            window: Any = call.outlet  # a `HopWindow`
-            if not window.has_room_for(pieces, call):
-                window.keep(pieces)
-                return
-        super()._answer(pieces)
+        outlet: Any = self.outbox if call is None else call.outlet  # else a `HopWindow`
+        if outlet is self.outbox or outlet.has_room_for(pieces, call):
+            Session._answer(self, pieces)  # `super()` would be made for each answer
+        else:
+            outlet.keep(pieces)
 
     def end_with(self) -> None:
         for window in self._windows.values():

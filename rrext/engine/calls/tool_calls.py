@@ -65,22 +65,24 @@ class ToolCalls:
             if call.caller.tools is not None and call.task is None:
                 routes = self._allowed(call, task, operation, routes)
             kwargs = timeout = None  # of several owners, the tool that will run is not known yet
+            chosen = routes[0]
             if len(routes) == 1:
-                spec, timeout = routes[0].spec, routes[0].spec.timeout
-                if routes[0].plain:  # the input is checked before the call waits
+                spec = chosen.spec
+                timeout = spec.timeout
+                if chosen.plain:  # the input is checked before the call waits
                     kwargs = spec.structure(None, operation.input, self._host.limits)
-            run = self._begun(call, task, routes[0], self._lease(call, task, operation), timeout)
+            run = self._begun(call, task, chosen, self._lease(call, task, operation), timeout)
         except RrextError as error:
             call.fail(error)
             return is_quick
         run.kwargs = kwargs
         if call.deadline is not None:
             self._host.watch(call)
-        is_held = call.outlet is not None and call.outlet.is_full
-        if run.kwargs is None or is_held or not (run.lease.turn.granted and run.route.component.ready):
+        is_def = chosen.spec.is_def
+        if kwargs is None or not (run.lease.turn.granted and chosen.component.ready) or (is_def and run.is_held_up):
             run.owners = routes
             run.start()
-        elif run.route.spec.is_def:
+        elif is_def:
             run.to_worker()
         else:
             self._host.runner.add(run)

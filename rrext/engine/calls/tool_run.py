@@ -215,9 +215,12 @@ class ToolRun(CallRun):
 
     def on_loop(self) -> Coroutine[Any, Any, Encoded]:
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
-        if not self.owners and self.is_held_up:
+        outlet = self.call.outlet
+        if not self.owners:  # other results may have filled the outbox since this call was started
+            if outlet is None or not outlet.is_full:
+                return self._ready()
             self.owners = (self.route,)
-        return self._when_ready() if self.owners else self._ready()
+        return self._when_ready()
 
     def _ready(self) -> Coroutine[Any, Any, Encoded]:
         spec = self.route.spec

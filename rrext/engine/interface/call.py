@@ -120,9 +120,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     `command` is the face's name of the operation, `data` the raw bytes of a write, `received` a time of the engine's clock.
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
-    with a timeout, and `timed` if calls are timed. `request_id` is the name of the request for people and programs, `key` the
-    name in the answer of its connection: a worker process numbers requests anew. `unsettled` holds one item, which the
-    answering thread takes out.
+    with a timeout, and `timed` and `began` if calls are timed. `request_id` is the name of the request for people and
+    programs, `key` the name in the answer of its connection: a worker process numbers requests anew. `unsettled` holds one
+    item, which the answering thread takes out.
     """
 
     operation: Operation
@@ -140,7 +140,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     outlet: Outlet | None = None
     task: Any = None
     route: Any = None
-    timed: tuple[TimedCalls, float] | None = None
+    timed: TimedCalls | None = None
+    began: float = 0.0
     key: int | str | None = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
@@ -162,8 +163,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
             return False
         self.work = None  # breaks a cycle, which would wait for the garbage collector
         if self.timed is not None:
-            calls, began = self.timed
-            calls.end(began)
+            self.timed.end(self.began)
         self.answer.succeed(self, body, tail)
         return True
 
@@ -177,8 +177,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     def _tell(self, error: RrextError) -> None:
         self.work = None
         if self.timed is not None:
-            calls, began = self.timed
-            calls.fail(began, error.code)
+            self.timed.fail(self.began, error.code)
         if self.redact is not None:
             self.redact(error)
         self.answer.fail(self, error)

@@ -135,7 +135,7 @@ class CallTimes:
         if calls is None:  # also for a name that is longer than a label
             calls = self._new_calls(call, pipeline[:MAX_LABEL])
         if calls is not None and call.timed is None:
-            call.timed = calls, self.now()
+            call.timed, call.began = calls, self.now()
 
     def _new_calls(self, call: Call, pipeline: str) -> TimedCalls | None:
         """The calls like the first one of a user, a pipeline and a command."""

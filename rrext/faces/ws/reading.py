@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from rrext.faces.ws.budget import UserBudget
@@ -17,6 +18,8 @@ from rrext.server.session import Session
 
 Received: TypeAlias = tuple[bytes, bool]
 """A message, and whether it is binary."""
+
+_data_of = itemgetter(0)
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -122,7 +125,7 @@ class SocketReading:
     def held_bytes(self) -> int:
         """The beginning of a message, the requests in flight, and the answers that were not read."""
         protocol, session = self._protocol, self._session
-        waiting = sum(len(data) for data, _ in self._waiting)
+        waiting = sum(map(len, map(_data_of, self._waiting)))
         return protocol.unfinished_bytes + waiting + session.held_bytes + self._sink.handed_bytes + protocol.unsent_bytes
 
     @property
