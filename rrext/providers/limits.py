@@ -19,6 +19,8 @@ QUICK_BODY: Final = 64 * 1024
 # http/document.py
 MAX_DOCUMENT: Final = 32 * MIB
 """Bytes of an OpenAPI document; the largest public ones have about half of it, and ten times as much in memory."""
+MAX_YAML_VALUES: Final = 2_000_000
+"""Values of a document in YAML, with those that aliases repeat; the largest public ones have a tenth of it."""
 MAX_REFERENCES: Final = 50
 """References that lead to references, until a chain of them is taken for a circle."""
 

@@ -14,9 +14,12 @@ from large_document import large_document
 
 from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
+from rrext.providers.http.requests import ApiField, request_of
 from rrext.providers.http.schemas import Schemas
 from rrext.providers.limits import MAX_OUTPUT_SCHEMA
 from rrext.tools.decorator import check_name
+
+IMAGE = ApiField(media="image/png", is_file=True)
 
 
 def document(paths: dict[str, Any], **components: Any) -> dict[str, Any]:
@@ -160,6 +163,52 @@ def test_properties_for_the_other_direction_are_left_out() -> None:
     assert set(tool.output_schema["properties"]) == {"id", "name"}
 
 
+def fields_of(media: str, properties: dict[str, Any], encoding: Any = None, **components: Any) -> tuple[Any, Any]:
+    """The properties of a body and its fields, as a document describes them."""
+    described = {"schema": {"type": "object", "properties": properties}, "encoding": encoding}
+    tool = only_tool({"requestBody": {"content": {media: described}}}, method="post", **components)
+    assert tool.operation.body is not None
+    return tool.tool.input_schema["properties"]["body"]["properties"], tool.operation.body.fields
+
+
+@pytest.mark.parametrize(
+    ("schema", "encoding", "field"),
+    [
+        ({"type": "string", "format": "binary"}, None, ApiField(is_file=True)),
+        ({"type": "array", "items": {"format": "binary"}}, {"contentType": "image/png, image/jpeg"}, IMAGE),
+        ({"type": "string"}, {"contentType": "image/*, image/png"}, IMAGE),
+        ({}, {"contentType": "application/x-thing"}, ApiField(media="application/x-thing", is_file=True)),
+        ({"type": "string"}, {"contentType": "application/sdp"}, ApiField(media="application/sdp")),
+        ({"type": "object"}, {"contentType": "application/json; v=1"}, ApiField(media="application/json; v=1")),
+        ({"type": "object"}, {"style": "deepObject"}, ApiField(style="deepObject")),
+        ({"type": "array"}, {"explode": False}, ApiField(style="form", explode=False)),
+        ({"type": "string"}, {"allowReserved": True}, ApiField(style="form", allow_reserved=True)),
+    ],
+)
+def test_a_part_is_written_as_its_encoding_says(schema: Any, encoding: Any, field: ApiField) -> None:
+    properties, fields = fields_of("multipart/form-data", {"f": schema, "plain": {"type": "integer"}}, {"f": encoding})
+    assert fields == {"f": field}
+    assert ("base64" in str(properties["f"])) == field.is_file
+    assert (properties["f"].get("type") == "array") == (schema.get("type") == "array")
+
+
+def test_xml_in_a_part_is_written_by_the_caller() -> None:
+    encoding = {"a": {"contentType": "application/xml; charset=utf-8"}}
+    properties, _ = fields_of("multipart/form-data", {"a": {"type": "array", "items": {"type": "object"}}}, encoding)
+    assert properties["a"] == {"type": "array", "items": {"type": "string", "description": "The XML."}}
+
+
+def test_a_fixed_query_stays_in_the_path_and_none_of_its_names_is_a_parameter() -> None:
+    listed = [parameter("beta"), parameter("limit"), parameter("only", "path")]
+    tool = only_tool({"parameters": listed}, "/answers?beta=true&only={only}")
+    assert set(tool.tool.input_schema["properties"]) == {"limit", "only"}
+    request = request_of(tool.operation, "https://a.example", {"limit": "2", "only": "a/b&c"})
+    assert request.url == "https://a.example/answers?beta=true&only=a%2Fb%26c&limit=2"
+    reader = DocumentTools(document({"/a?key=1": {"get": {}}}), query=["key"])
+    assert reader.read() == {}
+    assert "sets what the connection sets" in reader.problems[0]
+
+
 # schemas
 
 
@@ -271,7 +320,7 @@ def test_a_broken_path_is_left_out_and_the_others_stay(item: Any) -> None:
     assert len(reader.problems) == 1
 
 
-@pytest.mark.parametrize("path", ["no/slash", "/a?b=c", "/a/../b", "/./a", "/a\r\nb", "/a b", "/a#b", "/a\\b"])
+@pytest.mark.parametrize("path", ["no/slash", "/a/../b", "/a?b=c#d", "/a?b=c d", "/./a", "/a\r\nb", "/a b", "/a#b", "/a\\b"])
 def test_a_path_that_is_none_has_no_tool(path: str) -> None:
     reader = DocumentTools(document({path: {"get": {}}}))
     assert reader.read() == {}
@@ -393,9 +442,21 @@ def test_summary_and_description_are_told_and_cut() -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (b"openapi: 3.0.0\npaths: {}", "convert it to JSON"),
-        (b"<html>", "it is no JSON"),
-        (b"[]", "no JSON object"),
+        (b"<html>", "no object of JSON or YAML"),
+        (b"[]", "no object of JSON or YAML"),
+        (b"", "no object of JSON or YAML"),
+        (b"{", "it is no JSON"),
+        (b"a: b: c", "neither JSON nor YAML: mapping values are not allowed"),
+        (b"a: 1\n--- b", "more than one document"),
+        (b"? [a]\n: 1", "a key of a mapping is no text"),
+        (b"a: &a [*a]", 'alias "a" stands for nothing'),
+        (b"x:\n " + b"- " * 5000, "nested too deeply"),
+        (
+            b"".join(
+                b"%c: &%c [%s]\n" % (97 + n, 97 + n, b",".join([b"*%c" % (96 + n)] * 9 if n else [b"1"])) for n in range(9)
+            ),
+            "more than 2,000,000 values",
+        ),
         (b'{"swagger": "2.0"}', "got swagger 2.0"),
         (b'{"openapi": "4.0.0"}', "got openapi 4.0.0"),
         (b'{"openapi": 3}', "got openapi 3"),
@@ -410,6 +471,35 @@ def test_what_is_no_document_says_why(raw: bytes, why: str) -> None:
 
 def test_a_document_may_begin_with_a_byte_order_mark() -> None:
     assert read_document(b'\xef\xbb\xbf{"openapi": "3.1.0"}') == {"openapi": "3.1.0"}
+
+
+def test_a_document_in_yaml_has_the_types_of_json() -> None:
+    raw = b"""# pets
+openapi: 3.1.0
+x-common: &common {type: string, example: 2020-01-01}
+responses:
+  200: {when: no, on: On, size: -1.5e3, huge: 1e999, 'null': ~, quoted: "7", tagged: !!str 7, much: 0017, yes: TRUE}
+schema: {<<: *common, type: integer, same: *common}
+"""
+    common = {"type": "string", "example": "2020-01-01"}
+    assert read_document(raw) == {
+        "openapi": "3.1.0",
+        "x-common": common,
+        "responses": {
+            "200": {
+                "when": "no",
+                "on": "On",
+                "size": -1500.0,
+                "huge": "1e999",
+                "null": None,
+                "quoted": "7",
+                "tagged": "7",
+                "much": "0017",
+                "yes": True,
+            }
+        },
+        "schema": {**common, "type": "integer", "same": common},
+    }
 
 
 @pytest.mark.parametrize(

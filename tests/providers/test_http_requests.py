@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments
-from rrext.providers.http.requests import ApiBody, ApiOperation, ApiParameter, HttpRequest, request_of
+from rrext.providers.http.requests import ApiBody, ApiField, ApiOperation, ApiParameter, HttpRequest, request_of
 
 BASE = "https://api.example/v1"
 LIST = ["blue", "black", "a,b"]
@@ -64,7 +65,10 @@ def test_a_parameter_of_the_path_has_its_style(style: str, explode: bool, value:
         ("form", True, [{"a": 1}], "?c=%7B%22a%22%3A1%7D"),
         ("spaceDelimited", False, LIST, "?c=blue%20black%20a%2Cb"),
         ("pipeDelimited", False, LIST, "?c=blue%7Cblack%7Ca%2Cb"),
-        ("deepObject", True, {"a": {"b": 1}, "c": [1, 2]}, "?c%5Ba%5D%5Bb%5D=1&c%5Bc%5D=1&c%5Bc%5D=2"),
+        ("spaceDelimited", False, MAP, "?c=R%20100%20G%202%200"),
+        ("pipeDelimited", False, MAP, "?c=R%7C100%7CG%7C2%200"),
+        ("deepObject", True, ["a", {"b": 1}], "?c%5B0%5D=a&c%5B1%5D%5Bb%5D=1"),
+        ("deepObject", True, {"a": {"b": 1}, "c": [1, 2]}, "?c%5Ba%5D%5Bb%5D=1&c%5Bc%5D%5B0%5D=1&c%5Bc%5D%5B1%5D=2"),
     ],
 )
 def test_a_parameter_of_the_query_has_its_style(style: str, explode: bool, value: Any, text: str) -> None:
@@ -149,8 +153,70 @@ def test_a_form_is_written_in_pairs() -> None:
     assert sent(body, {"body": {"a b": "c&d", "e": [1, 2]}}).content == b"a%20b=c%26d&e=1&e=2"
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        (ApiField(), {"city": "Oslo"}, "f=%7B%22city%22%3A%22Oslo%22%7D"),
+        (ApiField(), None, ""),
+        (ApiField(media="application/json"), "x", "f=%22x%22"),
+        (ApiField(media="application/json"), [1, 2], "f=%5B1%2C2%5D"),
+        (ApiField(style="form"), {"city": "Oslo"}, "city=Oslo"),
+        (ApiField(style="form", explode=False), [1, "a,b"], "f=1,a%2Cb"),
+        (ApiField(style="deepObject"), {"a": {"b": [{"c": 1}]}}, "f%5Ba%5D%5Bb%5D%5B0%5D%5Bc%5D=1"),
+        (ApiField(style="form", allow_reserved=True), "a:/?b&c+d#e=f%20g%h;é", "f=a:/?b%26c%2Bd%23e=f%20g%25h%3B%C3%A9"),
+    ],
+)
+def test_a_field_of_a_form_is_written_as_its_encoding_says(field: ApiField, value: Any, text: str) -> None:
+    body = ApiBody(kind="form", media="application/x-www-form-urlencoded", property="body", fields={"f": field})
+    assert sent(body, {"body": {"f": value}}).content == text.encode()
+
+
+@given(st.text(st.characters(exclude_characters="%", exclude_categories=["Cs"]), max_size=12))
+def test_reserved_characters_that_stand_end_no_value(value: str) -> None:
+    url = made("query", value, explode=True, allow_reserved=True).url
+    assert set(url.partition("?")[2]).isdisjoint("&;#+[] ")
+    assert parse_qsl(urlsplit(url).query, keep_blank_values=True) == [("c", value)]
+
+
+def parts_of(body: ApiBody, value: dict[str, Any]) -> list[tuple[Any, str, Any, bytes]]:
+    """Name, type, name of the file and content of each part."""
+    request = sent(body, {"body": value})
+    assert request.content is not None
+    head = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()
+    read: Any = BytesParser(policy=HTTP).parsebytes(head + request.content)
+    return [
+        (
+            part["content-disposition"].params["name"],
+            part.get_content_type(),
+            part.get_filename(),
+            part.get_payload(decode=True),
+        )
+        for part in read.iter_parts()
+    ]
+
+
+def test_a_part_has_the_type_of_its_encoding_and_its_own_name() -> None:
+    fields = {
+        "photo": ApiField(media="image/png", is_file=True),
+        "meta": ApiField(media="application/json"),
+        "offer": ApiField(media="application/sdp"),
+        "address": ApiField(style="deepObject"),
+        "tags": ApiField(style="form", explode=False),
+    }
+    body = ApiBody(kind="multipart", media="multipart/form-data", property="body", fields=fields)
+    value = {"photo": "AAEC", "meta": "x", "offer": "v=0", "address": {"city": "Oslo & more"}, "tags": ["a", "b"], "img[]": 1}
+    assert parts_of(body, value) == [
+        ("photo", "image/png", "photo", b"\x00\x01\x02"),
+        ("meta", "application/json", None, b'"x"'),
+        ("offer", "application/sdp", None, b"v=0"),
+        ("address[city]", "text/plain", None, b"Oslo & more"),
+        ("tags", "text/plain", None, b"a,b"),
+        ("img[]", "text/plain", None, b"1"),
+    ]
+
+
 def test_a_multipart_body_has_texts_and_files() -> None:
-    body = ApiBody(kind="multipart", media="multipart/form-data", property="body", files=frozenset(["file"]))
+    body = ApiBody(kind="multipart", media="multipart/form-data", property="body", fields={"file": ApiField(is_file=True)})
     request = sent(body, {"body": {"note": "a\r\n--x", 'na"me': {"k": 1}, "file": ["AAEC", "/w=="]}})
     assert request.content is not None
     head = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()

@@ -6,19 +6,26 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import structs
 
 from rrext.limits import MAX_EXPORTED_NAME
 from rrext.providers.http.document import UnusableDescription, followed
 from rrext.providers.http.requests import (
+    BYTES_MEDIA,
     HEADER_NAME,
+    KIND_ORDER,
     PLACEHOLDER,
+    PLAIN_FIELD,
     ApiBody,
+    ApiField,
     ApiOperation,
     ApiParameter,
     BodyKind,
     annotations_of,
+    kind_of,
 )
 from rrext.providers.http.schemas import FreeNames, Schemas
 from rrext.providers.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
@@ -32,12 +39,10 @@ _NEVER_PARAMETERS: Final = {
     *("proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
 }
 """Headers that a document does not decide: those of the connection and of HTTP itself."""
-_KINDS: Final[tuple[tuple[str, BodyKind], ...]] = (
-    (r"application/(.*\+)?json", "json"),
-    (r"application/x-www-form-urlencoded", "form"),
-    (r"multipart/form-data", "multipart"),
-    (r"text/.*|application/(.*\+)?xml", "text"),
-)
+_FILE: Final = {"type": "string", "description": "The file, in base64."}
+_BINARY: Final = re.compile(r"(image|audio|video|font)/|application/(octet-stream|pdf|zip|gzip)\b")
+"""Types of content that no text has."""
+_XML: Final = {"type": "string", "description": "The XML."}
 
 
 class HttpTool(msgspec.Struct, frozen=True):
@@ -113,15 +118,19 @@ class DocumentTools:
             raise UnusableDescription("it is no object")
         if described.get("servers") or item.get("servers"):
             raise UnusableDescription("it has a server of its own: make a connection for that")
-        if re.fullmatch(r"/[^?#\\\s]*", path) is None or not path.isprintable() or {".", ".."} & set(path.split("/")):
+        below, _, fixed = path.partition("?")
+        if re.fullmatch(r"/[^#\\\s]*", path) is None or not path.isprintable() or {".", ".."} & set(below.split("/")):
             raise UnusableDescription("its path is none")
+        in_query = {("query", name) for name, _ in parse_qsl(fixed, keep_blank_values=True)}
+        if in_query & self._given:
+            raise UnusableDescription("its path sets what the connection sets")
         name = self._name(described.get("operationId"), method, path)
         if self._only and not any(fnmatchcase(name, pattern) for pattern in self._only):
             return None
         properties: dict[str, Any] = {}
         required: list[str] = []
         names = FreeNames()
-        parameters = tuple(self._parameters(item, described, path, properties, required, names))
+        parameters = tuple(self._parameters(item, described, path, in_query | self._given, properties, required, names))
         body = self._body(described.get("requestBody"), properties, required, names)
         schema = self._schemas.input(properties, required)
         tool = ProvidedTool(
@@ -142,15 +151,16 @@ class DocumentTools:
         item: Mapping[str, Any],
         described: Mapping[str, Any],
         path: str,
+        given: Collection[tuple[str, str]],
         properties: dict[str, Any],
         required: list[str],
         names: FreeNames,
     ) -> Iterator[ApiParameter]:
-        placeholders = PLACEHOLDER.findall(path)
+        placeholders, within = PLACEHOLDER.findall(path), PLACEHOLDER.findall(path.partition("?")[0])
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for listed in (item.get("parameters"), described.get("parameters")):
-            for given in listed if isinstance(listed, list) else ():
-                parameter = followed(self._document, given)
+            for each in listed if isinstance(listed, list) else ():
+                parameter = followed(self._document, each)
                 name, place = (parameter.get("name"), parameter.get("in")) if isinstance(parameter, Mapping) else (None, None)
                 if not isinstance(name, str) or not name or not isinstance(place, str) or place not in _PLACES:
                     raise UnusableDescription("a parameter has no name, or no place")
@@ -160,11 +170,13 @@ class DocumentTools:
         for (place, name), parameter in found.items():
             if place == "header" and HEADER_NAME.fullmatch(name) is None:
                 raise UnusableDescription("the name of a header is none")
-            if (place, name) in self._given or (place == "header" and name in _NEVER_PARAMETERS):
+            if (place, name) in given or (place == "header" and name in _NEVER_PARAMETERS):
                 continue
             if place == "path" and name not in placeholders:
                 continue
             made, schema = self._parameter(parameter, place, names)
+            if place == "path" and name not in within:
+                made = structs.replace(made, place="text")
             properties[made.property] = schema
             if place == "path" or parameter.get("required") is True:
                 required.append(made.property)
@@ -176,7 +188,7 @@ class DocumentTools:
         is_json = False
         if isinstance(content, Mapping) and content:
             media, described = next(iter(content.items()))
-            is_json = _kind_of(media) == "json"
+            is_json = kind_of(media) == "json"
             schema = described.get("schema") if isinstance(described, Mapping) else None
         style = parameter.get("style", _PLACES[place])
         if not isinstance(style, str):
@@ -190,8 +202,9 @@ class DocumentTools:
             place=place,
             property=_free_property(parameter["name"], place, names),
             style=style,
-            explode=parameter.get("explode", style in ("form", "deepObject")) is True,
+            explode=_explodes(parameter, style),
             is_json=is_json,
+            allow_reserved=place == "query" and parameter.get("allowReserved") is True,
         )
         return made, {} if schema is None else schema
 
@@ -200,41 +213,42 @@ class DocumentTools:
         content = body.get("content") if isinstance(body, Mapping) else None
         if not isinstance(content, Mapping) or not content:
             return None
-        order = [*(kind for _, kind in _KINDS), "bytes"]
-        media = min(content, key=lambda name: order.index(_kind_of(name)))
-        kind = _kind_of(media)
-        schema = content[media].get("schema") if isinstance(content[media], Mapping) else None
-        files: frozenset[str] = frozenset()
+        media = min(content, key=lambda name: KIND_ORDER.index(kind_of(name)))
+        kind = kind_of(media)
+        sent: Mapping[str, Any] = content[media] if isinstance(content[media], Mapping) else {}
+        schema, fields = sent.get("schema"), {}
         if kind == "bytes":
             schema = {"type": "string", "description": "The content, in base64."}
         elif kind == "text":
             schema = {"type": "string"}
-        elif kind == "multipart":
-            schema, files = self._with_files(schema)
+        elif kind in ("form", "multipart"):
+            schema, fields = self._fields(kind, schema, sent.get("encoding"))
         name = _free_property("body", "request", names)
         properties[name] = {} if schema is None else schema
         if body.get("required") is True:
             required.append(name)
         if not (media.isascii() and media.isprintable()):
             raise UnusableDescription("the type of its body is none")
-        sent = media if "*" not in media else "application/octet-stream"
-        return ApiBody(kind=kind, media=sent, property=name, files=files)
+        return ApiBody(kind=kind, media=BYTES_MEDIA if "*" in media else media, property=name, fields=fields)
 
-    def _with_files(self, schema: Any) -> tuple[Any, frozenset[str]]:
-        """The schema of a multipart body with its files as base64, and their names."""
+    def _fields(self, kind: BodyKind, schema: Any, encoding: Any) -> tuple[Any, dict[str, ApiField]]:
+        """The schema of a form or multipart body, with files as base64 and XML as text, and the fields that are not plain."""
         schema = followed(self._document, schema)
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        if not isinstance(properties, Mapping):
-            return schema, frozenset()
-        text = {"type": "string", "description": "The file, in base64."}
-        made, files = dict(properties), set()
-        for name, given in properties.items():
-            inner = followed(self._document, given)
+        made: dict[str, Any] = {**properties} if isinstance(properties, Mapping) else {}
+        fields: dict[str, ApiField] = {}
+        for name, given in {**dict.fromkeys(made), **(encoding if isinstance(encoding, Mapping) else {})}.items():
+            inner = followed(self._document, made.get(name))
             items = followed(self._document, inner.get("items")) if isinstance(inner, Mapping) else None
-            if _is_file(inner) or _is_file(items):
-                made[name] = text if _is_file(inner) else {"type": "array", "items": text}
-                files.add(name)
-        return {**schema, "properties": made}, frozenset(files)
+            field = _field(given if isinstance(given, Mapping) else {})
+            text = _XML if re.search(r"[/+]xml\b", field.media) else None
+            if kind == "multipart" and (_is_file(inner, field.media) or _is_file(items, "")):
+                field, text = ApiField(media=field.media, is_file=True), _FILE
+            if text is not None and name in made:
+                made[name] = {"type": "array", "items": text} if isinstance(items, Mapping) else text
+            if field != PLAIN_FIELD:
+                fields[name] = field
+        return {**schema, "properties": made} if made else schema, fields
 
     def _output(self, responses: Any) -> dict[str, Any] | None:
         """The shape of the answer, if each success has the same one in JSON."""
@@ -249,7 +263,7 @@ class DocumentTools:
                 ((media, described),) = content.items()
             except (UnusableDescription, AttributeError, TypeError, ValueError):
                 return None
-            if _kind_of(media) != "json" or not isinstance(described, Mapping) or "schema" not in described:
+            if kind_of(media) != "json" or not isinstance(described, Mapping) or "schema" not in described:
                 return None
             schemas.append(described["schema"])
         if not schemas or any(schema != schemas[0] for schema in schemas):
@@ -257,18 +271,33 @@ class DocumentTools:
         return self._schemas.output(schemas[0])
 
 
-def _is_file(schema: Any) -> bool:
+def _field(given: Mapping[str, Any]) -> ApiField:
+    """A field as its encoding says. A style, said or by default, replaces the type of the content."""
+    if {"style", "explode", "allowReserved"} & given.keys():
+        style = given.get("style", "form")
+        if not isinstance(style, str):
+            raise UnusableDescription("the style of a field is no text")
+        return ApiField(style=style, explode=_explodes(given, style), allow_reserved=given.get("allowReserved") is True)
+    listed = given.get("contentType")
+    media = (
+        next((each.strip() for each in listed.split(",") if "*" not in each), BYTES_MEDIA) if isinstance(listed, str) else ""
+    )
+    if not (media.isascii() and media.isprintable()):
+        raise UnusableDescription("the type of a field is none")
+    return ApiField(media=media)
+
+
+def _explodes(given: Mapping[str, Any], style: str) -> bool:
+    return given.get("explode", style in ("form", "deepObject")) is True
+
+
+def _is_file(schema: Any, media: str) -> bool:
+    """Whether the content of a field is bytes, by its schema, or by its type where the schema says no more than text."""
     if not isinstance(schema, Mapping):
         return False
-    return schema.get("format") in ("binary", "byte") or "contentMediaType" in schema or "contentEncoding" in schema
-
-
-def _kind_of(media: Any) -> BodyKind:
-    plain = str(media).partition(";")[0].strip().lower()
-    for pattern, kind in _KINDS:
-        if re.fullmatch(pattern, plain):
-            return kind
-    return "bytes"
+    if schema.get("format") in ("binary", "byte") or "contentMediaType" in schema or "contentEncoding" in schema:
+        return True
+    return _BINARY.match(media) is not None or ("type" not in schema and media != "" and kind_of(media) == "bytes")
 
 
 def _free_property(name: str, place: str, names: FreeNames) -> str:

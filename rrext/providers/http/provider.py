@@ -78,7 +78,9 @@ class HttpProvider(ToolProvider):
             return "", await self.services.in_thread(self._file, place)
         url = self._settings.url
         trusted = url is None or origin_of(url) == origin_of(place)
-        request = HttpRequest(method="GET", url=place, headers={"accept": "application/json"})
+        request = HttpRequest(
+            method="GET", url=place, headers={"accept": "application/json, application/yaml;q=0.9, */*;q=0.8"}
+        )
         answer = await self._client.send(request, trusted=trusted, maximum=MAX_DOCUMENT)
         return place, answer.body
 

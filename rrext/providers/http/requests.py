@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
@@ -22,8 +22,29 @@ BodyKind = Literal["json", "form", "multipart", "text", "bytes"]
 PLACEHOLDER: Final = re.compile(r"\{([^{}/]+)\}")
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SLASHES: Final = re.compile(r"[/\\]")
-_SEPARATORS: Final = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_SEPARATORS: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
 _PREFIXES: Final = {"label": ".", "matrix": ";"}
+_RESERVED: Final = ":/?@!$'()*,=%"
+"""Characters that `allowReserved` leaves as they are: all reserved ones but those that would end a value or its query."""
+_LONE_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_KINDS: Final[tuple[tuple[str, BodyKind], ...]] = (
+    (r"application/(.*\+)?json", "json"),
+    (r"application/x-www-form-urlencoded", "form"),
+    (r"multipart/form-data", "multipart"),
+    (r"text/.*|application/(.*\+)?xml", "text"),
+)
+KIND_ORDER: Final[tuple[BodyKind, ...]] = (*(kind for _, kind in _KINDS), "bytes")
+"""Kinds of content; of several that an operation takes, the first is sent."""
+BYTES_MEDIA: Final = "application/octet-stream"
+
+
+def kind_of(media: Any) -> BodyKind:
+    """The kind of a media type."""
+    plain = str(media).partition(";")[0].strip().lower()
+    for pattern, kind in _KINDS:
+        if re.fullmatch(pattern, plain):
+            return kind
+    return "bytes"
 
 
 class ApiParameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +56,24 @@ class ApiParameter(msgspec.Struct, frozen=True, kw_only=True):
     style: str = "form"
     explode: bool = False
     is_json: bool = False
+    allow_reserved: bool = False
+
+
+class ApiField(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a form or of a multipart body. Its value is written in a style of the query, or without one as its content.
+
+    `media` is the type of the content, "" for plain text, and for JSON where the value is no single one. The value of a file
+    is base64.
+    """
+
+    style: str = ""
+    explode: bool = True
+    allow_reserved: bool = False
+    media: str = ""
+    is_file: bool = False
+
+
+PLAIN_FIELD: Final = ApiField()
 
 
 class ApiBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +83,8 @@ class ApiBody(msgspec.Struct, frozen=True, kw_only=True):
     media: str
     property: str = ""
     properties: tuple[str, ...] = ()
-    files: frozenset[str] = frozenset()
-    """Of a multipart body: the parts whose text is base64 of a file."""
+    fields: Mapping[str, ApiField] = {}
+    """Of a form or multipart body: the fields that are not plain."""
 
 
 class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,11 +163,11 @@ class _Parts:
             case "text":
                 self.paths[parameter.name] = encoded(value)
             case "query":
-                self.pairs += query_pairs(parameter.name, value, parameter.style, parameter.explode)
+                self.pairs += encoded_pairs(parameter.name, value, parameter)
             case "header":
                 self.headers[parameter.name.lower()] = _header_value(parameter, value)
             case "cookie":
-                cookies = (f"{name}={text}" for name, text in query_pairs(parameter.name, value, "form", parameter.explode))
+                cookies = (f"{name}={text}" for name, text in encoded_pairs(parameter.name, value, parameter))
                 self.headers["cookie"] = "; ".join([*filter(None, [self.headers.get("cookie")]), *cookies])
 
 
@@ -163,8 +202,7 @@ def _content(body: ApiBody, arguments: Mapping[str, Any]) -> tuple[str, bytes | 
         case "json":
             return body.media, msgspec.json.encode(value)
         case "form":
-            fields = value if isinstance(value, dict) else {}
-            pairs = (pair for name, item in fields.items() for pair in query_pairs(name, item, "form", True))
+            pairs = _form(body.fields, value if isinstance(value, dict) else {})
             return body.media, "&".join(f"{name}={text}" for name, text in pairs).encode()
         case "multipart":
             return _multipart(body, value if isinstance(value, dict) else {})
@@ -181,22 +219,46 @@ def _decoded(text: str, pointer: str) -> bytes:
         raise InvalidArguments.at(pointer, "is not base64") from None
 
 
-def _multipart(body: ApiBody, fields: Mapping[str, Any]) -> tuple[str, bytes]:
+def _form(fields: Mapping[str, ApiField], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        field = fields.get(name, PLAIN_FIELD)
+        if field.style:
+            yield from encoded_pairs(name, value, field)
+        elif kind_of(field.media) == "json":
+            yield encoded(name), encoded(msgspec.json.encode(value).decode())
+        elif value is not None:
+            for item in value if isinstance(value, list) else [value]:
+                yield encoded(name), encoded(item)
+
+
+def _multipart(body: ApiBody, values: Mapping[str, Any]) -> tuple[str, bytes]:
     from secrets import token_hex
 
     boundary = token_hex(16)
     made: list[bytes] = []
-    for name, value in fields.items():
-        disposition = f'content-disposition: form-data; name="{encoded(name)}"'
-        for item in value if isinstance(value, list) else [value]:
-            if name in body.files:
-                kind, content = "application/octet-stream", _decoded(text_of(item), f"/input/{body.property}/{name}")
-                part = f'{disposition}; filename="{encoded(name)}"'
+    for name, value in values.items():
+        field = body.fields.get(name, PLAIN_FIELD)
+        parts: Iterable[tuple[str, Any]] = ((name, item) for item in (value if isinstance(value, list) else [value]))
+        if field.style:
+            pairs = query_pairs(name, value, field.style, field.explode)
+            parts = ((key, separator.join(map(text_of, items))) for key, items, separator in pairs)
+        for key, item in parts:
+            head = f'content-disposition: form-data; name="{_quoted(key)}"'
+            if field.is_file:
+                head += f'; filename="{_quoted(key)}"'
+                media, content = field.media or BYTES_MEDIA, _decoded(text_of(item), f"/input/{body.property}/{name}")
             else:
-                kind = "application/json" if isinstance(item, dict | list) else "text/plain; charset=utf-8"
-                part, content = disposition, text_of(item).encode("utf-8", "surrogatepass")
-            made += [f"--{boundary}\r\n{part}\r\ncontent-type: {kind}\r\n\r\n".encode(), content, b"\r\n"]
+                is_json = kind_of(field.media) == "json" if field.media else isinstance(item, dict | list)
+                media = field.media or ("application/json" if is_json else "text/plain; charset=utf-8")
+                content = msgspec.json.encode(item) if is_json else text_of(item).encode("utf-8", "surrogatepass")
+            made += [f"--{boundary}\r\n{head}\r\ncontent-type: {media}\r\n\r\n".encode(), content, b"\r\n"]
     return f"multipart/form-data; boundary={boundary}", b"".join([*made, f"--{boundary}--\r\n".encode()])
+
+
+def _quoted(name: str) -> str:
+    """The name of a part as browsers write it: in UTF-8, without what would end it."""
+    name = name.encode("utf-8", "replace").decode()
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def text_of(value: Any) -> str:
@@ -211,35 +273,47 @@ def encoded(value: Any) -> str:
     return quote(text_of(value).encode("utf-8", "surrogatepass"), safe="")
 
 
-def query_pairs(name: str, value: Any, style: str, explode: bool) -> Iterator[tuple[str, str]]:
-    """A parameter of the query as pairs of name and value."""
+def reserved(value: Any) -> str:
+    """A value as text in which reserved characters stand, and what is percent-encoded already."""
+    text = _LONE_PERCENT.sub("%25", text_of(value))
+    return quote(text.encode("utf-8", "surrogatepass"), safe=_RESERVED)
+
+
+def encoded_pairs(name: str, value: Any, way: ApiParameter | ApiField) -> Iterator[tuple[str, str]]:
+    """A parameter of the query, a cookie or a field of a form as percent-encoded pairs of name and value."""
+    write = reserved if way.allow_reserved else encoded
+    for key, items, separator in query_pairs(name, value, way.style, way.explode):
+        yield encoded(key), quote(separator, safe=",").join(map(write, items))
+
+
+def query_pairs(name: str, value: Any, style: str, explode: bool) -> Iterator[tuple[str, list[Any], str]]:
+    """The pairs of a name and a value in a style of the query: the name, the items of the value, and what separates them."""
+    separator = _SEPARATORS.get(style, ",")
     if value is None:
         return
-    if isinstance(value, dict):
-        if style == "deepObject":
-            yield from _deep(name, value)
-        elif explode:
-            for key, item in value.items():
-                yield encoded(key), encoded(item)
+    if style == "deepObject":
+        yield from _deep(name, value)
+    elif isinstance(value, dict):
+        if explode:
+            yield from ((key, [item], separator) for key, item in value.items())
         else:
-            yield encoded(name), _joined([part for pair in value.items() for part in pair], ",")
+            yield name, [part for pair in value.items() for part in pair], separator
     elif isinstance(value, list):
-        if style == "deepObject" or (explode and style not in _SEPARATORS):
-            for item in value:
-                yield encoded(name), encoded(item)
+        if explode and style not in _SEPARATORS:
+            yield from ((name, [item], separator) for item in value)
         elif value:
-            yield encoded(name), _joined(value, _SEPARATORS.get(style, ","))
+            yield name, value, separator
     else:
-        yield encoded(name), encoded(value)
+        yield name, [value], separator
 
 
-def _deep(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
+def _deep(name: str, value: Any) -> Iterator[tuple[str, list[Any], str]]:
+    """The single values in a value, each under the way to it in brackets; items of a list have numbers."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _deep(f"{name}[{key}]", item)
     else:
-        for item in value if isinstance(value, list) else (value,):
-            yield encoded(name), encoded(item)
+        yield name, [value], ""
 
 
 def path_text(name: str, value: Any, style: str, explode: bool) -> str:
