@@ -316,6 +316,7 @@ PROMISES: dict[str, str] = {
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",
     "kill:workers": "The calls of a killed worker fail and say so, no other pipeline notices, and nothing of it is left",
+    "kill:stores": "What an embedded store answered outlives its killed engine and server, however much its log has filled",
     "kill:nothing-left": "A client that is killed leaves no pipe and no call, a killed server no process",
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

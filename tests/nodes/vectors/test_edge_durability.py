@@ -213,14 +213,16 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(damage: Callable[[Path], o
     assert digests(tmp_path) == before
 
 
-def test_files_that_a_killed_process_left_are_missed_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["segments/*/mutable_id_tracker.mappings", "wal/*"])
+def test_files_that_a_killed_process_left_are_missed_too(lost: str, tmp_path: Path) -> None:
     filled(tmp_path / "store")
     with writer(tmp_path / "store", "edge_store") as (process, lines):
         lines.readline()
         process.kill()
-    one_file(tmp_path, "mutable_id_tracker.mappings").unlink()
+    for path in (tmp_path / "store" / "data" / "shard").glob(lost):
+        path.unlink()
     store = edge_store(tmp_path / "store")
-    with pytest.raises(ToolError, match="missing"):
+    with pytest.raises(ToolError, match="damaged"):
         everything(store, "a")
     store.close()
 

@@ -31,6 +31,8 @@ ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 VOLATILE: Final = "_journal.dat"
 """Suffixes of files that Qdrant creates and removes at any time, even when it fails to open a store."""
+LOG: Final = "wal/"
+"""The folder of Qdrant's log, whose files come and go, and get other names, as it fills."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -134,8 +136,12 @@ class StoreFolder:
 
     def _require_whole(self, manifest: Manifest) -> None:
         files = _files(Path(self.shard))
+        if not any(name.startswith(LOG) for name in files):
+            raise self.corrupt(f'"{LOG}" is empty')
         for name, (size, head) in manifest.files.items():
-            if name not in files:
+            if not manifest.clean and name.startswith(LOG):
+                continue
+            elif name not in files:
                 raise self.corrupt(f'"{name}" is missing')
             elif manifest.clean and files[name] != (size, head):
                 raise self.corrupt(f'"{name}" is not what it was when the store was closed')
