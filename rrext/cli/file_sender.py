@@ -37,6 +37,10 @@ class Unreadable(ClientError, code="unreadable"):
     """A file cannot be read."""
 
 
+class NotTaken(ClientError, code="not_taken"):
+    """No node takes files of this kind."""
+
+
 class _Closed(msgspec.Struct):
     """The parts of a result body about the end of the object and its chunks in stores."""
 
@@ -144,9 +148,7 @@ class FileSender:
     async def _work(self, numbered: Iterator[tuple[int, UploadFile]]) -> None:
         for index, source in numbered:
             if source.skipped is not None:
-                self._counts["skipped"] += 1
-                self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
-                self._write(_line(source))
+                self._skip(source)
                 continue
             caller = Caller(connection_id=f"file-{index}")  # a separate caller, whose pipe can be dropped alone
             try:
@@ -159,9 +161,17 @@ class FileSender:
                 self._pipeline.drop(caller)
                 self._finish(source, "failed", Unreadable(error.strerror or str(error)))
             except RrextError as error:
-                self._finish(source, "failed", error, error.result)
+                if source.skips(error):
+                    self._skip(msgspec.structs.replace(source, skipped=error.message))
+                else:
+                    self._finish(source, "failed", error, error.result)
             else:
                 self._finish(source, how, None, result)
+
+    def _skip(self, source: UploadFile) -> None:
+        self._counts["skipped"] += 1
+        self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
+        self._write(_line(source))
 
     async def _deal_with(self, source: UploadFile, caller: Caller) -> tuple[str, bytes | None]:
         """The outcome of a file, and its result. Raises as `_send`."""
@@ -176,7 +186,12 @@ class FileSender:
         if change is None:
             return "unchanged", None
         await self._sync.begin(change)
-        closed, stored = await self._send(source, caller, {**source.about, "signature": change.signature})
+        try:
+            closed, stored = await self._send(source, caller, {**source.about, "signature": change.signature})
+        except RrextError as error:
+            if source.skips(error):
+                await self._sync.drop(change)
+            raise
         try:
             await self._sync.end(source, change, stored)
         except RrextError as error:
@@ -222,10 +237,15 @@ class FileSender:
         return _without_error(msgspec.json.decode(closed))
 
     def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
-        """Warn once per lane that no node receives its objects."""
-        if lane not in self._unheard and not self._pipeline.listens(lane):
+        """Warn once per lane that no node receives its objects. Raises `NotTaken` for a file in a folder."""
+        if self._pipeline.listens(lane):
+            return
+        what = f"no node takes {mime_type} here ({lane} lane)"
+        if source.folder is not None:
+            raise NotTaken(what)
+        if lane not in self._unheard:
             self._unheard.add(lane)
-            self._say(f"rrext: {shown(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
+            self._say(f"rrext: {shown(source.path)}: {what}, nothing is done with it")
 
     def _advance(self, source: UploadFile, nbytes: int) -> None:
         self._bytes_done += nbytes

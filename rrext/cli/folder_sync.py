@@ -46,18 +46,19 @@ class FileChange(msgspec.Struct, frozen=True):
 class Gone(msgspec.Struct, frozen=True):
     """Files that were sent from a folder and are removed since: their keys and object ids.
 
-    `known` is the number of files sent from the folder. `refused`: so many are missing that it may be a mistake.
+    `root` is the identity of the folder, whose path as given is `folder`. `known` is the number of files sent from it.
+    `refused`: so many are missing that it may be a mistake.
     """
 
     folder: str
+    root: str
     files: dict[bytes, str]
     known: int
     refused: bool
 
     def paths(self) -> list[str]:
         """The paths of the files, below the folder as given."""
-        root = os.path.realpath(self.folder)
-        return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), root)) for key in self.files)
+        return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), self.root)) for key in self.files)
 
 
 class StoredVersion(msgspec.Struct, frozen=True):
@@ -80,8 +81,11 @@ class _StoreAnswer(msgspec.Struct):
 class FolderSync:
     """Compares files with their last sent state, and with the state of the stores."""
 
-    def __init__(self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str) -> None:
+    def __init__(
+        self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str, *, root_name: str | None = None
+    ) -> None:
         """`process` identifies the settings of the pipeline, because other settings produce other objects."""
+        self._root_name = root_name
         self._pipeline = pipeline
         self._state = state
         self._stores = stores
@@ -91,14 +95,14 @@ class FolderSync:
         self._in_stores: dict[str, dict[str, StoredVersion]] = {}
         """The state of the stores for the next files, by object id and store; `_ahead` are the files after them."""
 
-    def find(self, paths: Sequence[str]) -> list[UploadFile]:
-        """The files that paths name, without the sync state itself. Blocks."""
+    def find(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
+        """`find_files`, without the sync state itself."""
         own = os.path.realpath(self._state.path)
         sources = [
             UploadFile(source.path, source.name, skipped="is where --sync keeps what it has sent")
             if source.real.startswith(own)
             else source
-            for source in find_files(paths)
+            for source in find_files(paths, exclude=exclude, root_name=self._root_name)
         ]
         self._ahead = [source for source in sources if source.real and source.problem is None]
         return sources
@@ -122,16 +126,19 @@ class FolderSync:
         """Note that a file is being sent: from now on the stores may have parts of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
 
+    async def drop(self, change: FileChange) -> None:
+        """Delete a file from the stores that became one of a kind that is not read. Raises failures of stores."""
+        for store in self._stores:
+            await self._delete(store, [change.object_id])
+        await self._pipeline.in_thread(lambda: self._state.forget([change.key]))
+
     async def end(self, source: UploadFile, change: FileChange, stored: Mapping[str, int]) -> int:
         """Note that a file was sent; returns its number of chunks. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._stores:
             version = (await self._versions(store, [change.object_id])).get(change.object_id, StoredVersion())
             chunks[store] = version.chunks
-            if version.chunks and stored.get(store) == 0:  # a file without text leaves its former chunks
-                await self._delete(store, [change.object_id])
-                chunks[store] = 0
-            elif version.chunks != stored.get(store, version.chunks):
+            if version.chunks != stored.get(store, version.chunks):
                 raise NotFollowed(f'"{store}" has objects of other ids than the file\'s: --sync cannot tell when they change')
             elif version.chunks and version.signature != change.signature:
                 raise NotFollowed(f'"{store}" does not keep signatures: --sync cannot tell whether it has this version')
@@ -145,13 +152,16 @@ class FolderSync:
 
         Files in an unreadable folder do not count as removed.
         """
-        known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(os.path.realpath(folder))))
-        present = {os.fsencode(source.real) for source in sources}
-        unseen = tuple(os.fsencode(os.path.join(source.real, "")) for source in sources if source.real and source.problem)
+        root = self._root_name or await self._pipeline.in_thread(lambda: os.path.realpath(folder))
+        known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(root)))
+        present = {os.fsencode(source.identity) for source in sources}
+        unseen = tuple(
+            os.fsencode(os.path.join(source.identity, "")) for source in sources if source.identity and source.problem
+        )
         files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
         if most is None:
             most = max(MAX_UNASKED_REMOVALS, len(known) // 2) if len(files) < len(known) else 0
-        return Gone(folder, files, len(known), len(files) > most)
+        return Gone(folder, root, files, len(known), len(files) > most)
 
     async def delete(self, gone: Gone) -> int:
         """Delete removed files from the stores; returns their number of chunks. Raises failures of stores."""
@@ -166,7 +176,7 @@ class FolderSync:
 
     def _compare(self, source: UploadFile) -> tuple[FileChange, SentFile | None]:
         """The present state of a file, and its last sent state. Blocks."""
-        key = os.fsencode(source.real)
+        key = os.fsencode(source.identity)
         sent = self._state.find(key)
         fd = source.open()
         with open(fd, "rb", buffering=0) as file:
@@ -209,7 +219,9 @@ class FolderSync:
         self._state.close()
 
 
-def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> FolderSync:
+def open_sync(
+    pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None, root_name: str | None
+) -> FolderSync:
     """The sync of a pipeline file. Raises `InvalidArguments` without a suitable store, and `SyncStateError`."""
     task, plan = pipeline.task, pipeline.plan
     about: dict[str, Any] = {}
@@ -231,7 +243,7 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
             hint="Leave --sync out: then all files are sent, and nothing is deleted.",
         )
     state = SyncState(f"{file}.sync", _named([[store, *about[store][:2], root] for store in stores]))
-    return FolderSync(pipeline, state, stores, _named([mime_type, about]))
+    return FolderSync(pipeline, state, stores, _named([mime_type, about]), root_name=root_name)
 
 
 def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:
@@ -241,7 +253,7 @@ def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[s
 
 
 def _object_id(source: UploadFile) -> str:
-    return Entry(source.name, url=url_of(source.real)).object_id
+    return Entry(source.name, url=url_of(source.identity)).object_id
 
 
 def _named(value: Any) -> str:

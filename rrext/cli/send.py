@@ -26,7 +26,7 @@ from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.client.upload_files import UploadFile, find_files, shown
-from rrext.errors import InvalidArguments, RrextError
+from rrext.errors import InvalidArguments, RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
 
@@ -38,14 +38,17 @@ EXAMPLE = """examples:
   rrext send pipeline.pipe report.txt
   rrext send pipeline.pipe documents/ --jobs 4 > results.jsonl
   rrext send pipeline.pipe notes --mime text/plain | jq -r 'select(.error) | .path'
+  man rrext | rrext send pipeline.pipe - --mime text/plain
   rrext send --sync pipeline.pipe documents/
   rrext send --at unix:/tmp/rrext.sock report.txt
 
-A folder means every file below it, hidden ones too. A link is followed if it is given itself; in a folder none is, and
-one that leads out of the folder is named as skipped. A file is the same object to a store however it is sent, so that
-sending it again replaces it. Files are read in pieces, at most --jobs at a time. Each has one line on stdout, in the
-order in which they are done: {path, result}, {path, skipped}, or {path, error} with the result as far as there is one.
-On a terminal there is progress instead: only a single file, or --json, has its line.
+A folder means every file below it, hidden ones too, but for those that --exclude or a .rrextignore file in a folder names
+with the rules of gitignore. A file in a folder is named as skipped if it is of a kind that is not read here, such as a
+picture. A link is followed if it is given itself; in a folder none is, and one that leads out of the folder is named as
+skipped. A file is the same object to a store however it is sent, so that sending it again replaces it; with --root-name
+it is that also from another place or another machine. Files are read in pieces, at most --jobs at a time. Each has one
+line on stdout, in the order in which they are done: {path, result}, {path, skipped}, or {path, error} with the result as
+far as there is one. On a terminal there is progress instead: only a single file, or --json, has its line.
 `stored` in a result says how many chunks each store has of the file.
 
 --sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else the
@@ -58,13 +61,14 @@ Exit code 0: done. 1: at least one file failed, or is gone and was not deleted. 
 or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl-C; stderr says what was done.
 """
 STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+"""The names of standard input; the word for the first is `-`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     """Add the arguments of the command; `at`: a server is used."""
     add_source(parser, at=at)
     add_source_option(parser)
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, a folder, or - for stdin")
     let_words_follow_options(parser, "paths")
     parser.add_argument("--mime", metavar="TYPE", help="the MIME type of all files, or lane/NAME; else extensions say it")
     parser.add_argument(
@@ -76,6 +80,14 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     parser.add_argument(
         "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
     )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave files out, by a rule of gitignore (repeatable)"
+    )
+    parser.add_argument(
+        "--root-name",
+        metavar="NAME",
+        help="the name of the folder given: its files are the same objects wherever it stands",
+    )
     parser.add_argument("--json", action="store_true", help="a line for each file also on a terminal")
     if not at:
         add_pipeline_options(parser)
@@ -84,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Send the files; returns the exit code."""
+    args.paths = [STDIN[0] if path == "-" else path for path in args.paths]
     if args.max_delete is not None and not args.sync:
         print("rrext: --max-delete goes with --sync", file=sys.stderr)
         return EXIT_USAGE
@@ -114,7 +127,7 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         if isinstance(pipeline, LocalPipeline) and args.sync:
             from rrext.cli.folder_sync import open_sync
 
-            sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args))
+            sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args), root_name=args.root_name)
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE
@@ -124,15 +137,20 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         return await _send_all(args, pipeline, results, sync)
     except RrextError as error:
         print_error(error)
-        return EXIT_FAILED
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     finally:
         if sync is not None:
             sync.close()
 
 
 async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync | None) -> int:
-    find = find_files if sync is None else sync.find
-    sources = await pipeline.in_thread(lambda: find(args.paths))
+    sources = await pipeline.in_thread(
+        lambda: (
+            find_files(args.paths, exclude=args.exclude, root_name=args.root_name)
+            if sync is None
+            else sync.find(args.paths, args.exclude)
+        )
+    )
     for path in await pipeline.in_thread(lambda: _empty_folders(args.paths, sources)):
         print(f"rrext: {shown(path)}: there is no file in this folder", file=sys.stderr)
     writes_lines = args.json or not results.is_terminal or (len(sources) == 1 and sync is None)

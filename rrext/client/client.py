@@ -262,11 +262,16 @@ class Client:
         jobs: int = CLIENT_DEFAULTS.jobs,
         progress: UploadCallback | None = None,
         mimetype: str | None = None,
+        exclude: Sequence[str] = (),
+        root_name: str | None = None,
     ) -> list[FileResult]:
         """Send files, and all files in folders, through a pipeline: `jobs` at a time, in pieces of 1 MiB.
 
         Returns one result for each file, failures among them: see `FileResult.ok`. Without a MIME type, the name of each file
         tells it. `source` is as for `send`. `progress` is called after each piece and each file.
+
+        Files that `exclude` names, or a `.rrextignore` in their folder, as gitignore does, are left out. With `root_name` the
+        files of the one given folder are the objects of that name and their path below it, wherever the folder stands.
         """
         self._connected()
         if isinstance(paths, str | os.PathLike):
@@ -275,7 +280,8 @@ class Client:
         def pipe(objinfo: Body, mime: str) -> Pipe:
             return self.pipe(token=token, source=source, objinfo=objinfo, mimetype=mime)
 
-        return await Upload(pipe, jobs=jobs, mimetype=mimetype, progress=progress).run(paths)
+        upload = Upload(pipe, jobs=jobs, mimetype=mimetype, progress=progress, exclude=exclude, root_name=root_name)
+        return await upload.run(paths)
 
     async def chat(self, *, question: str | Mapping[str, Any], token: str | None = None, source: str | None = None) -> Body:
         """Ask a pipeline with a `questions` lane and return its result, usually with `answers`.

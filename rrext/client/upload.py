@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from inspect import isawaitable
 from typing import IO, TypeAlias
 
@@ -15,14 +16,15 @@ from rrext.client.mime_types import goes_whole, mime_type_of
 from rrext.client.pending_call import Body
 from rrext.client.pipe import Pipe
 from rrext.client.upload_files import UploadFile, find_files
-from rrext.errors import UsageError
+from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
 
 class FileResult(msgspec.Struct, frozen=True):
     """The outcome of one file. `result` is the result body of the pipeline, a partial one if the object failed.
 
-    `skipped` says why a file was not sent, though nothing failed: it is a link out of its folder, or comes twice.
+    `skipped` says why nothing was done with a file, though nothing failed: it is a link out of its folder, comes twice, or is
+    in a folder and of a kind that is not read here.
     """
 
     path: str
@@ -58,9 +60,19 @@ PipeMaker: TypeAlias = Callable[[Body, str], Pipe]
 class Upload:
     """One run of `send_files`."""
 
-    def __init__(self, pipe: PipeMaker, *, jobs: int, mimetype: str | None, progress: UploadCallback | None) -> None:
+    def __init__(
+        self,
+        pipe: PipeMaker,
+        *,
+        jobs: int,
+        mimetype: str | None,
+        progress: UploadCallback | None,
+        exclude: Sequence[str] = (),
+        root_name: str | None = None,
+    ) -> None:
         if jobs < 1:
             raise UsageError(f"jobs must be at least 1, not {jobs}")
+        self._find = partial(find_files, exclude=exclude, root_name=root_name)
         self._pipe = pipe
         self._jobs = jobs
         self._mimetype = mimetype
@@ -71,8 +83,11 @@ class Upload:
         """The exception of the progress callback."""
 
     async def run(self, paths: Iterable[str | os.PathLike[str]]) -> list[FileResult]:
-        """Send all files; results are in the order in which they were found. Raises only the exceptions of the callback."""
-        sources = await run_sync(find_files, [os.fspath(path) for path in paths])
+        """Send all files; results are in the order in which they were found.
+
+        Raises only the exceptions of the callback, and `UsageError` for patterns and names that cannot be used.
+        """
+        sources = await run_sync(self._find, [os.fspath(path) for path in paths])
         self._files_total = len(sources)
         self._bytes_total = sum(source.size for source in sources)
         results: dict[int, FileResult] = {}
@@ -98,6 +113,8 @@ class Upload:
                 raise UsageError(f"{source.path}: {source.problem}")
             result = await self._stream(source)
         except Exception as error:  # any failure is that of this file, and the others go on
+            if isinstance(error, RrextError) and source.skips(error):
+                return FileResult(source.path, source.size, skipped=error.message)
             return FileResult(source.path, source.size, getattr(error, "result", None), error)
         return FileResult(source.path, source.size, result)
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.errors import RrextError, UsageError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 NO_FILE: Final = "is no regular file"
+IGNORE_FILE: Final = ".rrextignore"
+OTHER_KINDS: Final = ("document_unsupported", "not_taken")
+"""Codes of failures that mean: files of this kind are not read here."""
 
 
 class UploadFile(msgspec.Struct, frozen=True):
@@ -18,6 +26,7 @@ class UploadFile(msgspec.Struct, frozen=True):
 
     `path` begins as the caller's did, `real` is the file's real path: absolute, without links. `folder` is the real path
     of the folder that it was found in; None for a path that was given itself. `size` is what it was when it was found.
+    `identity` tells the file from all others: its real path, or the name of its root and the path below that.
     """
 
     path: str
@@ -27,14 +36,20 @@ class UploadFile(msgspec.Struct, frozen=True):
     skipped: str | None = None
     real: str = ""
     folder: str | None = None
+    identity: str = ""
 
     @property
     def about(self) -> dict[str, Any]:
-        """The description of the object in `open`."""
-        about: dict[str, Any] = {"name": shown(self.name), "path": shown(self.path), "size": self.size}
-        if self.real:
-            about["url"] = url_of(self.real)
+        """The description of the object in `open`. The path of a file below a named root begins with that name."""
+        path = self.path if self.identity in ("", self.real) else self.identity
+        about: dict[str, Any] = {"name": shown(self.name), "path": shown(path), "size": self.size}
+        if self.identity:
+            about["url"] = url_of(self.identity)
         return about
+
+    def skips(self, error: RrextError) -> bool:
+        """Whether a failure only says that this is another kind of file than those read here, in a folder of files."""
+        return self.folder is not None and error.code in OTHER_KINDS
 
     def open(self) -> int:
         """A descriptor of the file. In a folder no link is followed, though one may have replaced a part of the path meanwhile.
@@ -65,69 +80,154 @@ def shown(path: str) -> str:
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def url_of(real: str) -> str:
-    """The URL by which a server knows a file: made from its real path, which it does not tell."""
+def url_of(identity: str) -> str:
+    """The URL by which a server knows a file: made from its identity, which it does not tell."""
     import uuid
     from urllib.parse import quote
 
-    return uuid.uuid5(uuid.NAMESPACE_URL, f"file://{quote(os.fsencode(real))}").urn
+    scheme = "file://" if identity.startswith("/") else "root:"
+    return uuid.uuid5(uuid.NAMESPACE_URL, scheme + quote(os.fsencode(identity))).urn
 
 
-def find_files(paths: Iterable[str]) -> list[UploadFile]:
+def find_files(paths: Iterable[str], *, exclude: Sequence[str] = (), root_name: str | None = None) -> list[UploadFile]:
     """The files that `paths` mean: files as they are, folders with all that is below them, in order of their names.
 
     A file's name is its last part, or begins with the folder's. Links are followed where they are given themselves. In a
     folder they are not: a link that leads out of the folder is listed as skipped; the target of another one is sent anyway.
     A file that comes twice is sent once, and an unreadable one is listed with its problem. Blocks: it reads folders.
+
+    Files that fit a pattern of `exclude` are left out, and in folders those that `.rrextignore` files name; see `IgnoreRules`.
+    `root_name` names the one folder that is given, or the folder of the one file: its files are the same objects wherever it
+    stands. Raises `UsageError` for patterns and names that cannot be used.
     """
+    paths = list(paths)
+    ignored = IgnoreRules(_rules(exclude, "exclude"))
+    if root_name is not None:
+        _check_root(root_name, paths)
     found: list[UploadFile] = []
     places: dict[str, str] = {}
     for path in paths:
-        for source in _inside(path) if os.path.isdir(path) else [_given(path)]:
-            first = places.get(source.real)
+        for source in _inside(path, ignored) if os.path.isdir(path) else _given(path, ignored):
+            place = source.real or (source.path if source.problem is None else "")
+            first = places.get(place)
             if first is not None:
                 source = UploadFile(source.path, source.name, skipped=f"is the same file as {shown(first)}, which is sent")
-            elif source.real:
-                places[source.real] = source.path
+            elif place:
+                places[place] = source.path
             found.append(source)
-    return found
+    if root_name is None:
+        return [msgspec.structs.replace(source, identity=source.real) for source in found]
+    root = os.path.realpath(paths[0] if os.path.isdir(paths[0]) else os.path.dirname(paths[0]) or ".")
+    return [_below(source, root, root_name) for source in found]
 
 
-def _given(path: str) -> UploadFile:
+def _check_root(name: str, paths: Sequence[str]) -> None:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise UsageError(f"the name of a root is a word without slashes, not {name!r}")
+    if len(paths) != 1:
+        raise UsageError(f"a name of a root is that of one path, and {len(paths)} are given")
+
+
+def _below(source: UploadFile, root: str, name: str) -> UploadFile:
+    if not source.real:
+        return source
+    below = os.path.relpath(source.real, root) if source.folder is not None else source.name
+    return msgspec.structs.replace(source, identity=os.path.normpath(os.path.join(name, below)))
+
+
+class IgnoreRules(msgspec.Struct, frozen=True):
+    """The rules for what is left out of an upload, as those of gitignore: the caller's, and those of folders, deepest first.
+
+    Of the rules that fit a path the last one counts, the caller's before those of folders, a folder's before those of the
+    folders above. What is in a folder that is left out is left out too.
+    """
+
+    always: GitIgnoreSpec | None
+    folders: tuple[tuple[str, GitIgnoreSpec | None], ...] = ()
+
+    def inside(self, folder: str, below: str) -> IgnoreRules:
+        """These rules with those of a folder's own file; `below` is its path below the one that is sent.
+
+        Raises `UsageError`.
+        """
+        try:
+            # What is no regular file must not make the upload wait.
+            with open(os.open(os.path.join(folder, IGNORE_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+                lines = os.fsdecode(file.read()).splitlines()
+        except FileNotFoundError:
+            return self
+        except OSError as error:
+            raise UsageError(f"{IGNORE_FILE}: {error.strerror or error}") from None
+        return IgnoreRules(self.always, ((below, _rules(lines, IGNORE_FILE)), *self.folders))
+
+    def has(self, path: str, *, is_folder: bool = False) -> bool:
+        """Whether a path below the folder that is sent is left out."""
+        if os.path.basename(path) == IGNORE_FILE:
+            return True
+        for folder, rules in (("", self.always), *self.folders):
+            below = path[len(folder) + 1 :] if folder else path
+            is_out = rules.check_file(below + "/" * is_folder).include if rules else None
+            if is_out is not None:
+                return is_out
+        return False
+
+
+def _rules(lines: Sequence[str], origin: str) -> GitIgnoreSpec | None:
+    """The rules of some lines; None without lines. Raises `UsageError` that names their origin."""
+    if not lines:
+        return None
+    try:
+        from pathspec import GitIgnoreSpec
+
+        return GitIgnoreSpec.from_lines(lines)
+    except ImportError:
+        raise UsageError(f'{origin}: pathspec cannot be imported; install with: pip install "rrext[files]"') from None
+    except ValueError as error:
+        raise UsageError(f"{origin}: {error}") from None
+
+
+def _given(path: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
     """A path that was given itself."""
     name = os.path.basename(path)
+    if ignored.always is not None and ignored.has(name):
+        return
     try:
         info = os.stat(path)
     except OSError as error:
-        return UploadFile(path, name, problem=error.strerror or str(error))
+        yield UploadFile(path, name, problem=error.strerror or str(error))
+        return
     # A named pipe or a device has no content of its own: its object is identified by its name.
     real = os.path.realpath(path) if stat.S_ISREG(info.st_mode) else ""
-    return UploadFile(path, name, info.st_size, real=real)
+    yield UploadFile(path, name, info.st_size, real=real)
 
 
-def _inside(folder: str) -> Iterator[UploadFile]:
+def _inside(folder: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
     """The files of a folder, then those of each folder in it."""
     root = os.path.realpath(folder)
     base = os.path.basename(os.path.abspath(folder))
-    pending = [""]
+    pending = [("", ignored)]
     while pending:
-        below = pending.pop()
+        below, ignored = pending.pop()
         try:
             with os.scandir(os.path.join(folder, below)) as listed:
                 entries = sorted(listed, key=lambda entry: entry.name)
-        except OSError as error:
+            ignored = ignored.inside(os.path.join(folder, below), below)
+        except (OSError, UsageError) as error:
             path = os.path.join(folder, below) if below else folder
             real = os.path.join(root, below) if below else root
-            yield UploadFile(path, os.path.join(base, below), problem=error.strerror or str(error), real=real)
+            problem = error.message if isinstance(error, UsageError) else error.strerror or str(error)
+            yield UploadFile(path, os.path.join(base, below), problem=problem, real=real)
             continue
-        folders: list[str] = []
+        folders: list[tuple[str, IgnoreRules]] = []
         for entry in entries:
             inner = os.path.join(below, entry.name)
+            if ignored.has(inner, is_folder=entry.is_dir(follow_symlinks=False)):
+                continue
             source = _found(entry, os.path.join(base, inner), root, inner)
             if source is not None:
                 yield source
             elif not entry.is_symlink():
-                folders.append(inner)
+                folders.append((inner, ignored))
         pending.extend(reversed(folders))
 
 

@@ -153,8 +153,11 @@ async def test_what_has_a_name_alone_is_the_object_of_its_name() -> None:
 
 
 def test_what_is_piped_in_is_the_object_of_the_name_under_which_it_comes(tmp_path: Path) -> None:
-    piped = [call("send", ECHO, "/dev/stdin", "--mime", "text/plain", stdin=text) for text in (b"one", b"two")]
+    piped = [call("send", ECHO, name, "--mime", "text/plain", stdin=b"one") for name in ("/dev/stdin", "-")]
     assert len({tuple(ids(done).values()) for done in piped}) == 1
+    assert [done.value["result"]["reply"] for done in piped] == [["one\n\n"]] * 2
+    twice = call("send", ECHO, "-", "-", "--mime", "text/plain", stdin=b"two")
+    assert [line.get("skipped") for line in twice.lines] == ["is the same file as /dev/stdin, which is sent", None]
     (tmp_path / "a.txt").write_text("x")
     with (tmp_path / "a.txt").open("rb") as file:  # a file that is redirected is that file
         words = command("send", ECHO, "/dev/stdin", "--mime", "text/plain")

@@ -191,6 +191,9 @@ def test_what_no_node_takes_is_told_once(tmp_path: Path, send) -> None:
     done = send("a.bin", "b.bin", "c.txt")
     assert done.code == 0
     assert done.err.count("no node takes application/octet-stream here (tags lane)") == 1
+    done = send(".")
+    assert (done.code, by_path(done)["./a.bin"]["skipped"]) == (0, "no node takes application/octet-stream here (tags lane)")
+    assert "1 done, 0 failed, 3 skipped" in done.err  # the pipeline too
 
 
 def test_send_does_not_fit_a_chat_and_says_what_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -178,6 +178,10 @@ class Node:
             raise RuntimeError(f"{type(self).__name__} is in no pipe: emit() works while an object is open")
         return self._link.emit(lane, value)
 
+    def listens(self, lane: str) -> bool:
+        """Whether payloads of this lane may come to this node, while an object is open: some node is wired to send them."""
+        return self._link is not None and self._link.listens(lane)
+
     def publish(self, type: str, data: Any = None) -> None:
         """Publish a message to the subscribers of this pipeline: `type` is a word of yours, `data` a JSON value.
 

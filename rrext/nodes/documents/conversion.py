@@ -35,9 +35,12 @@ _SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no 
 
 
 def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
-    """Read the text, tables and metadata of a document. Raises `ToolError` with the reason."""
-    if not data and not request.allow_empty:
-        raise empty("The file has no bytes")
+    """Read the text, tables and metadata of a document; an empty file of any type has none.
+
+    Raises `ToolError` with the reason.
+    """
+    if not data or data.isspace():
+        return ParsedDocument(mime_type=formats.TEXT, pieces=[])
     kind = kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
     pieces, metadata = _pieces(kind, data, request)
     characters = sum(len(piece.content) for piece in pieces)

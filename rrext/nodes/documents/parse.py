@@ -76,7 +76,9 @@ class ParseNode(OfferingNode):
         timeout: Annotated[float, "Seconds that reading a document may take; most take milliseconds."] = 60.0
         memory: Annotated[int, "MiB of address space of a reading process; with less than 192 none starts."] = 2048
         processes: Annotated[int, "How many documents are read at a time, each in a process that is kept."] = 2
-        allowEmpty: Annotated[bool, "Let documents without any text pass; else they fail, as nobody could find them."] = False
+        allowEmpty: Annotated[
+            bool, "Let documents without any text pass, as scans; else they fail, as nobody could find them. Empty files pass."
+        ] = False
 
     @classmethod
     def unavailable(cls) -> str | None:

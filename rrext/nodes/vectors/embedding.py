@@ -134,6 +134,10 @@ class PendingChunks:
             self._chunks[chunk.object_id, chunk.chunk_id] = chunk, vector
             self._objects.setdefault(chunk.object_id, set()).add(chunk.chunk_id)
 
+    def end(self, object_id: str) -> None:
+        """Note that an object was sent whole: without chunks here, it has none in the store either."""
+        self._objects.setdefault(object_id, set())
+
     def delete(self, object_id: str) -> None:
         """Delete an object at the end, and drop its chunks so far."""
         self._objects[object_id] = set()

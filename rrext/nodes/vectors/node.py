@@ -60,10 +60,10 @@ class DocumentInput(TypedDict):
 class VectorStoreNode(Node):
     """Base of the vector stores: `self.shared` is a `VectorStore`, which the class's own `setup` yields.
 
-    On the documents lane, all chunks of an object that is sent again replace its former ones. They are stored when the
-    object's pipe closes, all or nothing. A document with `isDeleted` deletes its object. The hits of a question go out as
-    documents, as an answer, and within the question itself, for a language model. `semantic` questions search by meaning,
-    `keyword` ones by words, `get` ones read the objects of their filter, and all others do both kinds of search.
+    On the documents lane, all chunks of an object that is sent again replace its former ones, also if there are none. They are
+    stored when the object's pipe closes, all or nothing. A document with `isDeleted` deletes its object. The hits of a question
+    go out as documents, as an answer, and within the question itself, for a language model. `semantic` questions search by
+    meaning, `keyword` ones by words, `get` ones read the objects of their filter, and all others do both kinds of search.
     """
 
     class_types = ("store",)
@@ -294,8 +294,11 @@ class VectorStoreNode(Node):
 
     def closing(self, ctx: ToolContext) -> None:
         sent, self._sent = self._sent, PendingChunks()
+        is_kept = not self._asked and self.listens("documents")
+        if is_kept:
+            sent.end(self._entry.object_id)
         sent.store(self.shared, ctx, is_last=True)
-        if not self._asked:
+        if is_kept:
             self._entry.stored[self.node_id] = sent.count
 
     def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:

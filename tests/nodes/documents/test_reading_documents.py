@@ -281,6 +281,11 @@ def test_source_code_is_text_whatever_type_its_extension_is_taken_for(name: str,
     assert failure(bytes(range(256)), "a.ts", "video/mp2t").code == "document_unsupported"
 
 
+@pytest.mark.parametrize(("data", "name"), [(b"", "a.pdf"), (b"", "a.bin"), (b" \n\n\t\n", "a.txt"), (b"\n", "a.docx")])
+def test_a_file_in_which_nothing_stands_has_no_text(data: bytes, name: str) -> None:
+    assert parsed(data, name).pieces == []
+
+
 # --- what cannot be read ---
 
 
@@ -322,9 +327,6 @@ def test_an_office_file_with_a_password_is_encrypted() -> None:
 @pytest.mark.parametrize(
     ("data", "name", "mime_type", "code"),
     [
-        (b"", "a.pdf", formats.PDF, "document_empty"),
-        (b"", "a.txt", formats.TEXT, "document_empty"),
-        (b" \n\n\t\n", "a.txt", formats.TEXT, "document_empty"),
         (b"<html><body></body></html>", "a.html", formats.HTML, "document_empty"),
         (b"<html>404 not found</html>", "report.pdf", formats.PDF, "document_corrupt"),
         (b"hello", "a.docx", "", "document_corrupt"),
