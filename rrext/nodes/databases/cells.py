@@ -1,13 +1,16 @@
 """The values of a database in JSON. No value ever becomes another one silently, and none but NULL becomes null.
 
+The type of a column decides about the form of its values, never a value: who reads one row knows how to read all.
+
 | value | JSON |
 |---|---|
 | NULL, text, boolean, integer | as they are; integers of any size, also beyond 2^53 |
 | floating point | a number; `"NaN"`, `"Infinity"` and `"-Infinity"` are texts |
-| decimal | a number if a 64-bit float holds exactly these digits (12.50 → 12.5), else its text ("0.1234567890123456789") |
-| date, time, timestamp | ISO 8601 text, with the offset if the value has one |
+| decimal of at most 15 digits, as `numeric(12,2)` | a number: a 64-bit float holds as many digits, whatever they are |
+| decimal of more digits, or of any number of them | its text, as the database writes it ("0.10") |
+| date, time, timestamp | ISO 8601 text, with the offset if the value has one; for some years with a sign: `iso_year` |
 | interval | ISO 8601 duration, as "P1DT7200S" |
-| bytes | their text if they are UTF-8 without NUL and backslash, else `{"base64": "…"}`, as is every blob of SQLite |
+| bytes | `{"base64": "…"}` |
 | list, struct, map | nested JSON; in `execute` JSON text, as RocketRide's nodes answer |
 | JSON | nested JSON, as above; the JSON text of a string, of null, and of what no reader of JSON has exactly |
 | UUID, address, range, all else | the text that the driver shows of it |
@@ -15,7 +18,7 @@
 Answers can be written back as parameters: so a text in the place of JSON is always JSON text, and JSON that parsing would
 change, as a number with more digits than a float, stays text.
 
-RocketRide's `execute` rounds every decimal to a float, and replaces bytes that are no UTF-8.
+RocketRide's `execute` rounds every decimal to a float, and answers bytes as a text, in which it replaces what is no UTF-8.
 """
 
 from __future__ import annotations
@@ -38,10 +41,8 @@ Rows = list[Sequence[Any]]
 
 EXACT_DIGITS: Final = 15
 """Decimal digits that a 64-bit float keeps, whatever they are."""
-
-
-class Blob(bytes):
-    """Bytes of a database that tells them apart from a text of the same bytes."""
+FLOAT_DIGITS: Final = 308
+"""Digits of an integer that is below the largest 64-bit float, whatever they are."""
 
 
 class JsonDocument:
@@ -59,7 +60,7 @@ class JsonDocument:
 
 _AS_IS: Final = frozenset({type(None), bool, int, str})
 _MOSTLY_AS_IS: Final = _AS_IS | {float}
-_LONG: Final = frozenset({str, bytes, Blob, bytearray, memoryview, list, dict, tuple, JsonDocument})
+_LONG: Final = frozenset({str, bytes, bytearray, memoryview, list, dict, tuple, JsonDocument})
 
 
 def rows_within(rows: Iterator[Sequence[Any]], size: int) -> list[Sequence[Any]]:
@@ -110,13 +111,13 @@ def json_cell(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if isfinite(value) else _no_number(value)
     if isinstance(value, Decimal):
-        return _decimal(value)
+        return str(value) if value.is_finite() else _no_number(value)
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return msgspec.to_builtins(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _base64(value) if isinstance(value, Blob) else _bytes(bytes(value))
+        return {"base64": b64encode(value).decode("ascii")}
     if type(value) is JsonDocument:
         return value.value
     if isinstance(value, Mapping):
@@ -124,6 +125,12 @@ def json_cell(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [json_cell(entry) for entry in value]
     return str(value)
+
+
+def iso_year(year: int, *, is_bc: bool) -> str:
+    """A year as ISO 8601 has it, which counts a year 0 before the year 1: "2026", "+10000", and "-0043" for 44 BC."""
+    year = 1 - year if is_bc else year
+    return f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
 
 
 def _key(key: Any) -> str:
@@ -137,26 +144,6 @@ def _no_number(value: float | Decimal) -> str:
     if value.is_nan() if isinstance(value, Decimal) else isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
-
-
-def _decimal(value: Decimal) -> float | str:
-    if not value.is_finite():
-        return _no_number(value)
-    near = float(value)
-    return near if isfinite(near) and Decimal(repr(near)) == value else str(value)
-
-
-def _bytes(value: bytes) -> str | dict[str, str]:
-    if b"\0" not in value and b"\\" not in value:  # databases read a backslash in a text for bytes as an escape
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            pass
-    return _base64(value)
-
-
-def _base64(value: bytes) -> dict[str, str]:
-    return {"base64": b64encode(value).decode("ascii")}
 
 
 def bytes_in(value: dict[str, Any], path: str) -> bytes | None:
@@ -180,7 +167,8 @@ def json_document(text: str, *, may_repeat: bool = False) -> JsonDocument | str:
     `may_repeat`: objects may repeat a key, and parsing would keep only one of the two.
     """
     try:
-        value = json.loads(text, parse_float=_exact_float, object_pairs_hook=_unrepeated if may_repeat else None)
+        repeated = _unrepeated if may_repeat else None
+        value = json.loads(text, parse_float=_exact_float, parse_int=_readable_int, object_pairs_hook=repeated)
         if "\\u" in text:
             msgspec.json.encode(value)  # half a surrogate pair is no text
     except (ValueError, RecursionError):
@@ -195,6 +183,12 @@ def _exact_float(text: str) -> float:
     ):
         raise _Inexact
     return value
+
+
+def _readable_int(text: str) -> int:
+    if len(text) > FLOAT_DIGITS and not isfinite(float(text)):
+        raise _Inexact  # readers with floats alone would take it for infinite
+    return int(text)
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,8 @@
 | point | `{"srid", "x", "y"}` and `z` if there is one; for 4326 and 4979 `x` is the longitude, `y` the latitude |
 | vector | a list of numbers |
 | 128-bit integer | an integer if it fits 64 bits, else its text |
-| NULL, text, boolean, other numbers, NaN, decimals, bytes, uuid | as in SQL nodes, see `rrext.nodes.databases.cells` |
+| decimal | its text: a property has no type that would tell its digits |
+| NULL, text, boolean, other numbers, NaN, bytes, uuid | as in SQL nodes, see `rrext.nodes.databases.cells` |
 | list, map, struct | nested JSON; a key that is no text becomes its text |
 
 An id is what the database calls the element now: good within a conversation, not for keeps. Ladybug's is `"table:offset"`.

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
 
-from rrext.nodes.databases.cells import Blob, json_cell, json_document, json_rows, size_of, unique_names
+from rrext.nodes.databases.cells import json_cell, json_document, json_rows, size_of, unique_names
 from rrext.nodes.sql.mysql.node import MysqlBackend
 
 UUID_TEXT = "12345678-1234-5678-1234-567812345678"
@@ -33,7 +33,7 @@ UUID_TEXT = "12345678-1234-5678-1234-567812345678"
         (math.nan, "NaN"),
         (math.inf, "Infinity"),
         (-math.inf, "-Infinity"),
-        (Decimal("12.50"), 12.5),
+        (Decimal("12.50"), "12.50"),
         (Decimal("0.12345678901234567890"), "0.12345678901234567890"),
         (Decimal("1E+400"), "1E+400"),
         (Decimal("NaN"), "NaN"),
@@ -42,15 +42,13 @@ UUID_TEXT = "12345678-1234-5678-1234-567812345678"
         (time(3, 4, 5), "03:04:05"),
         (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02T03:04:05.000006+00:00"),
         (timedelta(days=1, hours=2), "P1DT7200S"),
-        (b"text", "text"),
+        (b"text", {"base64": "dGV4dA=="}),
         (b"\xff\x00", {"base64": "/wA="}),
         (b"a\0", {"base64": "YQA="}),
-        (b"\\x41", {"base64": "XHg0MQ=="}),
-        (Blob(b"text"), {"base64": "dGV4dA=="}),
-        (bytearray(b"a"), "a"),
+        (bytearray(b"a"), {"base64": "YQ=="}),
         (memoryview(b"\x80"), {"base64": "gA=="}),
         (UUID(UUID_TEXT), UUID_TEXT),
-        ([1, [Decimal("0.5"), None]], [1, [0.5, None]]),
+        ([1, [Decimal("0.5"), None]], [1, ["0.5", None]]),
         ({"a": math.nan, 1: date(2026, 1, 2)}, {"a": "NaN", "1": "2026-01-02"}),
     ],
 )
@@ -79,6 +77,8 @@ def test_a_cell_keeps_its_value(value: Any, expected: Any) -> None:
         ('{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
         ("[" * 100_000 + "]" * 100_000, "[" * 100_000 + "]" * 100_000),
         ("9" * 5000, "9" * 5000),
+        ("1" + "0" * 308, 10**308),
+        ("[-1" + "0" * 309 + "]", "[-1" + "0" * 309 + "]"),
     ],
 )
 def test_json_is_nested_or_its_own_text(text: str, expected: Any) -> None:
@@ -101,13 +101,13 @@ def test_a_json_document_of_mysql_that_would_mean_bytes_stays_text() -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False))
 def test_no_digit_of_a_decimal_is_lost(value: Decimal) -> None:
     cell = json_cell(value)
-    assert Decimal(repr(cell) if isinstance(cell, float) else cell) == value
+    assert Decimal(cell) == value
 
 
 @given(st.binary())
 def test_no_byte_is_lost(value: bytes) -> None:
     cell = json_cell(value)
-    assert (b64decode(cell["base64"]) if isinstance(cell, dict) else cell.encode()) == value
+    assert b64decode(cell["base64"]) == value
 
 
 CELLS = st.recursive(

@@ -20,7 +20,7 @@ from sql_contract import Desk, opened
 from statement_mill import statements
 
 from rrext.errors import RrextError
-from rrext.nodes.databases.cells import Blob, json_rows, unique_names
+from rrext.nodes.databases.cells import json_rows, unique_names
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.mysql.node import MysqlBackend, MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
@@ -90,6 +90,21 @@ def _difference(wanted: Found, answer: dict[str, Any]) -> str | None:
     return None
 
 
+_SHORT: Final = re.compile(r"(?:numeric|decimal)\((?:\d|1[0-5]),\d+\)(\[\])?(?: unsigned)?", re.IGNORECASE)
+
+
+def _numbers(types: Sequence[str | None], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """The rows with decimals of at most 15 digits as numbers: the type of the column says it."""
+
+    def number(kind: str | None, cell: Any) -> Any:
+        found = _SHORT.fullmatch(kind or "")
+        if found is None or cell is None:
+            return cell
+        return [number(kind and kind[:-2], entry) for entry in cell] if found[1] else float(cell)
+
+    return [[number(kind, cell) for kind, cell in zip(types, row, strict=True)] for row in rows]
+
+
 def _settled(rows: Any) -> Any:
     """As it comes out of JSON."""
     return json.loads(json.dumps(rows, default=str))
@@ -102,8 +117,7 @@ async def test_on_sqlite(tmp_path: Path) -> None:
 
         def alone(sql: str) -> Found:
             cursor = connection.execute(sql)
-            rows = [[Blob(cell) if isinstance(cell, bytes) else cell for cell in row] for row in cursor]
-            return [column[0] for column in cursor.description], None, rows
+            return [column[0] for column in cursor.description], None, cursor.fetchall()
 
         async with opened(SqliteNode, {"path": str(path)}) as desk:
             await compare("sqlite", desk, alone, sqlite3.Error)
@@ -133,7 +147,7 @@ async def test_on_duckdb(tmp_path: Path) -> None:
                         row[number] = json.loads(row[number])  # strings and null stay JSON texts
                     elif kind == "INTERVAL" and row[number] is not None and texts:
                         row[number] = _iso_interval(texts[index][number])
-            return [column[0] for column in description], types, rows
+            return [column[0] for column in description], types, _numbers(types, rows)
 
         async with opened(DuckdbNode, {"path": paths[1]}) as desk:
             await compare("duckdb", desk, alone, duckdb.Error)
@@ -165,7 +179,6 @@ async def test_on_postgres(postgres_database: Database) -> None:
 
     with psycopg.connect(postgres_database.url, autocommit=True, context=adapters()) as connection:
         connection.execute(TABLES.encode())
-        connection.execute(b"SET IntervalStyle = 'iso_8601'")
         known: dict[tuple[int, int], str] = {}
 
         def name_of(kind: int, modifier: int) -> str:
@@ -181,7 +194,7 @@ async def test_on_postgres(postgres_database: Database) -> None:
             result = cursor.pgresult
             assert result is not None
             types = [name_of(result.ftype(index), result.fmod(index)) for index in range(result.nfields)]
-            return [column.name for column in cursor.description or ()], types, cursor.fetchall()
+            return [column.name for column in cursor.description or ()], types, _numbers(types, cursor.fetchall())
 
         async with opened(PostgresNode, postgres_database.settings) as desk:
             await compare("postgres", desk, alone, psycopg.Error)
@@ -191,6 +204,8 @@ async def test_on_postgres(postgres_database: Database) -> None:
 @pytest.mark.parametrize("mode", ["", "PIPES_AS_CONCAT", "ANSI", "NO_BACKSLASH_ESCAPES"])
 async def test_on_mariadb(mode: str) -> None:
     import pymysql
+
+    from rrext.nodes.sql.mysql.types import name_of_expression
 
     with running_mariadb(**({"sql-mode": mode} if mode else {})) as server:
         database = server.create_database("same")
@@ -212,7 +227,8 @@ async def test_on_mariadb(mode: str) -> None:
 
             def alone(sql: str) -> Found:
                 cursor = run(sql)
-                return [column[0] for column in cursor.description or ()], None, cursor.fetchall()
+                types = [name_of_expression(field) for field in cursor._result.fields]
+                return [column[0] for column in cursor.description or ()], None, _numbers(types, cursor.fetchall())
 
             async with opened(MysqlNode, settings) as desk:
                 await compare("mysql", desk, alone, pymysql.MySQLError)

@@ -138,8 +138,8 @@ POSTGRES: dict[str, list[str]] = {
     "ltree": ["'a.b.c'"],
     "citext": ["'Ab'"],
 }  # fmt: skip
-COMPARED_AS = {"numeric": "{}", "numeric[]": "{}", "json": "{}::jsonb", "json[]": "{}::jsonb[]"}
-"""How a value is compared where its text says more than its value: digits of zero, blanks in JSON."""
+COMPARED_AS = {"json": "{}::jsonb", "json[]": "{}::jsonb[]"}
+"""How a value is compared where its text says more than its value: blanks in JSON."""
 KEPT_TEXT = ('\'{"a": 1, "a": 2}\'', "'\"\\ud800\"'", '\'{"a": "\\u0000"}\'')
 """Values of `json` that `jsonb` cannot hold or keep."""
 

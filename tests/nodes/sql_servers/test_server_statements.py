@@ -195,7 +195,7 @@ async def test_values_are_bound_and_never_become_part_of_the_statement(served: S
 
 async def test_null_booleans_numbers_and_json_are_bound(served: Served):
     async with served.open() as client:
-        sql = f"SELECT CASE WHEN $1 = {served.boolean} THEN 1 ELSE 0 END AS t, $2 + 1 AS i, $3 * 2 AS f"
+        sql = f"SELECT CASE WHEN $1 = {served.boolean} THEN 1 ELSE 0 END AS t, $2 + 1 AS i, CAST($3 * 2 AS DECIMAL(4, 1)) AS f"
         answer = await client.tool(tool="query", input={"sql": sql, "params": [True, 2**40, 1.25]})
         assert answer["rows"] == [{"t": 1, "i": 2**40 + 1, "f": 2.5}]
         await client.tool(tool="execute", input={"sql": "CREATE TABLE j (v json, n int)"})

@@ -88,10 +88,10 @@ async def test_a_parameter_is_what_the_same_literal_is(postgres_database: Databa
         ("SELECT $1 AS a", [5], 5, "integer"),
         ("SELECT $1 AS a", [2**40], 2**40, "bigint"),
         ("SELECT $1 AS a", [2**70], "1180591620717411303424", "numeric"),
-        ("SELECT $1 AS a", [0.5], 0.5, "numeric"),
+        ("SELECT $1 AS a", [0.5], "0.5", "numeric"),
         ("SELECT $1 AS a", [True], True, "boolean"),
         ("SELECT $1 AS a", [[1, 2]], [1, 2], "integer[]"),
-        ("SELECT $1 AS a", [[1, 2.5]], [1, 2.5], "numeric[]"),
+        ("SELECT $1 AS a", [[1, 2.5]], ["1", "2.5"], "numeric[]"),
         ("SELECT $1 * $2 AS a", [30000, 2], 60000, "integer"),
         ("SELECT $1 + 1 AS a", [2**40], 2**40 + 1, "bigint"),
         ("SELECT n AS a FROM (VALUES (7)) s (n) WHERE n = ANY($1)", [[7, 2**40]], 7, "integer"),
@@ -103,7 +103,7 @@ async def test_a_parameter_is_what_the_same_literal_is(postgres_database: Databa
         ("SELECT octet_length($1::bytea) AS a", [{"base64": "AAEC"}], 3, "integer"),
         ("SELECT $1::jsonb AS a", [{"base64": "AAEC"}], {"base64": "AAEC"}, "jsonb"),
         ("SELECT $1::jsonb AS a", ['{"b": 1}'], {"b": 1}, "jsonb"),
-        ("SELECT 5 / $1 AS a", [2.0], 2.5, "numeric"),
+        ("SELECT 5 / $1 AS a", [2.0], "2.5000000000000000", "numeric"),
     ]
     async with open_node(PostgresNode, postgres_database.settings) as client:
         for sql, params, value, kind in cases:

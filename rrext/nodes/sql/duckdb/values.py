@@ -2,8 +2,10 @@
 
 | type | JSON |
 |---|---|
-| BIGNUM | a number |
+| DECIMAL | a number if the type has at most 15 digits, else its text |
+| BIGNUM | its text, as of any number of digits |
 | INTERVAL | an ISO 8601 duration with months: "P1M2DT3H" |
+| DATE, TIMESTAMP before year 1 and after 9999 | ISO 8601 text with a sign before the year: "-0043-03-15" |
 | TIMESTAMP_NS, TIMESTAMPTZ_NS, TIME_NS | ISO 8601 text with all nine digits |
 | GEOMETRY | its text: "POINT (1 2)" |
 """
@@ -17,7 +19,7 @@ from typing import Any, Final
 import duckdb
 import msgspec
 
-from rrext.nodes.databases.cells import bytes_in, json_document
+from rrext.nodes.databases.cells import EXACT_DIGITS, bytes_in, iso_year, json_document
 
 Convert = Callable[[Any], Any]
 
@@ -26,10 +28,15 @@ _FROM_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TI
 _PLAIN: Final = frozenset(
     {
         "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-        "UHUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "BLOB",
+        "UHUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "TIME", "UUID", "BLOB",
     }
 )  # fmt: skip
 """Types that need no conversion."""
+_MOMENTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE")
+_BEYOND: Final = re.compile(
+    r"(?P<year>\d+)(?P<day>-\d\d-\d\d)(?P<bc> \(BC\))?"
+    r"(?: (?P<time>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<offset>[-+][\d:]+)?)?"
+)
 _NESTED: Final = frozenset({"list", "array", "struct", "map", "tuple"})
 
 _DURATION: Final = re.compile(
@@ -83,6 +90,8 @@ def converter(kind: Any) -> Convert | None:
         return None
     if name in _CONVERTERS:
         return _CONVERTERS[name]
+    if kind.id == "decimal":
+        return _short if dict(kind.children)["precision"] <= EXACT_DIGITS else _digits
     if kind.id not in _NESTED:
         return None
     parts = sources_of_types(kind)
@@ -117,8 +126,26 @@ def _json(value: Any) -> Any:
     return json_document(value, may_repeat=True) if isinstance(value, str) else value
 
 
-def _bignum(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and len(value) < 4000 else value  # Python reads no longer ones
+def _digits(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+def _short(value: Any) -> Any:
+    return None if value is None else float(value)
+
+
+def _moment(value: Any) -> Any:
+    """A date or timestamp in ISO 8601. If Python has none, the driver gives DuckDB's text, as `0044-03-15 (BC) 10:00:00.5`."""
+    if not isinstance(value, str):
+        return value if value is None else value.isoformat()
+    found = _BEYOND.fullmatch(value)
+    if found is None:
+        return value
+    date = f"{iso_year(int(found['year']), is_bc=found['bc'] is not None)}{found['day']}"
+    if found["time"] is None:
+        return date
+    fraction = f".{found['fraction']:0<6}" if found["fraction"] else ""
+    return f"{date}T{found['time']}{fraction}{found['offset'] or ''}{':00' if len(found['offset'] or '') == 3 else ''}"
 
 
 def _interval(value: Any) -> Any:
@@ -153,7 +180,8 @@ def _timestamp(value: Any) -> Any:
 
 _CONVERTERS: Final[dict[str, Convert]] = {
     "JSON": _json,
-    "BIGNUM": _bignum,
+    **dict.fromkeys(_MOMENTS, _moment),
+    "BIGNUM": _digits,
     "INTERVAL": _interval,
     "TIMESTAMP_NS": _timestamp,
     "TIMESTAMPTZ_NS": _timestamp,
@@ -188,6 +216,8 @@ def _parameter(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, float):
         return repr(value) if name.startswith("DECIMAL") else value
     if isinstance(value, str):
+        if name in _MOMENTS:
+            return value.removeprefix("+")  # of a year after 9999, which DuckDB reads without the sign alone
         return value.encode() if name == "BLOB" else _duration(value) if name == "INTERVAL" else value
     return _untyped(value, path) if name in ("UNKNOWN", "VARIANT", "ANY") else _nested(value, kind, path)
 

@@ -21,7 +21,7 @@ from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import MysqlRows
 from rrext.nodes.sql.mysql.schema import read_schema
 from rrext.nodes.sql.mysql.settings import MysqlSettings, connection_options
-from rrext.nodes.sql.mysql.types import MysqlTypes
+from rrext.nodes.sql.mysql.types import DECIMALS, MysqlTypes
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 
@@ -99,6 +99,7 @@ class MysqlBackend(Backend):
         from pymysql.converters import conversions
 
         own: dict[int, Any] = {FIELD_TYPE.BIT: _bits, FIELD_TYPE.TIME: str, FIELD_TYPE.JSON: _json}
+        own |= dict.fromkeys(DECIMALS, str)
         self._types = MysqlTypes()
         self._timeout = statement_timeout
         self._preferred = preferred

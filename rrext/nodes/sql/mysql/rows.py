@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rrext.nodes.databases.cells import rows_within
+from rrext.nodes.databases.cells import EXACT_DIGITS, rows_within
 from rrext.nodes.sql.backend import Warnings
 from rrext.nodes.sql.limits import MOST_WARNINGS, MYSQL_DRAINED
-from rrext.nodes.sql.mysql.types import MysqlTypes
+from rrext.nodes.sql.mysql.types import DECIMALS, MysqlTypes, decimal_digits
 
 if TYPE_CHECKING:
     from pymysql import Connection
@@ -36,6 +36,15 @@ class MysqlRows:
         self._is_over = self.description is None
         if self._is_over:
             self._refuse_more()
+        else:
+            self._read_short_decimals()
+
+    def _read_short_decimals(self) -> None:
+        """Read a decimal of so few digits that a float has them all as a number; the others stay texts."""
+        converters: list[Any] = self._result.converters
+        for place, field in enumerate(self._result.fields):
+            if field.type_code in DECIMALS and decimal_digits(field) <= EXACT_DIGITS:
+                converters[place] = (converters[place][0], float)
 
     @property
     def rowcount(self) -> int:

@@ -23,7 +23,7 @@ _NUMBERS: Final = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediu
 _FLOATS: Final = {4: "float", 5: "double"}
 _MOMENTS: Final = {7: "timestamp", 11: "time", 12: "datetime"}
 _PLAIN: Final = {10: "date", 13: "year", 14: "date", 245: "json", 255: "geometry"}
-_DECIMALS: Final = frozenset({0, 246})
+DECIMALS: Final = frozenset({0, 246})
 _BIT: Final = 16
 _LONG_TEXTS: Final = frozenset({249, 250, 251, 252})
 _VARIABLE: Final = frozenset({15, 253})
@@ -40,7 +40,7 @@ class MysqlTypes:
 
     def names(self, raw: Connection[Any], fields: Sequence[Any], *, may_ask: bool) -> list[str | None]:
         """The names of types. Those of table columns come from the table; the server is asked once for each table."""
-        return [self._of_table(raw, field, may_ask=may_ask) or _name(field) for field in fields]
+        return [self._of_table(raw, field, may_ask=may_ask) or name_of_expression(field) for field in fields]
 
     def _of_table(self, raw: Connection[Any], field: Any, *, may_ask: bool) -> str | None:
         if not field.org_name:
@@ -64,14 +64,14 @@ def _columns(raw: Connection[Any], database: str, table: str) -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-def _name(field: Any) -> str | None:
+def name_of_expression(field: Any) -> str | None:
     """The name of an expression's type, from the protocol's metadata."""
     kind, length, scale, flags = field.type_code, field.length, field.scale, field.flags
     unsigned = " unsigned" if flags & UNSIGNED else ""
     if kind in _NUMBERS:
         return _NUMBERS[kind] + unsigned
-    if kind in _DECIMALS:
-        return f"decimal({length - (scale > 0) - (not unsigned)},{scale}){unsigned}"
+    if kind in DECIMALS:
+        return f"decimal({decimal_digits(field)},{scale}){unsigned}"
     if kind in _FLOATS:
         return _FLOATS[kind] + ("" if scale >= UNSCALED else f"({length},{scale})") + unsigned
     if kind in _MOMENTS:
@@ -81,6 +81,11 @@ def _name(field: Any) -> str | None:
     if flags & (ENUM | SET):
         return "enum" if flags & ENUM else "set"
     return _PLAIN.get(kind) or _text(field)
+
+
+def decimal_digits(field: Any) -> int:
+    """How many digits a column of decimals has: its length counts the sign and the point too."""
+    return field.length - (field.scale > 0) - (not field.flags & UNSIGNED)
 
 
 def _text(field: Any) -> str | None:

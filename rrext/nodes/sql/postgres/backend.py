@@ -24,24 +24,20 @@ from rrext.nodes.databases.postgres import (
 )
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
+from rrext.nodes.sql.gate.inspection import refusal
+from rrext.nodes.sql.gate.lexer import tokens
 from rrext.nodes.sql.gate.placeholders import check_placeholders
+from rrext.nodes.sql.gate.tokens import STRING
 from rrext.nodes.sql.limits import ANSWER_TIMEOUT, CANCEL_TIMEOUT
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
-from rrext.nodes.sql.postgres.params import encoded
+from rrext.nodes.sql.postgres.params import encoded, needs_type
 from rrext.nodes.sql.postgres.reading_role import ReadingRole
 from rrext.nodes.sql.postgres.rows import ResultStream
 from rrext.nodes.sql.postgres.schema import read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
 from rrext.nodes.sql.schema import Schema
-
-KNOWN_FORMS: Final = (
-    "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "
-    "SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1"
-)
-"""The gate and the placeholders read literals as the SQL standard has them; so must the server, whatever its settings say.
-The others are how values are written that we read."""
 
 _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
     ("57014", "cancelled"),
@@ -78,9 +74,10 @@ class PostgresBackend(Backend):
         self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
         self._types = PostgresTypes()
         self._reader = ReadingRole()
-        limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
-        self._begin_reading = f"BEGIN READ ONLY; {limit}; ".encode()
-        self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
+        # Should rrext be killed, the server ends its statements. All other settings of the session are the caller's.
+        limit = f"; SET LOCAL statement_timeout = {round(statement_timeout * 1000)}" if statement_timeout else ""
+        self._begin_reading = f"BEGIN READ ONLY{limit}; ".encode()
+        self._begin_writing = f"BEGIN READ WRITE{limit}".encode()
 
     def connect(self, *, read_only: bool) -> PostgresConnection:
         # A server's standby, or a pooler, may drop prepared statements; rrext sends each of its own once anyway.
@@ -133,6 +130,8 @@ class PostgresBackend(Backend):
         text = _encoded(sql)
         if params:
             check_placeholders(sql, self.dialect, len(params))
+        if read_only and "\\" in sql and connection.pgconn.parameter_status(b"standard_conforming_strings") == b"off":
+            _check_backslashes(sql)
         is_narrow = read_only and self._reader.prepare(connection, sql)
         try:
             values = self._bound(connection, sql, text, params) if params else ()
@@ -148,7 +147,7 @@ class PostgresBackend(Backend):
         self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]
     ) -> list[tuple[bytes | None, int]]:
         expected: Sequence[ParameterType | None] = ()
-        if not all(value is None or isinstance(value, str) for value in params):  # the server infers the types of texts itself
+        if any(map(needs_type, params)):  # the server infers the types of other texts itself
             expected = self._types.parameters(connection, sql, text)
         try:
             pairs = zip_longest(params, expected)
@@ -189,6 +188,18 @@ class PostgresBackend(Backend):
     def read_schema(self, connection: Any) -> Schema:
         self._reader.as_user(connection)  # the user owns the tables that it creates
         return read_schema(connection, self._parameters["dbname"])
+
+
+def _check_backslashes(sql: str) -> None:
+    """Refuse a statement that this server reads otherwise than the gate did: one with a backslash in a plain literal."""
+    found = list(tokens(sql, POSTGRES))
+    ends = [*(token.start for token in found[1:]), len(sql)]
+    for token, end in zip(found, ends, strict=True):
+        if token.kind == STRING and sql[token.start] == "'" and "\\" in sql[token.start : end]:
+            raise refusal(
+                "by standard_conforming_strings = off, which this server has, a backslash may end a literal here",
+                hint="Write the literal as E'…', with the backslash twice, or pass the value as a parameter.",
+            )
 
 
 def _encoded(sql: str) -> bytes:

@@ -9,20 +9,23 @@ from typing import Any, Final
 import psycopg
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.errors import Diagnostic
+from psycopg.types import TypeInfo
+from psycopg.types.numeric import FloatLoader
 from psycopg.types.string import TextLoader
 
-from rrext.nodes.databases.cells import JsonDocument, json_document
+from rrext.nodes.databases.cells import EXACT_DIGITS, JsonDocument, json_document
 from rrext.nodes.sql.backend import Warnings
+from rrext.nodes.sql.postgres.moments import iso_interval, iso_moment, iso_time
 
 AS_TEXT: Final = (
-    *("interval", "timetz", "inet", "cidr", "uuid", "record"),
+    *("numeric", "timetz", "inet", "cidr", "uuid", "record"),
     *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
     *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
 )
-"""Types whose values stay in PostgreSQL's text form: Python's own would lose something, such as months of an interval."""
+"""Types whose values stay in PostgreSQL's text form: Python's own, or a float, would lose something."""
 
-OR_TEXT: Final = ("date", "time", "timestamp", "timestamptz")
-"""Types with values that Python's own cannot hold (`infinity`, years before 1 and after 9999): those stay texts."""
+SHORT_NUMERIC: Final = TypeInfo("rrext.short_numeric", 1, 2)
+"""Stands for `numeric` of so few digits that a float has them all. The loaders alone know it: a server numbers no type so."""
 
 
 class PostgresConnection(psycopg.Connection[Any]):
@@ -40,40 +43,53 @@ class PostgresConnection(psycopg.Connection[Any]):
 
 @cache
 def adapters() -> AdaptersMap:
-    """Register how values are read: as Python values, or as the server's text if Python or JSON has no equal value."""
+    """Register how values are read: as Python values, or as text if Python or JSON has no equal value. A type has one form."""
     made = AdaptersMap(psycopg.adapters)
     for name in AS_TEXT:
         made.register_loader(name, TextLoader)
-    for name in OR_TEXT:
-        made.register_loader(name, _or_text(_own_loader(made, made.types[name].oid)))
+    for name in ("date", "timestamp", "timestamptz"):
+        made.register_loader(name, _MomentLoader)
+    made.register_loader("time", _TimeLoader)
+    made.register_loader("interval", _IntervalLoader)
     made.register_loader("jsonb", _JsonbLoader)
     made.register_loader("json", _JsonLoader)
+    SHORT_NUMERIC.register(made)
+    made.register_loader(SHORT_NUMERIC.oid, FloatLoader)
     for info in made.types:
         if info.array_oid:
-            own = _array_loader(_own_loader(made, info.array_oid), of_json=info.name in ("json", "jsonb"))
-            made.register_loader(info.array_oid, own)
+            own = made.get_loader(info.array_oid, psycopg.pq.Format.TEXT)
+            made.register_loader(info.array_oid, _array_loader(own, of_json=info.name in ("json", "jsonb")))  # type: ignore[arg-type]
     return made
 
 
-def _own_loader(made: AdaptersMap, oid: int) -> type[Loader]:
-    return made.get_loader(oid, psycopg.pq.Format.TEXT)  # type: ignore[return-value]
+def loader_of(oid: int, modifier: int) -> int:
+    """The number by which the loader of a column is registered: a `numeric(12,2)` is a number, one of any length a text."""
+    if oid in _SHORT and modifier >= 0 and (modifier - 4) >> 16 <= EXACT_DIGITS:
+        return _SHORT[oid]
+    return oid
 
 
-def _or_text(own: type[Loader]) -> type[Loader]:
-    class OrText(Loader):
-        """The driver's own loader, and the server's text where that has no value for it."""
+_SHORT: Final = {1700: SHORT_NUMERIC.oid, 1231: SHORT_NUMERIC.array_oid}
 
-        def __init__(self, oid: int, context: Any = None) -> None:
-            super().__init__(oid, context)
-            self._load = own(oid, context).load
 
-        def load(self, data: Any) -> Any:
-            try:
-                return self._load(data)
-            except psycopg.DataError:
-                return bytes(data).decode()
+class _MomentLoader(Loader):
+    def __init__(self, oid: int, context: Any = None) -> None:
+        super().__init__(oid, context)
+        info: Any = self.connection and self.connection.info
+        self._iso = iso_moment(info.parameter_status("DateStyle") or "", lambda: info.timezone)
 
-    return OrText
+    def load(self, data: Any) -> str:
+        return self._iso(bytes(data).decode())
+
+
+class _TimeLoader(Loader):
+    def load(self, data: Any) -> str:
+        return iso_time(bytes(data).decode())
+
+
+class _IntervalLoader(Loader):
+    def load(self, data: Any) -> str:
+        return iso_interval(bytes(data).decode())
 
 
 class _JsonbLoader(Loader):

@@ -3,6 +3,7 @@
 | value | goes as |
 |---|---|
 | text | what the server expects there, in its own notation: a date, a range, JSON text |
+| date of ISO 8601 before year 1 or after 9999 | as the server reads it, if it expects a date or a timestamp |
 | integer, number, boolean | the literal of the same digits: an integer, else a numeric; JSON for a `json` or `jsonb` |
 | `{"base64": "…"}`, and nothing else in it | bytes, if the server expects a `bytea` |
 | list | an array; JSON for a `json` or `jsonb` |
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.databases.cells import bytes_in
+from rrext.nodes.sql.postgres.moments import SIGNED, readable
 from rrext.nodes.sql.postgres.types import ParameterType
 
 BOOL: Final = 16
@@ -30,6 +32,8 @@ FLOAT4: Final = 700
 FLOAT8: Final = 701
 NUMERIC: Final = 1700
 JSONB: Final = 3802
+_MOMENTS: Final = frozenset({1082, 1114, 1184})
+"""`date`, `timestamp` and `timestamptz`."""
 _ARRAYS: Final = {BOOL: 1000, INT4: 1007, INT8: 1016, FLOAT8: 1022, NUMERIC: 1231}
 """The array type of each type of numbers and booleans."""
 _INTEGERS: Final = frozenset({21, INT4, INT8})
@@ -37,6 +41,11 @@ _UNKNOWN: Final = ParameterType(0, 0)
 
 _QUOTED: Final = re.compile(r'[\s"\\{},;]|\A\Z|\Anull\Z', re.IGNORECASE)
 """What an element of an array is, or has in it, that needs quotes."""
+
+
+def needs_type(value: Any) -> bool:
+    """Whether the form of a value depends on the type that the server expects."""
+    return SIGNED.fullmatch(value) is not None if isinstance(value, str) else value is not None
 
 
 def encoded(value: Any, expected: ParameterType | None, path: str) -> tuple[bytes | None, int]:
@@ -48,7 +57,7 @@ def encoded(value: Any, expected: ParameterType | None, path: str) -> tuple[byte
     if value is None:
         return None, 0
     if isinstance(value, str):
-        return _bytes(value, path), 0
+        return _bytes(readable(value) if kind.base in _MOMENTS else value, path), 0
     if kind.base in (JSON, JSONB):
         return _bytes(_json(value), path), kind.oid
     if isinstance(value, list):

@@ -12,11 +12,11 @@ from typing import Any, Final
 from psycopg import NotSupportedError, capabilities
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, LARGEST_ROW, POSTGRES_CHUNK, POSTGRES_DRAINED
-from rrext.nodes.sql.postgres.connection import PostgresConnection
+from rrext.nodes.sql.postgres.connection import PostgresConnection, loader_of
 from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chunk
 from rrext.nodes.sql.postgres.types import PostgresTypes
 
@@ -104,7 +104,9 @@ class ResultStream:
             if is_first:
                 self.description = [(_name(result, at),) for at in range(result.nfields)]
                 self._columns = [(result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
-            self._transformer.set_pgresult(result, set_loaders=is_first)
+                loaders = [loader_of(*column) for column in self._columns]
+                self._transformer.set_loader_types(loaders, Format.TEXT)
+            self._transformer.set_pgresult(result, set_loaders=False)
             self._rows, self._taken = self._transformer.load_rows(0, result.ntuples, tuple), 0
         if status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY):
             if status == ExecStatus.COMMAND_OK and (result.command_status or b"").split(b" ")[0] not in DEFINES_NOTHING:

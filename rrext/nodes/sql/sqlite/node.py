@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.databases.cells import Blob, bytes_in, rows_within
+from rrext.nodes.databases.cells import bytes_in, rows_within
 from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
@@ -84,10 +83,7 @@ class SqliteCursor(sqlite3.Cursor):
         return ()
 
     def fetchmany(self, size: int | None = 1) -> list[Any]:
-        rows = rows_within(self, size or 1)
-        if bytes in set(map(type, chain.from_iterable(rows))):
-            return [tuple(Blob(cell) if type(cell) is bytes else cell for cell in row) for row in rows]
-        return rows
+        return rows_within(self, size or 1)
 
 
 class SqliteBackend(Backend):
