@@ -13,6 +13,7 @@ from rrext.version import __version__ as __version__
 if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
+    from rrext.content import Content
     from rrext.errors import (
         Cancelled,
         ClientError,
@@ -65,6 +66,7 @@ __all__ = [
     "ConnectionInactive",
     "ConnectionInvalid",
     "ConnectionUnknown",
+    "Content",
     "Entry",
     "FrameTooLarge",
     "InternalError",
@@ -108,6 +110,7 @@ __all__ = [
 
 _MODULES = {
     "Client": "rrext.client.client",
+    "Content": "rrext.content",
     "Entry": "rrext.nodes.base.node",
     "Limits": "rrext.limits",
     "Node": "rrext.nodes.base.node",

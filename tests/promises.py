@@ -89,6 +89,7 @@ PROMISES: dict[str, str] = {
     "error:failure:stays-failure": (
         "Stable codes; validation paths shown, bugs masked; no layer (subprocess, proxy, bridge) turns a failure into success"
     ),
+    "result:content": "A caller that asks for content gets each block of a result as its tool gave it; others get its value",
     "result:endless:bounded": "A generator without end costs no more memory than a result may have, and is stopped there",
     # tools
     "tool:sync:loop-free": "A parked sync tool delays no other request",
@@ -250,6 +251,7 @@ PROMISES: dict[str, str] = {
         "Every line of a host is answered once, or asks for nothing, and no line ends the connection; a host that has closed "
         "is told nothing more"
     ),
+    "mcp:passes-on": "A host gets the content that a server outside gave, block by block as it came, also of a failure",
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
     "mcp:as-tool": "A pipeline that is a tool gives the result of its object, and fails as its object fails",
     "mcp:permits": "The user of a host is asked before a tool that needs a permit runs, and only a clear yes lets it run",

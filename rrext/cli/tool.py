@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
+    formats.add_argument(
+        "--content", action="store_true", help="the result as blocks: texts, images, links, with all that the tool said of them"
+    )
     for name, text in (
         ("table", "rows as aligned columns; the default for rows on a terminal"),
         ("csv", "rows as comma-separated values"),
@@ -122,6 +125,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         stream=args.stream,
         events=args.events or None,
         permits=True,
+        content=args.content or None,
     )
     feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:
@@ -135,7 +139,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
             sys.stderr.write("rrext: cancelled\n")
         raise
     encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
-    wanted = args.format or ("table" if results.is_terminal and not args.raw and not args.stream else "json")
+    wanted = args.format or ("table" if results.is_terminal and not (args.raw or args.content or args.stream) else "json")
     if wanted != "json":
         found = rows_in(msgspec.json.decode(encoded)) if data is None else None
         if found is not None:

@@ -316,11 +316,13 @@ class Client:
         call and of the calls within it, and the steps of agents; `on_permission` where a tool needs a permit for each call: it
         gets the tool and its arguments, and returns whether the call is allowed. Each may be `async`, and all calls of them
         come before the return. `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress
-        instead, and `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
+        instead, and `max_total` the whole call. With `content=True` the result is a `rrext.Content`, which has each block that
+        the tool gave: texts, images, links, with their annotations and URIs. `context` stands in for the client's in this
+        call; `meta` crosses as `_meta`.
         """
         arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta)
         call = tool_call(self._connected(), arguments, timeout, options)
-        return result_of(await call)
+        return result_of(await call, options)
 
     @overload
     async def tools(self, *, format: None = None, **which: Unpack[WhichTools]) -> list[Body]: ...

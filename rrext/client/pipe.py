@@ -80,7 +80,7 @@ class Pipe:
         session, pipe_id = self._opened()
         arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta)
         call = tool_call(session, arguments, timeout, options)
-        return result_of(await call)
+        return result_of(await call, options)
 
     async def close(self, *, timeout: float | None = None) -> Body:
         """End the object and return the pipeline's result. Closing again, or unopened, sends nothing.

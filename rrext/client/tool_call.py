@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
+from rrext.content import Content
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -44,6 +45,7 @@ class FeedOptions(TypedDict, total=False):
     on_chunk: ChunkCallback | None
     on_event: CallEventCallback | None
     on_permission: PermissionCallback | None
+    content: bool
     reset_on_progress: bool
     max_total: float | None
 
@@ -77,6 +79,8 @@ def _with_options(
         arguments["stream"] = True
     if on_event is not None:
         arguments["events"] = True
+    if options.get("content"):
+        arguments["content"] = True
     if on_permission is not None:
         arguments["permits"] = True
     elif progress is None and on_chunk is None and on_event is None and not idle:
@@ -84,8 +88,10 @@ def _with_options(
     return deadline, session.endpoint.updates(progress, on_chunk, on_event, on_permission)
 
 
-def result_of(body: Body) -> Any:
-    """The result of the tool: a JSON value, or bytes."""
+def result_of(body: Body, options: FeedOptions) -> Any:
+    """The result of the tool: a JSON value, or bytes; `Content` if it was asked for."""
+    if options.get("content"):
+        return Content.of_members(body["result"])
     return body["result"] if "result" in body else body.get("data")
 
 

@@ -49,4 +49,4 @@ async def tools_call(
     given: Body = {"call_ref": call_ref, "name": name, "arguments": arguments, "token": token, "pipe_id": pipe_id}
     given |= {"context": context, "_meta": meta}
     sent = {key: value for key, value in given.items() if value is not None}
-    return result_of(await tool_call(self._connected(), sent, timeout, options, "rrext_tools_call"))
+    return result_of(await tool_call(self._connected(), sent, timeout, options, "rrext_tools_call"), options)

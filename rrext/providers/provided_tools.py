@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rrext.content import Content
 from rrext.errors import RrextError
 from rrext.providers.provider import ProvidedTool, ToolProvider, log
 from rrext.tools.context import ToolContext
@@ -104,7 +105,10 @@ def spec_of(provider: ToolProvider, tool: ProvidedTool) -> ToolSpec:
 
     async def call(input: dict[str, Any], ctx: ToolContext) -> Any:
         value = await provider.call(tool.name, input, ctx)
-        return await provider.without_secrets(value, ctx.authorization_for(provider.connection))
+        authorization = ctx.authorization_for(provider.connection)
+        if isinstance(value, Content):
+            return Content.of_members(await provider.without_secrets(value.members, authorization))
+        return await provider.without_secrets(value, authorization)
 
     options = ToolOptions(
         name=tool.name,

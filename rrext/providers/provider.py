@@ -76,7 +76,7 @@ class ToolProvider(ABC):
 
     @abstractmethod
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
-        """Call a tool once, with arguments that fit its schema. Returns a JSON value or bytes. Raises `RrextError`."""
+        """Call a tool once, with arguments that fit its schema. Returns JSON, bytes or `Content`. Raises `RrextError`."""
 
     @abstractmethod
     async def aclose(self) -> None:

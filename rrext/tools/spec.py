@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rrext.content import Content, encoded_structure
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.limits import Limits
 from rrext.tools.context import ToolContext
@@ -207,6 +208,28 @@ class ToolSpec:
         if self._output is not None and not self._metadata.chunks_described:
             self._check_output("result", node, raw, limits)
         return raw
+
+    def encode_content(self, node: Any, content: Content, limits: Limits) -> bytes:
+        """`{content, structuredContent?, _meta?}` as JSON. `output_schema` is that of the structure. Raises as `encode`."""
+        members = content.members
+        structured = members.pop("structuredContent", None)
+        try:
+            raw = encode_json(members)
+        except NotJson as error:
+            raise self._no_json("result", error) from None
+        if len(raw) > limits.max_result:
+            raise self._too_large("result", len(raw), limits)
+        if content.structured is not msgspec.UNSET:
+            value = self.encode(node, structured, limits)
+            raw = b'%b,"structuredContent":%b}' % (raw[:-1], encoded_structure(value, wraps=self.wraps(node)))
+        elif self._output is not None and not self._metadata.chunks_described:
+            raise ToolError(f'The result of tool "{self.name}" has no structured content, which its output_schema describes')
+        return raw
+
+    def wraps(self, node: Any) -> bool:
+        """Whether structured content of this tool is always `{result: value}`: its output is described, and is no object."""
+        output = None if self._output is None or self._metadata.chunks_described else self._output_schema(node)
+        return output is not None and output.get("type") != "object"
 
     def encode_chunk(self, node: Any, value: Any, limits: Limits, *, checked: bool) -> bytes:
         """A chunk of a generator as JSON; `checked`: `output_schema` describes it. Raises as `encode`."""

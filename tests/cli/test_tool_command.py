@@ -43,6 +43,12 @@ def test_a_tool_is_called_without_input_where_it_needs_none(capfd: pytest.Captur
     assert [entry["name"] for entry in done.value["entries"]] == ["catalog.csv", "notes", "welcome.txt"]
 
 
+def test_content_is_the_result_as_blocks(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, *READ, '{"path": "welcome.txt"}', "--content")
+    (block,) = done.value["content"]
+    assert json.loads(block["text"]) == done.value["structuredContent"]
+
+
 def test_input_comes_from_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.json").write_text('{"path": "welcome.txt", "maxBytes": 1000}')
     assert here(capfd, *READ, f"@{tmp_path / 'in.json'}").value["size"] == 91

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from face_state import inside, journals, opened, pass_gate, wait_behind
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Content, Node, ToolContext, ToolError, tool_function
 
 
 def only_for(user: str) -> Callable[[ToolContext], bool]:
@@ -70,6 +70,17 @@ class Probe(Node):
     def boxed_blob(self, data: bytes) -> dict[str, bytes]:
         """The same bytes inside of JSON."""
         return {"data": data}
+
+    @tool_function
+    def several(self) -> Content:
+        """A text, a picture, a link and a block with annotations."""
+        loud = {"type": "text", "text": "loud", "annotations": {"priority": 1}}
+        return Content("words", b"GIF89a", Content.link("file:///a/b.csv", mimeType="text/csv"), loud)
+
+    @tool_function
+    def told(self) -> Content:
+        """A text that says something else than the structured result."""
+        return Content("three in all", structured={"count": 3}, meta={"org.example/kind": "sum"})
 
     @tool_function
     def nothing(self) -> None:

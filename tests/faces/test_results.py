@@ -129,3 +129,38 @@ async def test_any_text_survives(face: Face) -> None:
     body = await face.send(text, text.encode(), mimeType="text/plain", object={"name": text})
     assert body["reply"] == [f"{text.upper()}\n\n" * 2]
     assert body["name"] == text
+
+
+# blocks
+
+
+LINK = {"type": "resource_link", "uri": "file:///a/b.csv", "name": "b.csv", "mimeType": "text/csv"}
+LOUD = {"type": "text", "text": "loud", "annotations": {"priority": 1}}
+SEVERAL = [{"type": "text", "text": "words"}, {"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}, LINK, LOUD]
+
+
+@pytest.mark.promise("result:content")
+async def test_a_caller_that_asks_for_content_gets_each_block_as_the_tool_gave_it(face: Face) -> None:
+    async def content(tool: str, **given: Any) -> Any:
+        return (await face.process("tool", tool=tool, input=given, content=True))["result"]
+
+    assert await content("several") == {"content": SEVERAL}
+    assert await face.tool("several") == {"content": SEVERAL}
+    three = [{"type": "text", "text": "three in all"}]
+    assert await content("told") == {"content": three, "structuredContent": {"count": 3}, "_meta": {"org.example/kind": "sum"}}
+    assert await face.tool("told") == {"count": 3}
+    assert await face.tool("ask", {"node": "", "tool": "told", "input": {}}) == {"count": 3}  # a tool gets the value
+
+
+@pytest.mark.promise("result:content")
+async def test_any_other_result_as_content_is_a_text_beside_the_value_or_the_block_of_its_bytes(face: Face) -> None:
+    async def content(tool: str, **given: Any) -> Any:
+        return (await face.process("tool", tool=tool, input=given, content=True))["result"]
+
+    text = {"type": "text", "text": '{"sum":3}'}
+    assert await content("add", a=2) == {"content": [text], "structuredContent": {"sum": 3}}
+    text = {"type": "text", "text": "[1]"}
+    assert await content("numbers", value=[1]) == {"content": [text], "structuredContent": {"result": [1]}}
+    assert await content("blob", data="R0lGODlh") == {"content": [SEVERAL[1]]}
+    hours = await content("pieces", data="AAEC", size=2)
+    assert hours["structuredContent"] == {"result": ["AAE=", "Ag=="]}

@@ -14,11 +14,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "errors", "limits", "clock", "secrets", "threads", "version"}
+GROUND = {"columns", "content", "errors", "limits", "clock", "secrets", "threads", "version"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
     "columns": set(),
+    "content": {"errors", "limits", "clock"},
     "errors": set(),
     "limits": set(),
     "clock": set(),

@@ -215,6 +215,7 @@ class ReferenceCalls:
             stream=operation.stream,
             events=operation.events,
             permits=operation.permits,
+            content=operation.content,
         )
         call.redact = self._redact
         return made

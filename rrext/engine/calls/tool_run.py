@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rrext.content import Content, block_of_bytes, encoded_content
 from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.lease import Lease
@@ -43,6 +44,7 @@ class ToolRun(CallRun):
     node: Node | None = None
     kwargs: dict[str, Any] | None = None
     learns = False
+    has_content = False
     """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
     owners: Sequence[Route] = ()
     """Candidate routes in chain order, set only if the call must wait before it chooses one."""
@@ -286,6 +288,12 @@ class ToolRun(CallRun):
     def encode(self, value: Any) -> Encoded:
         """Check and encode a result; bytes stay raw. Raises `ToolError` and `ResultTooLarge`."""
         spec, limits = self.route.spec, self.host.limits
+        if type(value) is Content:
+            operation = self.call.operation
+            if isinstance(operation, Tool) and operation.content and self.is_outermost:
+                self.has_content = True
+                return spec.encode_content(self.node, value, limits), None
+            value = value.value
         if type(value) is bytes and spec.options.output_schema is None:
             if len(value) > limits.max_result:
                 raise ResultTooLarge.of(len(value), limits.max_result)
@@ -313,13 +321,21 @@ class ToolRun(CallRun):
             return
         result, raw = encoded
         try:
+            if call.operation.content and not self.has_content:  # type: ignore[attr-defined]
+                result, raw = self._as_content(result, raw), None
             body = b'{"result":%b}' % result if raw is None else b"{}"
-        except MemoryError as error:  # a large result is there twice for a moment
+        except (MemoryError, RrextError) as error:  # a large result is there twice for a moment
             del encoded, result
             self._fail(error)
             return
         self.give_back()
         call.succeed(body, raw)
+
+    def _as_content(self, result: bytes, raw: bytes | None) -> bytes:
+        """The content of a result that is none."""
+        if raw is None:
+            return encoded_content(result, wraps=self.spec.wraps(self.node))
+        return b'{"content":[%b]}' % block_of_bytes(raw)
 
     def to_thread(self) -> None:
         self.learns = True

@@ -36,6 +36,7 @@ class Fed(Operation, frozen=True, kw_only=True):
     stream: bool | None = None
     events: bool | None = None
     permits: bool | None = None
+    content: bool | None = None
 
 
 class Tool(Fed, frozen=True, kw_only=True, rename="camel"):

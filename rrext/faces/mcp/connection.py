@@ -14,7 +14,7 @@ import msgspec
 
 from rrext.clock import LoopClock
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
-from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
+from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.limits import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
@@ -70,11 +70,7 @@ class _Command(str):
 
 def _is_offered(command: str) -> TypeGuard[_Command]:
     """Whether a tool is called for a method of resources."""
-    return isinstance(command, _Command) and command == CALL and command is not WRAPPED_CALL
-
-
-WRAPPED_CALL: Final = _Command(CALL, "tools/call", True)
-"""A call of a tool whose structured content is always `{result: value}`."""
+    return isinstance(command, _Command) and command == CALL
 
 
 class McpConnection:
@@ -167,8 +163,7 @@ class McpConnection:
         elif not self._shakes_hands and elicits(meta.get(CLIENT_KEY), VERSIONS[0]):
             arguments["permits"] = True
             self._repeated.setdefault(request_id, RepeatedCall(self.permits, self.user_id, params, arguments))
-        wraps = self._listed.wraps(arguments["tool"])
-        return Request(request_id, WRAPPED_CALL if wraps else CALL, arguments, None, nbytes)
+        return Request(request_id, CALL, arguments, None, nbytes)
 
     def _notified(self, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
         if method == "notifications/initialized":
@@ -248,7 +243,7 @@ class McpConnection:
             before = self._ended(request_id)
             if _is_offered(command):
                 return self._offered(request_id, command, msgspec.json.decode(body)["result"])
-            return [*before, *self._result(request_id, content_of(body, wraps=command is WRAPPED_CALL))]
+            return [*before, *self._result(request_id, content_of(body))]
         assert isinstance(command, _Command)
         if command.method.startswith(("prompts/", "resources/")):
             return self._offered(request_id, command, None)
@@ -281,8 +276,8 @@ class McpConnection:
         return False
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
-        """A success that consists of bytes."""
-        return [*self._ended(request_id), *self._result(request_id, content_of_bytes(tail))]
+        """Calls ask for content, which has no tail."""
+        raise AssertionError(command)
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         """A failure: of a tool as a result, so that the model sees it; of anything else as an error of JSON-RPC.

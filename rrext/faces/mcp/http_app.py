@@ -36,11 +36,11 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListTools, Operation, Tool
-from rrext.errors import Cancelled, InvalidRequest, ResultTooLarge, RrextError, ShuttingDown
+from rrext.errors import Cancelled, InvalidRequest, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
 from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import ShownToken, UserTokens
-from rrext.faces.mcp.content import content_of, content_of_bytes, content_of_error
+from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.host_offers import HostOffers
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
@@ -215,8 +215,7 @@ class McpApp:
         return _result(context, page, ttlMs=int(TTL * 1000), cacheScope="private")
 
     async def _page(self, context: Context, start: int) -> bytes:
-        body, _ = await self._ask(context, ListTools(format="mcp"))
-        return self._listed.page(body, start)
+        return self._listed.page(await self._ask(context, ListTools(format="mcp")), start)
 
     async def _offered(self, method: str, context: Context, params: Any) -> dict[str, Any]:
         assert self._offers is not None
@@ -225,8 +224,7 @@ class McpApp:
             arguments, fact = self._offers.ask(method, dict(context.params or {}))
             value = None
             if arguments:
-                body, _ = await self._ask(context, decode(arguments, Tool, self._limits))
-                value = msgspec.json.decode(body)["result"]
+                value = msgspec.json.decode(await self._ask(context, decode(arguments, Tool, self._limits)))["result"]
             members = self._offers.result(method, fact, value, keeps=is_modern)
         except RrextError as error:
             raise MCPError(**failure_of(error, method, shakes_hands=not is_modern)) from None
@@ -247,12 +245,10 @@ class McpApp:
             if operation.progress or operation.permits:
                 ask = partial(_asked, context, repeated)
                 feed = ProgressFeed(self._loop, context.session.report_progress, ask)
-                body, tail = await feed.sent_during(self._ask(context, operation, feed))
+                body = await feed.sent_during(self._ask(context, operation, feed))
             else:
-                body, tail = await self._ask(context, operation)
-            if tail is not None:
-                return _result(context, content_of_bytes(tail))
-            return _result(context, content_of(body, wraps=self._listed.wraps(params.name)))
+                body = await self._ask(context, operation)
+            return _result(context, content_of(body))
         except NO_RESULTS as error:
             raise _as_error(error) from None
         except RrextError as error:
@@ -264,10 +260,8 @@ class McpApp:
                 members = content_of_error(shortened(error, self._limits))
             return _result(context, members)
 
-    async def _ask(
-        self, context: Context, operation: Operation, feed: ProgressFeed | None = None
-    ) -> tuple[bytes, bytes | None]:
-        """Run an operation of a request. Raises the error of the operation."""
+    async def _ask(self, context: Context, operation: Operation, feed: ProgressFeed | None = None) -> bytes:
+        """Run an operation of a request, whose answer has no raw bytes. Raises the error of the operation."""
         if self._is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
         token = None if context.request is None else context.request.scope.get(TOKEN)
@@ -284,7 +278,7 @@ class McpApp:
         self._calls[call] = token
         try:
             self._engine.start(call)
-            body, tail = await answer.future
+            body, _ = await answer.future
         except asyncio.CancelledError:
             call.cancel("cancelled", Cancelled())
             raise
@@ -292,9 +286,7 @@ class McpApp:
             self._calls.pop(call, None)
             self._engine.disconnect(caller.connection_id)  # a transaction or a pipe of the call has no later one
             self.on_answer()
-        if tail is not None and 4 * len(tail) > 3 * self._limits.max_result:
-            raise ResultTooLarge.of(4 * len(tail) // 3, self._limits.max_result)
-        return body, tail
+        return body
 
     def _is_gone(self, token: ShownToken | None) -> bool:
         return token is not None and self._tokens is not None and not self._tokens.holds(token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -14,25 +14,18 @@ TIMEOUT_KEY: Final = "rrext/timeout"
 """The member of a call's `_meta` with its deadline, in seconds from its receipt."""
 
 
-class _Known(NamedTuple):
-    """Whether the structured content of a tool is always `{result: value}`, and its parameters that take an object."""
-
-    wraps: bool
-    objects: frozenset[str]
-
-
 class ListedTools:
     """What the last list with a tool said of it, as far as calls of the tool depend on it."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._objects: dict[str, frozenset[str]] = {}  # of each tool, its parameters that take an object
 
     def page(self, body: bytes, start: int) -> bytes:
         """The members of the page that begins with the tool number `start`, encoded; `body` is the encoded `{"tools": […]}`
         of the session's command.
         """
         tools: list[dict[str, Any]] = msgspec.json.decode(body)["tools"]
-        self._known |= {tool["name"]: _known(tool) for tool in tools}
+        self._objects |= {tool["name"]: _objects_of(tool) for tool in tools}
         end = start + PAGE_SIZE
         page: dict[str, Any] = {"tools": tools[start:end]}
         if len(tools) > end:
@@ -40,11 +33,7 @@ class ListedTools:
         return encode_own(page)[1:-1]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._known
-
-    def wraps(self, name: str) -> bool:
-        """Whether the structured content of a tool is always `{result: value}`."""
-        return name in self._known and self._known[name].wraps
+        return name in self._objects
 
     def call(self, params: dict[str, Any]) -> dict[str, Any]:
         """The arguments of the session's command `rrext_process` for those of `tools/call`. Raises `InvalidArguments`."""
@@ -52,7 +41,7 @@ class ListedTools:
         if not isinstance(name, str):
             raise InvalidArguments.at("/name", "expected the name of a tool")
         given = self._objects_decoded(name, params.get("arguments", {}))
-        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": given}
+        arguments: dict[str, Any] = {"subcommand": "tool", "tool": name, "input": given, "content": True}
         if not isinstance(meta, dict):
             return arguments
         timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
@@ -67,10 +56,10 @@ class ListedTools:
     def _objects_decoded(self, name: str, given: Any) -> Any:
         """The arguments, with objects where a model wrote the JSON text of one for a parameter that is an object."""
         given = decoded(given)
-        if not isinstance(given, dict) or name not in self._known:
+        if not isinstance(given, dict) or name not in self._objects:
             return given
         written = cast("dict[str, Any]", given)
-        texts = [key for key in self._known[name].objects if isinstance(written.get(key), str)]
+        texts = [key for key in self._objects[name] if isinstance(written.get(key), str)]
         return {**written, **{key: decoded(written[key]) for key in texts}} if texts else given
 
 
@@ -85,14 +74,13 @@ def decoded(value: Any) -> Any:
     return found if isinstance(found, dict) else value
 
 
-def _known(tool: dict[str, Any]) -> _Known:
-    from rrext.tools.export import WRAPS_KEY  # not needed for a first call before any list
-    from rrext.tools.schema_view import accepted_kinds
+def _objects_of(tool: dict[str, Any]) -> frozenset[str]:
+    """The parameters of a tool that take an object and no string."""
+    from rrext.tools.schema_view import accepted_kinds  # not needed for a first call before any list
 
     schema = tool["inputSchema"]
     kinds = {name: accepted_kinds(parameter, schema) for name, parameter in schema.get("properties", {}).items()}
-    objects = frozenset(name for name, taken in kinds.items() if "object" in taken and "string" not in taken)
-    return _Known(bool(tool.get("_meta", {}).get(WRAPS_KEY)), objects)
+    return frozenset(name for name, taken in kinds.items() if "object" in taken and "string" not in taken)
 
 
 def start_of(cursor: object) -> int:

@@ -10,12 +10,13 @@ from typing import Any
 import anyio
 
 from rrext.connections.connection import Connection
+from rrext.content import Content
 from rrext.errors import Unavailable
 from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_WAIT, STABLE_LIFE
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
-from rrext.providers.mcp.results import value_of
+from rrext.providers.mcp.results import content_of
 from rrext.providers.mcp.transport import McpTarget
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
@@ -46,13 +47,13 @@ class McpProvider(ToolProvider):
         listing = self._listing or (await self._connected()).listing
         return tuple(listing.tools.values())
 
-    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Content:
         """Call a tool once; a link that was lost is made again before."""
         link = await self._connected()
         found = self.found(tool, link.listing.tools)
         authorization = ctx.authorization_for(self.connection)
         headers = {} if authorization is None else {"authorization": authorization}
-        return value_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
+        return content_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
 
     async def aclose(self) -> None:
         """End the link and its server, and wait for that."""

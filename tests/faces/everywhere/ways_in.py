@@ -248,6 +248,11 @@ class Mcp(WayIn):
             return {"hint": None, "data": {}, **result["_meta"]["rrext/error"]}
         return {"result": value_of(result)}
 
+    def shown(self, answer: Answer) -> Answer:
+        """The blocks of a failure are the content of the result."""
+        data = {key: value for key, value in answer.get("data", {}).items() if key != "content"}
+        return {**answer, "data": data} if "data" in answer else answer
+
     def tools(self, format: str | None = None) -> list[dict[str, Any]]:
         return self._ask("tools/list", {})["result"]["tools"]
 
@@ -257,12 +262,11 @@ def value_of(result: dict[str, Any]) -> Any:
     (content,) = result["content"]
     if content["type"] == "image":
         return plain(b64decode(content["data"]))
-    structured = result["structuredContent"]
     try:
         value = json.loads(content["text"])
     except ValueError:
         value = content["text"]
-    assert structured in (value, {"result": value})
+    assert result.get("structuredContent", value) in (value, {"result": value})
     return value
 
 

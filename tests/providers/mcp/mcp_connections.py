@@ -18,6 +18,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.providers.mcp.provider import McpProvider
 from rrext.secrets.redaction import Redactor
 from rrext.threads import Workers, in_thread
+from rrext.tools.context import ToolContext
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 30.0
@@ -43,6 +44,13 @@ class Services:
         return task
 
 
+class ValueProvider(McpProvider):
+    """A provider whose calls give values, as callers get them that ask for no content."""
+
+    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return (await super().call(tool, arguments, ctx)).value
+
+
 class Connect:
     """Makes a provider of a connection named `outside`: `connect(command=…)` or `connect(url=…)`."""
 
@@ -56,7 +64,7 @@ class Connect:
         connections = Connections.of({"outside": {"provider": "mcp", **table}}, variables)
         connections.known_to(self.redactor)
         services = Services(limits, self.redactor, self._workers, self._clock)
-        self._made.append(McpProvider(connections.find("outside", "mcp"), services))
+        self._made.append(ValueProvider(connections.find("outside", "mcp"), services))
         return self._made[-1]
 
     async def aclose(self) -> None:
