@@ -1,7 +1,9 @@
-"""What a task in a process of its own costs, beside one in the server's process: over WebSockets, in turns."""
+"""What a task in a process of its own costs, beside one in the server's process, and what a slow reader costs other clients of
+both: over WebSockets, in turns."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -14,17 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from bench_client import FIRST_ID, Dap
-from bench_sockets import IN_8, MASK, WebServer, call, children_of, message, received, whole
-from bench_subject import ADD, MIB, SUM, Figures, Size, Subject, check, no_collector, on_one_core
+from bench_sockets import IN_8, MASK, WebServer, call, children_of, message, received, together, whole
+from bench_subject import ADD, MIB, SUM, WINDOW, Figures, Size, Subject, check, no_collector, on_one_core
 
+PLAIN = ""
 PLACES = {"process": "a process", "none": "the server"}
 """Isolation → where its tasks run."""
+PAGE_BYTES = 20_000
+READERS = {"quick": 2, "slow": 1000}
+"""A client → how many calls it has in flight whose results are that long: 20 MB are more than the buffers of both sockets
+take. One call in flight would be over before the clock starts."""
 BLOCK = 100
 PIPES = 4
 TURNS = 5
 EXECUTES = 10
 REST = 0.4
-"""Seconds before a task is loaded, in which the server has a process ready for it."""
+"""Seconds in which the server has a process ready for the next task, or has begun the calls whose answers nobody reads."""
 
 
 @contextmanager
@@ -42,14 +49,22 @@ def hop_calls(subject: Subject, size: Size) -> Figures:
     """Calls, and the loading of pipelines. All on one core: what counts is all the work that a call needs."""
     found: dict[str, list[float]] = defaultdict(list)
     with on_one_core(), both(subject) as servers:
-        for _, end in servers.values():
-            calls(end, BLOCK)
+        requests = {place: shapes_of(end) for place, (_, end) in servers.items()}
+        for place, (_, end) in servers.items():
+            calls(end, requests[place][PLAIN], BLOCK)
         workers = children_of(servers["a process"][0].process.pid)
         found["process MiB"] += (proportional(pid) / 1024 for pid in workers)
         with no_collector():
             for _ in range(TURNS):
                 for place, (_, end) in servers.items():
-                    found[f"in {place} µs"] += calls(end, size.calls // TURNS)
+                    for shape, request in requests[place].items():
+                        found[f"{shape}in {place} µs"] += calls(end, request, size.calls // TURNS)
+                    found[f"20 KB, in {place} calls/s"].append(together([end], list(map(page, range(WINDOW))), size.calls)[0])
+            for place, (server, end) in servers.items():
+                for reader, behind in READERS.items():
+                    with server.clients(1) as (other,):
+                        taken = beside(other, behind, end, requests[place][PLAIN], size.calls // 2)
+                    found[f"beside a {reader} reader, in {place} µs"] += taken
         for _ in range(EXECUTES):
             for place, (_, end) in servers.items():
                 time.sleep(REST)
@@ -69,14 +84,40 @@ def hop_writes(subject: Subject, size: Size) -> Figures:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def calls(end: socket.socket, count: int) -> list[float]:
+def shapes_of(end: socket.socket) -> dict[str, bytes]:
+    """A call in each of the shapes that the two processes share work of."""
+    pipe = process_request(end, subcommand="open", object={"name": "bench"})["pipe_id"]
+    shapes: dict[str, dict[str, Any]] = {PLAIN: {}, "with timeout, ": {"timeout": 30}, "on a pipe, ": {"pipe_id": pipe}}
+    return {shape: message(Dap().request(FIRST_ID, "add", ADD, token="bench", **given)) for shape, given in shapes.items()}
+
+
+def page(number: int) -> bytes:
+    """A call with a result of 20 KB."""
+    return message(Dap().request(FIRST_ID + number, "page", b"{}", token="bench"))
+
+
+def calls(end: socket.socket, request: bytes, count: int) -> list[float]:
     """µs of calls one after another."""
-    request, taken = message(Dap().request(FIRST_ID, "add", ADD, token="bench")), []
+    taken: list[float] = []
     for _ in range(count):
         begun = time.perf_counter()
         answer = call(end, request)
         taken.append((time.perf_counter() - begun) * 1e6)
         check(answer["body"]["result"], SUM)
+    return taken
+
+
+def beside(other: socket.socket, behind: int, end: socket.socket, request: bytes, count: int) -> list[float]:
+    """µs of calls, before each of which another client reads about one of the answers that it asked for, and asks for more."""
+    taken: list[float] = []
+    left = b""
+    pages = map(page, itertools.count())
+    other.sendall(b"".join(itertools.islice(pages, behind)))
+    time.sleep(REST)
+    for _ in range(count):
+        answers, left = whole(left + received(other, PAGE_BYTES))
+        other.sendall(b"".join(itertools.islice(pages, answers)))
+        taken += calls(end, request, 1)
     return taken
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from rrext import Node, ToolContext, tool_function
 
+PAGE = "x" * 20_000
+
 
 class Bench(Node):
     """Tools that cost nothing themselves."""
@@ -32,6 +34,11 @@ class Bench(Node):
     async def add_async_context(self, a: int, b: int, ctx: ToolContext) -> dict[str, int]:
         """The same, of a tool that knows its caller, on the event loop."""
         return {"sum": a + b}
+
+    @tool_function
+    async def page(self) -> str:
+        """A long text, which is there already."""
+        return PAGE
 
     @tool_function
     def sleep(self, ms: int) -> dict[str, int]:

@@ -118,16 +118,19 @@ def children_of(pid: int) -> list[int]:
 
 
 def call(end: socket.socket, request: bytes) -> Any:
-    """The answer to a request."""
+    """The answer to a request, which is below 64 KiB."""
     end.sendall(request)
     data = b""
     while whole(data)[0] == 0:
         data += received(end)
-    return json.loads(data[2 if data[1] < SHORT else 4 :])
+    while data[0] != TEXT:  # the server pings every 20 seconds
+        data = data[2 + data[1] :]
+    start, size = (2, data[1]) if data[1] < SHORT else (4, int.from_bytes(data[2:4], "big"))
+    return json.loads(data[start : start + size])
 
 
-def received(end: socket.socket) -> bytes:
-    data = end.recv(READ)
+def received(end: socket.socket, most: int = READ) -> bytes:
+    data = end.recv(most)
     if not data:
         raise ServerGone("the server closed the connection")
     return data

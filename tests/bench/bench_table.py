@@ -94,7 +94,37 @@ ROWS = (
     Row("the slowest of them", "network", "slowest client ms", ("rrext", "median client ms"), 3, 1.5),
     Row("64 in flight over WebSocket", "network", "rrext.Client calls/s", ("rrext", "MCP SDK calls/s"), 5, 10, more=True),
     Row("served MCP client", "network", "for an MCP client CPU µs", ("rrext", "MCP SDK's server CPU µs"), 1.2, 1),
-    Row("call of a task in a process", "network", "in a process µs", ("rrext", "in the server µs"), 1.6, 1.3),
+    *(
+        Row(
+            f"call {shape}of a task in a process",
+            "network",
+            f"{shape}in a process µs",
+            ("rrext", f"{shape}in the server µs"),
+            1.6,
+            1.3,
+        )
+        for shape in ("", "with timeout, ", "on a pipe, ")
+    ),
+    Row(
+        "64 in flight to it, results of 20 KB",
+        "network",
+        "20 KB, in a process calls/s",
+        ("rrext", "20 KB, in the server calls/s"),
+        0.25,
+        0.5,
+        more=True,
+    ),
+    *(
+        Row(
+            f"call beside a slow reader, in {place}",
+            "network",
+            f"beside a slow reader, in {place} µs",
+            ("rrext", f"beside a quick reader, in {place} µs"),
+            2,
+            1.3,
+        )
+        for place in ("a process", "the server")
+    ),
     Row(
         "raw writes to it, over WebSocket", "network", "in a process MB/s", ("rrext", "in the server MB/s"), 0.7, 0.9, more=True
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from bench_client import FIRST_ID, Dap, Mcp, Server, write_all
 from bench_peers import Missing, python_floor, run
-from bench_sockets import message, whole
+from bench_sockets import call, message, whole
 from bench_table import HEADER, ROWS, Row, cells, judge, table
 
 HERE = Path(__file__).resolve().parent
@@ -106,6 +107,16 @@ def test_the_client_of_websockets_counts_whole_messages_and_no_pings(size: int) 
         count, left = whole(data[:cut])
         assert count == (cut >= len(answer)) + (cut == len(data))
         assert data[:cut].endswith(left)
+
+
+@pytest.mark.parametrize("answer", ["short", "long" * 1000])
+def test_the_client_of_websockets_finds_an_answer_between_pings(answer: str) -> None:
+    payload, ping = json.dumps(answer).encode(), b"\x89\x01p"
+    head = bytes((0x81, len(payload))) if len(payload) < 126 else b"\x81\x7e" + len(payload).to_bytes(2, "big")
+    end, server = socket.socketpair()
+    with end, server:
+        server.sendall(ping + ping + head + payload + ping)
+        assert call(end, b"request") == answer
 
 
 def test_a_dap_request_carries_other_arguments_beside_tool_and_input() -> None:
