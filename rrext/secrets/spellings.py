@@ -12,7 +12,7 @@ from __future__ import annotations
 import os.path
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from heapq import nlargest
 from itertools import islice
@@ -42,12 +42,26 @@ _BEGIN: Final = 3
 _RUN: Final = f"[a-z0-9]{{{_BEGIN},64}}"
 """Letters and digits that a text likely has by intention: shorter ones are in all texts, longer ones are found no faster."""
 _CODE: Final = "[2-7][0-9a-f]"
-_SIGN_OR_LETTER: Final = r"(?:3\d|[46][1-9a-f]|[57][0-9a]|25}?(?=[2-7])|26}?(?=[#%&\\]|amp|bsol|num|percnt)|5c)"
+_PERCENT: Final = r"25}?(?=[2-7])"
+_AMPERSAND: Final = r"26}?(?=[#%&\\]|amp|bsol|num|percnt)"
+"""The codes of characters that begin an escape there."""
+_TELLING_CODE: Final = rf"(?!3[a-f])(?:3\d|[46][1-9a-f]|[57][0-9a]|5c|{_PERCENT}|{_AMPERSAND})"
 """The code of a letter, of a digit, or of a character that begins an escape there."""
-_REFERENCE: Final = (
-    r"#(?:x0*(?:2[356]|3\d|[46][1-9a-f]|[57][0-9ac])|0*(?:3[578]|4[89]|5[0-7]|6[5-9]|[78]\d|9[0-9]|1[01]\d|12[0-2])(?!\d))"
+_NUMBER: Final = (
+    r"x0*(?:2[356]|3\d|[46][1-9a-f]|[57][0-9ac])|0*(?:3[578]|4[89]|5[0-7]|6[5-9]|[78]\d|9[0-9]|1[01]\d|12[0-2])(?!\d)"
 )
 """The same as a number of HTML."""
+_TELLING: Final = {
+    "\\": (rf"\\u(?:00|\{{0*){_TELLING_CODE}", rf"\\x{_TELLING_CODE}"),
+    "%": (r"%[3-7](?:(?<=3)\d|(?<=[46])[1-9a-f]|(?<=[57])[0-9a]|(?<=5)c)", f"%{_PERCENT}", f"%{_AMPERSAND}"),
+    "#": (rf"#(?!3[0-469])(?<=[&;\\]#)(?:{_NUMBER})",),
+    ";": (r";[0-9ux](?<=(?:num|sol|cnt|..\\);.)",),  # of a percent sign, a number sign or a backslash, which a code follows
+}
+"""Character → the escapes with it that mean what `_TELLING_CODE` means. They begin with as many characters as can be, or
+with a choice that most texts leave at once, so that the search for them is fast.
+"""
+_FEW: Final = 1000
+"""Characters of a text for each sign that is looked at by itself: signs among binary numbers are rarer by chance."""
 _BEGUN: Final = r"(?:\\+(?:u0{0,2}[2-7]?|u\{[0-9a-f]*|x[2-7]?)?|%(?:25)*[2-7]?|&(?:amp;)*(?:#x?[0-9a-f]{0,8}|[a-z]{0,6}))\Z"
 """An escape that the end of a text may cut."""
 _LONGEST_ESCAPE: Final = 64
@@ -68,14 +82,31 @@ def _escape() -> re.Pattern[str]:
 
 
 @cache
-def _telling() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Sign → the escapes with it that mean a letter, a digit or a sign. Each begins with a word, so the search is fast."""
-    number = rf"(?:{_REFERENCE}|(?:bsol|num|percnt)\\*;)"
-    return {
-        "\\": (re.compile(rf"\\u(?:00|\{{0*){_SIGN_OR_LETTER}"), re.compile(rf"\\x{_SIGN_OR_LETTER}")),
-        "%": (re.compile(rf"%(?!2[0-47-9a-f]|[89a-f]){_SIGN_OR_LETTER}"),),  # what most texts have is passed over at once
-        "&": (re.compile(rf"&\\*{number}"), re.compile(rf"&amp\\*;\\*(?:{number}|amp\\*;)")),
-    }
+def _telling(sign: str) -> tuple[re.Pattern[str], ...]:
+    """The telling escapes with a character: all in one, which is fast at a place, and each, which are fast in a text."""
+    return tuple(map(re.compile, ("|".join(_TELLING[sign]), *_TELLING[sign])))
+
+
+def _telling_in(text: str, step: int) -> Iterator[int]:
+    """Where telling escapes stand in a text; of those that are nearer to each other than the step, one is enough.
+
+    Signs that are few in a long text are looked at one by one: to find a character takes a tenth of a search for an escape.
+    """
+    is_long = len(text) > _FEW
+    for sign in _TELLING if "&" in text else "\\%":
+        at, looked = text.find(sign), 0
+        if at < 0:
+            continue
+        here, *each = _telling(sign)
+        while is_long and at >= 0 and looked < 2 + at // _FEW:
+            if here.match(text, at):
+                yield at
+            at, looked = text.find(sign, at + 1), looked + 1
+        for pattern in (each if is_long else (here,)) if at >= 0 else ():
+            escape = pattern.search(text, at)
+            while escape is not None:
+                yield escape.start()
+                escape = pattern.search(text, escape.start() + step)
 
 
 def fold(text: str) -> str:
@@ -208,7 +239,7 @@ class _Words:
 
     def within(self, text: str) -> list[str]:
         """The words that stand in a text."""
-        if len(self.forms) <= min(2 * len(text) + 64, MANY_SPELLINGS):  # which is faster was measured
+        if len(self.forms) <= MANY_SPELLINGS and len(self.forms) <= 2 * len(text) + 64:  # which is faster was measured
             return [word for word in self.forms if word in text]
         begun = {""}
         for begin in range(0, len(text), QUICK_SEARCH):
@@ -250,7 +281,10 @@ class Spellings:
 
     def stand_in(self, data: str) -> bool:
         """Whether a secret stands in bytes, of which each is a character here, in small letters."""
-        for begin, end in self._windows(data, self._runs.within(data)):
+        runs = self._runs.within(data)
+        if not (runs or "\\" in data or "%" in data or "&" in data):  # most results: as little as can be
+            return False
+        for begin, end in self._windows(data, runs):
             window = data[begin:end].encode("latin-1").decode("utf-8", "surrogateescape")
             if self.spans(fold(window), cut=False):
                 return True
@@ -260,12 +294,8 @@ class Spellings:
         """The pieces of a text around these runs and around telling escapes: what else belongs to the same secret is there."""
         step = max(1, self._around)  # what is nearer is in the same window
         places = [at for run in runs for at in _all(text, run, step=step)]
-        for sign, patterns in _telling().items() if _has_signs(text) else ():
-            for pattern in patterns if sign in text else ():
-                escape = pattern.search(text)
-                while escape is not None:
-                    places.append(escape.start())
-                    escape = pattern.search(text, escape.start() + step)
+        if _has_signs(text):
+            places += _telling_in(text, step)
         windows: list[tuple[int, int]] = []
         for place in sorted(places):
             begin, end = max(0, place - step), min(len(text), place + 2 * step)
@@ -287,7 +317,7 @@ class Spellings:
         """Where the beginning of a secret stands right before an ellipsis or the end, or its end right behind an ellipsis."""
         cuts = [*re.finditer(_ELLIPSIS, text)] if "…" in text or "..." in text else []
         ends = [cut.start() for cut in cuts]
-        if len(self._names) > MANY_SPELLINGS or text[-MIN_SECRET_IN_WORD:] in self._joined:
+        if len(self._names) > MANY_SPELLINGS or text[-MIN_SECRET_IN_WORD:] in self._inside:
             ends.append(len(text))
         for head in self._heads.within(text) if ends else ():
             for form in self._heads.forms[head]:
@@ -334,8 +364,11 @@ class Spellings:
         return _Words((form[-MIN_SECRET_IN_WORD:], form) for form in self._names if len(form) > MIN_SECRET_IN_WORD)
 
     @cached_property
-    def _joined(self) -> str:
-        return "\n".join(self._names)
+    def _inside(self) -> Container[str]:
+        """What is in forms, in pieces of the length of a head; of long ones in one text, which takes less memory."""
+        joined = "\n".join(self._names)
+        pieces = (joined[at : at + MIN_SECRET_IN_WORD] for at in range(len(joined)))
+        return joined if len(joined) > QUICK_SEARCH else frozenset(pieces)
 
     @cached_property
     def _short(self) -> frozenset[str]:

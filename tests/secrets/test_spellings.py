@@ -177,6 +177,24 @@ def test_a_secret_is_found_through_four_layers_wherever_in_a_long_text_it_stands
     assert str(of_results(secret).value([text], folded([text]))).count("${K}") == 1
 
 
+def named(text: str) -> str:
+    """HTML of a program that knows a name for each sign."""
+    return text.replace("&", "&amp;").replace("%", "&percnt;").replace("#", "&num;").replace("\\", "&bsol;")
+
+
+@pytest.mark.parametrize(
+    "around", ["plain words of a letter ", NOISE[:60], "% & # ; \\ "], ids=["no signs", "signs", "only signs"]
+)
+@pytest.mark.parametrize("outer", [str, as_json, named, html.escape, nested(named, html.escape), nested(named, re_escaped)])
+@pytest.mark.parametrize("name", [name for name in CHARACTERS if name not in ("plain", "\\w")])
+def test_one_escape_of_a_letter_gives_a_secret_away_wherever_in_a_long_text_it_is(name: str, outer: Spelt, around: str) -> None:
+    spelt = outer(PLAIN.replace("q", CHARACTERS[name]("q")))
+    for times in (0, 60):
+        text = f"{around * times} {spelt} {around * times}"
+        assert KNOWS.text(text).count("${K}") == 1
+        assert str(of_results(PLAIN).value([text], folded([text]))).count("${K}") == 1
+
+
 @given(st.text(st.sampled_from('\\%&u0027x5;#amp"/ é…'), max_size=60))
 @example("\\u0025" * 3 + "\\\\\\")
 @example("&amp;amp;#37;32")
