@@ -242,6 +242,11 @@ QUICK_SHARE_ALONE: Final = 0.9
 """Shares of `Limits.quick` below which a tool counts as quick. A call without others beside it may take longer, because no
 other call waits for its thread; calls beside others run faster in threads, at the same time.
 """
+LARGE_RESULT: Final = 64 * KIB
+"""Bytes of a result above which calls of its tool are counted: 64 smaller ones at once cost less than other parts of a task."""
+RESULTS_ROOM: Final = 32 * MIB
+"""Bytes of results that may wait in an engine for the clients to read, or are expected of running calls: sixteen calls of a
+connection with results of 2 MB at once. Connections share it, and each may have one result, however large."""
 CHUNKS_PER_ITERATION: Final = 32
 """Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
 MIN_QUICK_TIMEOUT: Final = 0.05

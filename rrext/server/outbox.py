@@ -45,8 +45,8 @@ class Outbox:
     """
 
     __slots__ = (
-        "_blocked", "_dropped", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters",
-        "_wanted", "_watchers", "has_failed", "is_broken", "size",
+        "__weakref__", "_blocked", "_dropped", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms",
+        "_sink", "_waiters", "_wanted", "_watchers", "has_failed", "is_broken", "size",
     )  # fmt: skip
 
     def __init__(

@@ -4,9 +4,6 @@ A worker sends the messages of the calls of a connection while few bytes of it a
 calls of that connection that have not begun wait too. The server gives credit as the outbox of the client has room. So a client
 that does not read keeps neither memory of the server nor the pipe, which all connections of the worker share. Each connection
 may send one message, however large: the large ones of all connections take turns, and small ones pass between them.
-
-Calls that run at once may all return before the first result is read. So of a tool that is known for large results a connection
-runs no more calls at once than its share of the worker has room for.
 """
 
 from __future__ import annotations
@@ -17,62 +14,18 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from rrext.engine.interface.operations import CallTool, Operation, Tool
-from rrext.limits import WAKES_PER_ITERATION
+from rrext.limits import LARGE_RESULT
 from rrext.server.outbox import Outbox
-from rrext.tasks.limits import HOP_WINDOW, LARGE_RESULT, MAX_ANY, RESULTS_ROOM
+from rrext.tasks.limits import HOP_WINDOW, MAX_ANY
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.engine.interface.call import Call
     from rrext.server.call_feed import FeedPort, LateEvent
     from rrext.server.permissions import Permissions
     from rrext.wire.connection import ServedConnection
 
 CREDIT: Final = HOP_WINDOW // 4
 """Bytes for which credit is given at once: a message for each answer would cost more than the answer."""
-
-
-class LargeResults:
-    """The tools of a worker that returned much, and the connections that share the `room` for results. From any thread."""
-
-    __slots__ = ("_room", "_sizes", "are_known", "windows")
-
-    def __init__(self, room: int = RESULTS_ROOM) -> None:
-        self._room = room
-        self._sizes: dict[str | None, int] = {}
-        self.are_known = False
-        """Whether there is such a tool."""
-        self.windows: dict[str, HopWindow] = {}
-        """By connection."""
-
-    def size_of(self, operation: Operation) -> int:
-        """What the call of a tool will probably return; 0 if that is little, or nothing is known."""
-        return self._sizes.get(_tool_of(operation), 0) if self.are_known else 0
-
-    def learn(self, operation: Operation, size: int) -> None:
-        """Note the size of an answer. A tool that returns less is trusted slowly."""
-        tool = _tool_of(operation)
-        known = self._sizes.get(tool, 0)
-        size = max(size, known - known // 8)
-        if size > LARGE_RESULT:
-            self._sizes[tool] = size
-            self.are_known = True
-        elif known:
-            del self._sizes[tool]
-            self.are_known = bool(self._sizes)
-
-    @property
-    def share(self) -> int:
-        """The bytes of a connection that may wait or be expected."""
-        return self._room // max(1, sum(1 for window in list(self.windows.values()) if window.size or window.expected))
-
-
-def _tool_of(operation: Operation) -> str | None:
-    """The name of a tool as it was called."""
-    if isinstance(operation, CallTool):
-        return operation.call_ref or operation.name
-    return operation.tool if isinstance(operation, Tool) else None
 
 
 class LargeTurns:
@@ -118,30 +71,14 @@ class HopWindow(Outbox):
     """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
 
     `send` and `has_room_for` may be called from any thread. It is full while more waits than may be on the way, so that answers
-    of a batch that goes on without credit hold up no call. `begin` starts a call.
+    of a batch that goes on without credit hold up no call.
     """
 
-    __slots__ = (
-        "_action", "_begin", "_guard", "_large", "_late", "_on_the_way", "_parked", "_port", "_sizes", "_turns", "_window",
-        "expected",
-    )  # fmt: skip
+    __slots__ = ("_action", "_guard", "_late", "_on_the_way", "_port", "_sizes", "_turns", "_window")
 
-    def __init__(
-        self,
-        port: FeedPort,
-        loop: asyncio.AbstractEventLoop,
-        large: LargeResults,
-        turns: LargeTurns,
-        begin: Callable[[Call], object],
-    ) -> None:
+    def __init__(self, port: FeedPort, loop: asyncio.AbstractEventLoop, turns: LargeTurns) -> None:
         super().__init__(self, HOP_WINDOW, loop, self._room)
-        self._large = large
         self._turns = turns
-        self._begin = begin
-        self._parked: deque[Call] = deque()
-        """Calls that wait for room, in order."""
-        self.expected: dict[Call, int] = {}
-        """Calls that run, and will probably return much."""
         self._port = port
         self._guard = Lock()
         self._sizes: deque[int] = deque()
@@ -150,13 +87,9 @@ class HopWindow(Outbox):
         self._action: Callable[[], None] | None = None
         self._late: set[LateEvent] = set()
 
-    def has_room_for(self, pieces: Sequence[bytes], call: Call | None = None) -> bool:
-        """Whether a message may leave at once, which the caller sends then; it counts from now on. If it is the answer of a
-        call, that is no longer expected.
-        """
+    def has_room_for(self, pieces: Sequence[bytes]) -> bool:
+        """Whether a message may leave at once, which the caller sends then; it counts from now on."""
         size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
-        if call is not None and (size > LARGE_RESULT or self._large.are_known):
-            self._came(call, size)
         with self._guard:
             if self.size or self._on_the_way >= self._window or (size > LARGE_RESULT and not self._has_turn()):
                 return False
@@ -190,41 +123,6 @@ class HopWindow(Outbox):
         """Let all leave from now on: the connection to the server ends."""
         self._window = MAX_ANY
         self.retry()
-
-    def break_off(self) -> None:
-        super().break_off()
-        self._parked.clear()
-        self.expected.clear()
-
-    # calls
-
-    def lets_begin(self, call: Call) -> bool:
-        """Whether a call may begin now; its result is expected from then on. If not, it is parked. On the loop."""
-        if not self._parked and self._has_room_for_result(call):
-            return True
-        self._parked.append(call)
-        if self.is_full or not self.expected:
-            self.want_room()
-        return False
-
-    def _has_room_for_result(self, call: Call) -> bool:
-        size = self._large.size_of(call.operation)
-        expected = sum(list(self.expected.values())) if size else 0
-        if self.is_full or (expected and self.size + expected + size > self._large.share):
-            return False
-        if size:
-            self.expected[call] = size
-        return True
-
-    def _came(self, call: Call, size: int) -> None:
-        self._large.learn(call.operation, size)
-        if self.expected and self.expected.pop(call, None) is not None and self._parked:
-            self.want_room()
-
-    def begin_parked(self) -> None:
-        """Begin all calls that are parked, whose pipeline ends."""
-        while self._parked:
-            self._begin(self._parked.popleft())
 
     def _go_on(self) -> None:
         with self._guard:
@@ -282,16 +180,9 @@ class HopWindow(Outbox):
         self.want_room()
 
     def _room(self) -> None:
-        """There is room: send delayed events, then begin a few calls in each iteration of the loop."""
+        """There is room: send delayed events."""
         while self._late and not self.is_full:
             self._late.pop().catch_up()
-        parked = self._parked
-        for _ in range(WAKES_PER_ITERATION):
-            if not parked or not (parked[0].settled or self._has_room_for_result(parked[0])):
-                break
-            self._begin(parked.popleft())
-        if parked and (self.is_full or not self.expected):
-            self.want_room()
 
 
 class HopCredit:

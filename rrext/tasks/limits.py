@@ -14,11 +14,6 @@ MAX_STARTS: Final = 4
 HOP_WINDOW: Final = MIB
 """Bytes of a connection on their way from a worker to its client before further ones wait: enough to keep a fast client busy,
 and little beside the answers that wait for a slow one."""
-LARGE_RESULT: Final = 64 * KIB
-"""Bytes of a result above which calls of its tool are counted: 64 smaller ones at once cost less than other parts of a task."""
-RESULTS_ROOM: Final = 32 * MIB
-"""Bytes of results that may wait in a worker for the clients to read, or are expected of running calls: sixteen calls of a
-connection with results of 2 MB at once. Connections share it, and each may have one result, however large."""
 STDERR_TAIL: Final = 4 * KIB
 """Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
 STDERR_KEPT: Final = 2 * STDERR_TAIL

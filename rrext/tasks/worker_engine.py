@@ -10,10 +10,9 @@ import msgspec
 from rrext.engine.calls.object_result import stopped_write
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.failures import internal_error
-from rrext.engine.interface.operations import CallTool, Close, Open, Operation, Tool, Write
+from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write
 from rrext.engine.local_engine import EndReason, LocalEngine
 from rrext.errors import RrextError, Unavailable
-from rrext.tasks.hop_window import HopWindow
 from rrext.tasks.limits import PIPE_BITS
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ class TextType(Operation, frozen=True, kw_only=True):
 
 ASKED: Final[dict[str, type[Operation]]] = {kind.__name__: kind for kind in (Open, Write, Close, TextType)}
 """The operations that a worker asks of the server: a tool of its task calls another pipeline."""
-
-
-def _may_wait(operation: Operation) -> bool:
-    """Whether a call waits for room before it joins any line: the calls of a pipe take effect in order."""
-    return isinstance(operation, Tool | CallTool) and operation.pipe_id is None
 
 
 class AskedBack:
@@ -77,15 +71,7 @@ class WorkerEngine(LocalEngine):
         if type(call.operation) is not Tool and self._is_foreign(call.operation):
             self._ask_back(call)
             return False
-        if isinstance(call.outlet, HopWindow) and _may_wait(call.operation) and not call.outlet.lets_begin(call):
-            self._host.limit(call)
-            self._host.watch(call)
-            return False
         return super().start(call, alone=alone)
-
-    def begin_later(self, call: Call) -> None:
-        """Begin a call that waited for room."""
-        super().start(call)
 
     def _is_foreign(self, operation: Operation) -> bool:
         match operation:
@@ -160,8 +146,6 @@ class WorkerEngine(LocalEngine):
         is_first, totals = not task.stopping, self.totals_now()._asdict()
         super()._retire(task)
         if is_first:
-            if self.session is not None:
-                self.session.begin_parked()
             self.tell("worker_retired", {"status": self._status_of(task), "totals": totals})
 
     async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:

@@ -14,7 +14,7 @@ from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
-from rrext.tasks.hop_window import HopWindow, LargeResults, LargeTurns
+from rrext.tasks.hop_window import HopWindow, LargeTurns
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine
 from rrext.tools.context import CancelReason
@@ -24,7 +24,7 @@ from rrext.wire.messages import Request
 class WorkerSession(Session):
     """A session whose requests name their callers by number. The server told each caller before."""
 
-    __slots__ = ("_callers", "_large", "_numbers", "_numbers_of", "_subscriptions", "_turns", "_windows")
+    __slots__ = ("_callers", "_numbers", "_numbers_of", "_subscriptions", "_turns", "_windows")
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]]
 
@@ -34,8 +34,8 @@ class WorkerSession(Session):
         self._numbers: dict[Caller, int] = {}
         self._numbers_of: dict[str, set[int]] = {}
         """Connection → the numbers of its callers."""
-        self._large = LargeResults()
-        self._windows = self._large.windows
+        self._windows: dict[str, HopWindow] = {}
+        """By connection."""
         self._turns = LargeTurns(self.outbox, self.engine.host)
         self._subscriptions: list[Any] = []
 
@@ -54,7 +54,7 @@ class WorkerSession(Session):
         number, request_id, left, has_outbox = arguments.pop(ROUTE)
         operation: Any = msgspec.convert(arguments, shape)
         caller = self._callers[number]
-        outlet = self.outbox
+        outlet: HopWindow | None = None
         if has_outbox:
             outlet = self._windows.get(caller.connection_id) or self._opened_window(caller.connection_id)
         call = Call(
@@ -72,17 +72,17 @@ class WorkerSession(Session):
         if shape is Tool or shape is CallTool:
             key = request.id
             if key is not None and (operation.progress or operation.stream or operation.events or operation.permits):
-                call.feed = SessionFeed(outlet if isinstance(outlet, HopWindow) else self, key)
+                call.feed = SessionFeed(outlet or self, key)
         self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call
 
     def _opened_window(self, connection: str) -> HopWindow:
-        window = self._windows[connection] = HopWindow(self, self._loop, self._large, self._turns, self.engine.begin_later)
+        window = self._windows[connection] = HopWindow(self, self._loop, self._turns)
         return window
 
     def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
-        outlet: Any = self.outbox if call is None else call.outlet  # else a `HopWindow`
-        if outlet is self.outbox or outlet.has_room_for(pieces, call):
+        outlet: Any = None if call is None else call.outlet  # else a `HopWindow`
+        if outlet is None or outlet.has_room_for(pieces):
             Session._answer(self, pieces)  # `super()` would be made for each answer
         else:
             outlet.keep(pieces)
@@ -91,11 +91,6 @@ class WorkerSession(Session):
         for window in self._windows.values():
             window.open()
         super().end_with()
-
-    def begin_parked(self) -> None:
-        """Begin all calls that wait for room: their pipeline ends."""
-        for window in self._windows.values():
-            window.begin_parked()
 
     # -- orders of the server
 

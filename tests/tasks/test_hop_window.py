@@ -10,17 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.calls.pipe_services import DroppedAnswer
 from rrext.engine.host.host import Host
-from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import Tool
-from rrext.limits import DEFAULTS
-from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow, LargeResults, LargeTurns
-from rrext.tasks.limits import HOP_WINDOW, LARGE_RESULT
+from rrext.limits import DEFAULTS, LARGE_RESULT
+from rrext.tasks.hop_window import CREDIT, HopCredit, HopWindow, LargeTurns
+from rrext.tasks.limits import HOP_WINDOW
 
 pytestmark = pytest.mark.promise("call:unread:bounded")
 
-ROOM = 8 * LARGE_RESULT
 SIZES = st.sampled_from([100, CREDIT, HOP_WINDOW, 3 * HOP_WINDOW])
 STEPS = st.lists(st.one_of(SIZES, st.sampled_from(["credit", "all", "open", "stall", "flow"])), max_size=40)
 
@@ -52,13 +48,9 @@ class Port:
         self._written = asyncio.Event()
 
 
-def window_of(port: Port, large: LargeResults | None = None, begun: list[Call] | None = None) -> HopWindow:
-    """A window through that port, which shares the room of `large` and notes the calls that it began."""
-    large = LargeResults(ROOM) if large is None else large
-    begin = ([] if begun is None else begun).append
-    window = HopWindow(cast(Any, port), asyncio.get_running_loop(), large, port.turns, begin)
-    large.windows[str(len(large.windows))] = window
-    return window
+def window_of(port: Port) -> HopWindow:
+    """A window through that port."""
+    return HopWindow(cast(Any, port), asyncio.get_running_loop(), port.turns)
 
 
 async def settled() -> None:
@@ -154,85 +146,6 @@ def test_a_window_whose_connection_ended_keeps_nothing_and_holds_up_nobody() -> 
         await asyncio.wait_for(waiting, 10)
         window.send([bytes(HOP_WINDOW)])
         assert (window.size, window.is_full) == (0, False)
-
-    asyncio.run(walk())
-
-
-def call_of(tool: str = "large") -> Call:
-    """A call of a tool."""
-    return Call(Tool(tool=tool), DroppedAnswer())
-
-
-SIZES_OF_RESULTS = st.sampled_from([100, LARGE_RESULT + 1, ROOM // 3, 2 * ROOM])
-WINDOWS = st.integers(0, 2)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["call", "answer", "credit"]), WINDOWS), max_size=60), SIZES_OF_RESULTS)
-def test_calls_with_large_results_begin_in_order_within_the_share_of_their_connection(steps: list[Any], size: int) -> None:
-    async def walk() -> None:
-        large, begun = LargeResults(ROOM), [list[Call](), list[Call](), list[Call]()]
-        ports = [Port(), Port(), Port()]
-        windows = [window_of(port, large, each) for port, each in zip(ports, begun, strict=True)]
-        large.learn(Tool(tool="large"), size)
-        asked, running, credited = (
-            [list[Call](), list[Call](), list[Call]()],
-            [list[Call](), list[Call](), list[Call]()],
-            [0] * 3,
-        )
-
-        def answer(number: int) -> None:
-            window, pieces = windows[number], [b"x" * size]
-            if window.has_room_for(pieces, running[number].pop(0)):
-                ports[number].send(pieces)
-            else:
-                window.keep(pieces)
-
-        def credit(number: int) -> None:
-            new = len(ports[number].left) - credited[number]
-            credited[number] += new
-            windows[number].give(new)
-
-        for what, number in steps:
-            window = windows[number]
-            if what == "call":
-                asked[number].append(call := call_of())
-                if window.lets_begin(call):
-                    begun[number].append(call)
-            elif what == "answer" and running[number]:
-                answer(number)
-            elif what == "credit":
-                credit(number)
-            for _ in range(3):
-                await asyncio.sleep(0)
-            running[number] = [call for call in begun[number] if call in window.expected]
-            assert begun[number] == asked[number][: len(begun[number])]
-            if size > LARGE_RESULT:
-                assert sum(window.expected.values()) <= max(size, ROOM), "more may come than the room of all"
-        for number, window in enumerate(windows):
-            while len(begun[number]) < len(asked[number]):
-                while running[number]:
-                    answer(number)
-                credit(number)
-                for _ in range(3):
-                    await asyncio.sleep(0)
-                running[number] = [call for call in begun[number] if call in window.expected]
-
-    asyncio.run(asyncio.wait_for(walk(), 60))
-
-
-def test_connections_share_the_room_and_each_has_one_result_at_least() -> None:
-    async def walk() -> None:
-        large, port = LargeResults(ROOM), Port()
-        large.learn(Tool(tool="large"), ROOM // 4)
-        first, second, third = (window_of(port, large) for _ in range(3))
-        assert [first.lets_begin(call_of()) for _ in range(5)] == [True] * 4 + [False]
-        assert [second.lets_begin(call_of()) for _ in range(3)] == [True] * 2 + [False]
-        assert third.lets_begin(call_of("small"))
-        large.learn(Tool(tool="large"), 2 * ROOM)
-        assert third.lets_begin(call_of())
-        for _ in range(80):
-            large.learn(Tool(tool="large"), 100)
-        assert large.size_of(Tool(tool="large")) == 0
 
     asyncio.run(walk())
 

@@ -32,6 +32,8 @@ class CallRun(Run):
 
     place: Place | HeldPlace | None = None
     task: asyncio.Task[None] | None = None
+    expected = 0
+    """Bytes for which there is room because this call will probably return so much."""
     _unclaimed: list[bool]
 
     # hooks of the kinds of calls
@@ -77,6 +79,7 @@ class CallRun(Run):
         try:
             self._unclaimed.pop()  # `_claim`, without another call in every call
         except IndexError:
+            self.give_room_back()
             return
         try:
             encoded = self.blocking()
@@ -84,6 +87,8 @@ class CallRun(Run):
             self._fail(error)
         else:
             self._succeed(encoded)
+        if self.expected:
+            self.give_room_back()
 
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
@@ -122,6 +127,13 @@ class CallRun(Run):
             self._fail(error)
         else:
             self._succeed(encoded)
+        if self.expected:
+            self.give_room_back()
+
+    def give_room_back(self) -> None:
+        """Expect no result any longer: it is in the outbox, or nobody waits for it."""
+        if self.call.outlet is not None:
+            self.host.results.give_back(self.call.outlet, self)
 
     # waiting
 
@@ -133,16 +145,25 @@ class CallRun(Run):
 
     async def wait_for_turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
+        await self.host.granted(self.lease.turn)
+        outlet = self.call.outlet
+        while outlet is not None and outlet.is_full:
+            self.leave_place()
+            await outlet.room()
+            await self.take_place()
+
+    def leave_place(self) -> None:
+        """Release a borrowed place, to wait for room."""
+        if self.lease.pipe is None:
+            self.lease.turn.release()
+            self.lease.turn = Place.free()
+
+    async def take_place(self) -> None:
+        """Wait for a place again."""
         call, lease = self.call, self.lease
-        await self.host.granted(lease.turn)
-        while call.outlet is not None and call.outlet.is_full:
-            if lease.pipe is None:
-                lease.turn.release()
-                lease.turn = Place.free()
-            await call.outlet.room()
-            if lease.pipe is None:
-                lease.turn = lease.task.places.take(call.caller.connection_id, call)
-                await self.host.granted(lease.turn)
+        if lease.pipe is None:
+            lease.turn = lease.task.places.take(call.caller.connection_id, call)
+            await self.host.granted(lease.turn)
 
     # end of the run
 

@@ -20,6 +20,7 @@ from rrext.engine.interface.failures import cancelled_from_inside, failure_of
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.route import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
+from rrext.limits import LARGE_RESULT
 from rrext.nodes.base.node import Node
 from rrext.tools.context import CancelReason, CancelToken, ToolContext
 
@@ -157,6 +158,7 @@ class ToolRun(CallRun):
         operation = call.operation
         assert isinstance(operation, Tool)
         await self.wait_for_turn()
+        await self._wait_for_share()
         if lease.pipe is not None and self.is_outermost:  # earlier requests may have closed or failed it
             lease.pipe.check_usable()
         reason = ""
@@ -179,6 +181,37 @@ class ToolRun(CallRun):
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
         raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
+
+    def _takes_room(self, *, is_first: bool = False) -> bool:
+        """Whether there is room for the result, which is expected from now on. Calls that wait for room go first."""
+        outlet, results = self.call.outlet, self.host.results
+        if outlet is None or self.expected:
+            return True
+        size = self._returns
+        if not size:
+            return True
+        if not is_first and results.line(outlet, on_pipe=self.lease.pipe is not None).locked():
+            return False
+        return results.take(outlet, size, self)
+
+    async def _wait_for_share(self) -> None:
+        """Wait in line for room for the result. A borrowed place is released meanwhile."""
+        outlet, results = self.call.outlet, self.host.results
+        if outlet is None or self._takes_room():
+            return
+        self.leave_place()
+        async with results.line(outlet, on_pipe=self.lease.pipe is not None):
+            while True:
+                await outlet.until(lambda: results.has_room(outlet, self._returns))
+                await self.take_place()
+                if self._takes_room(is_first=True):
+                    return
+                self.leave_place()
+
+    @property
+    def _returns(self) -> int:
+        """The size that the result will probably have, 0 if it is small."""
+        return max(route.returns for route in self.owners or (self.route,))
 
     # thread or loop
 
@@ -219,7 +252,7 @@ class ToolRun(CallRun):
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
         outlet = self.call.outlet
         if not self.owners:  # other results may have filled the outbox since this call was started
-            if outlet is None or not outlet.is_full:
+            if outlet is None or not (outlet.is_full or (self.route.returns and not self._takes_room())):
                 return self._ready()
             self.owners = (self.route,)
         return self._when_ready()
@@ -316,10 +349,13 @@ class ToolRun(CallRun):
 
     def _succeed(self, encoded: Encoded) -> None:
         call = self.call
+        result, raw = encoded
+        size = len(result) if raw is None else len(raw)
+        if size > LARGE_RESULT or self.route.returns:
+            self.route.learn_size(size)
         if call.deadline is not None and self.host.clock.now() >= call.deadline:
             self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
             return
-        result, raw = encoded
         try:
             if call.operation.content and not self.has_content:  # type: ignore[attr-defined]
                 result, raw = self._as_content(result, raw), None
@@ -342,7 +378,7 @@ class ToolRun(CallRun):
         super().to_thread()
 
     def begin_in_thread(self) -> None:
-        if self.is_held_up:
+        if self.is_held_up or (self.route.returns and not self._takes_room()):
             self.host.post(self._wait_for_room)
         else:
             self.run()
@@ -360,6 +396,7 @@ class ToolRun(CallRun):
     def left_behind(self, reason: CancelReason) -> None:
         super().left_behind(reason)
         self.route.forget()
+        self.give_room_back()
 
     def overstay(self) -> None:
         super().overstay()

@@ -14,6 +14,7 @@ from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.host.eager_runner import EagerRunner
 from rrext.engine.host.fair_lock import LockTurn
+from rrext.engine.host.large_results import LargeResults
 from rrext.engine.host.left_behind import LeftBehind
 from rrext.engine.host.places import HeldPlace, Place, Places
 from rrext.engine.interface.call import Call
@@ -40,7 +41,7 @@ class Host:
 
     __slots__ = (
         "_providers", "_tasks", "callbacks", "clock", "connections", "deadlines", "engine", "events", "limits", "loop",
-        "packages", "redactor", "runner", "shared_connections", "tool_run", "wait", "workers",
+        "packages", "redactor", "results", "runner", "shared_connections", "tool_run", "wait", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,7 @@ class Host:
         self.clock: Clock = clock or LoopClock(loop)
         self.workers = Workers()
         self.runner = EagerRunner(loop)
+        self.results = LargeResults()
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait

@@ -60,9 +60,22 @@ class AnswerSink(Protocol):
 class Outlet(Protocol):
     """The queue of answers for a slow reader. While it is full, no waiting call begins."""
 
+    size: int
+    """The bytes that wait in it."""
+    is_broken: bool
+    """Whether its reader is gone."""
+
     @property
     def is_full(self) -> bool:
         """Whether the queue is over its limit."""
+        ...
+
+    def want_room(self) -> None:
+        """Let those who wait look again, as soon as the queue is not full. From any thread."""
+        ...
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait on the loop until `reached()`, or until its reader is gone."""
         ...
 
     async def room(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from rrext.limits import QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
+from rrext.limits import LARGE_RESULT, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
@@ -19,8 +19,9 @@ class Route:
     `quick` says that the last run of a sync tool was so short that the thread which read the request may run the tool;
     `quick_alone` says the same for times without other waiting requests, as for a tool that queries a database nearby.
     `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
-    says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
-    with it. `exported_name` is unique in the pipeline.
+    says that the tool is plain and no coroutine. `returns` is the size of its results in bytes, 0 while they are small.
+    `label` is its name in messages, `trail` the chain of callers that begins with it. `exported_name` is unique in the
+    pipeline.
 
     A reference is a route too: `node_id` is the node that offers it, `origin` the tool of the component as it is without the
     reference. `asks` says that each call needs a permit.
@@ -28,7 +29,7 @@ class Route:
 
     __slots__ = (
         "asks", "component", "exported_name", "for_threads", "label", "node_id", "origin", "plain", "quick", "quick_alone",
-        "spec", "trail",
+        "returns", "spec", "trail",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +50,7 @@ class Route:
         self.label = f"{self.node_id}.{spec.name}"
         self.trail = (self.label,)
         self.quick = self.quick_alone = False
+        self.returns = 0
         is_free = not spec.is_def or spec.thread == "pool"
         self.plain = is_free and spec.static and not (component.missing or asks) and _is_open(component, spec)
         self.for_threads = self.plain and spec.is_def
@@ -72,6 +74,11 @@ class Route:
         """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""
         self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
         self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
+
+    def learn_size(self, size: int) -> None:
+        """Note the size of the last result. A tool that returns less than before is trusted slowly."""
+        size = max(size, self.returns - self.returns // 8)
+        self.returns = size if size > LARGE_RESULT else 0
 
     def forget(self) -> None:
         """Forget the duration, after a run that was stopped."""
