@@ -12,7 +12,7 @@ import msgspec
 from rrext.connections.connections import results_redactor
 from rrext.errors import ToolNotFound
 from rrext.limits import QUICK_SEARCH
-from rrext.secrets.redaction import ResultRedactor, folded
+from rrext.secrets.redaction import authorization_redactor, folded
 
 if TYPE_CHECKING:
     import asyncio
@@ -100,8 +100,7 @@ class ToolProvider(ABC):
         """
         redactors = [self._redactor] if self.has_secrets else []
         if authorization is not None:
-            redactors.append(ResultRedactor())
-            redactors[-1].learn("authorization", authorization)
+            redactors.append(authorization_redactor(authorization))
         for redactor in redactors:
             text = folded(value)
             if text is not None and len(text) <= QUICK_SEARCH:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -172,6 +173,16 @@ class ResultRedactor:
         if folded is None or spellings.stand_in(folded):
             return _without(value, spellings)
         return value
+
+
+@lru_cache(maxsize=16)
+def authorization_redactor(authorization: str) -> ResultRedactor:
+    """A redactor of the authorization of a caller. Callers send the same one with each call, and its spellings take longer
+    than a search for them.
+    """
+    redactor = ResultRedactor()
+    redactor.learn("authorization", authorization)
+    return redactor
 
 
 def folded(value: Any) -> str | None:

@@ -16,8 +16,8 @@ from rrext.connections.connections import Connections, results_redactor
 from rrext.errors import ToolError
 from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MAX_SECRET_PARTS, QUICK_SEARCH
 from rrext.secrets import redaction
-from rrext.secrets.redaction import Redactor, ResultRedactor, folded
-from rrext.secrets.spellings import Form
+from rrext.secrets.redaction import Redactor, ResultRedactor, authorization_redactor, folded
+from rrext.secrets.spellings import Form, spellings
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 
@@ -301,6 +301,15 @@ def test_parts_of_secrets_and_short_ones_are_left_alone_in_results(value: Any) -
 def test_the_credentials_of_an_authorization_are_found_in_results_without_its_scheme() -> None:
     redactor = of_results("Bearer 0123456789")
     assert told(redactor, ["Bearer 0123456789", "0123456789", "Bearer"]) == ["${c.key0}", "${c.key0}", "Bearer"]
+
+
+def test_an_authorization_is_spelt_once_for_many_calls_and_stays_that_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    spelt: list[str] = []
+    monkeypatch.setattr(redaction, "spellings", lambda text: (spelt.append(text), *spellings(text))[1:])
+    for _ in range(2):
+        assert told(authorization_redactor("Bearer of-one-caller"), ["of-one-caller", "of-another"])[0] == "${authorization}"
+        assert told(authorization_redactor("Bearer of-another"), ["of-one-caller"]) == ["of-one-caller"]
+    assert sorted(spelt) == ["Bearer of-another", "Bearer of-one-caller", "of-another", "of-one-caller"]
 
 
 def test_a_value_that_is_no_json_is_searched_too() -> None:

@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+import string
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -30,6 +31,7 @@ from rrext.tasks.worker_stderr import WorkerStderr
 pytestmark = pytest.mark.promise("secrets:spellings")
 
 SECRET = "w/Ord-7'+\"Zq%5&k=x"
+LETTERS = string.ascii_lowercase + string.digits
 PLAIN = "hunter2-Zq7Rk2Lm"
 Spelt = Callable[[str], str]
 
@@ -193,6 +195,24 @@ def test_one_escape_of_a_letter_gives_a_secret_away_wherever_in_a_long_text_it_i
         text = f"{around * times} {spelt} {around * times}"
         assert KNOWS.text(text).count("${K}") == 1
         assert str(of_results(PLAIN).value([text], folded([text]))).count("${K}") == 1
+
+
+@pytest.mark.parametrize("around", ["", NOISE], ids=["short", "long"])
+@pytest.mark.parametrize("name", [name for name in CHARACTERS if name not in ("plain", "\\w")])
+def test_each_letter_and_each_digit_gives_a_secret_away_if_it_alone_is_escaped(name: str, around: str) -> None:
+    of_texts, of_results_ = knowing(LETTERS), of_results(LETTERS)
+    for secret in (LETTERS, LETTERS.upper()):
+        for character in secret:
+            text = f"{around} {secret.replace(character, CHARACTERS[name](character))} {around}"
+            assert of_texts.text(text) == f"{around} ${{K}} {around}"
+            assert of_results_.value(text, folded(text)) == f"{around} ${{K}} {around}"
+
+
+@pytest.mark.parametrize("secret", ["+/-_=+/-_=abc", "abc+/-_=+/-_=", "+/-_=abc+/-_="])
+def test_a_secret_of_signs_is_found_from_its_letters_however_long_its_signs_are_spelt(secret: str) -> None:
+    text = f"{NOISE} {html.escape(each(html_number)(secret))} {NOISE}"
+    assert knowing(secret).text(text) == f"{NOISE} ${{K}} {NOISE}"
+    assert of_results(secret).value(text, folded(text)) == f"{NOISE} ${{K}} {NOISE}"
 
 
 @given(st.text(st.sampled_from('\\%&u0027x5;#amp"/ é…'), max_size=60))
