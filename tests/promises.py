@@ -114,6 +114,7 @@ PROMISES: dict[str, str] = {
     ),
     "references:names:one-to-one": "A tool's name anywhere and its function name mean one tool, and never two",
     "tools:allow-list:hides": "With `--tools` clients see and call those tools alone; others are as if they were not there",
+    "references:whole-server": "A reference without a tool offers the tools of a whole server, in files and requests",
     "references:request:all-or-none": (
         "References of a request are resolved all or none; what is resolved belongs to its connection, and ends with it"
     ),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from rrext.references.availability import Availability
 from rrext.references.call_ref import DEFAULT, CallRef
-from rrext.tools.names import joined_name
+from rrext.tools.names import SEPARATOR, joined_name
 from rrext.tools.spec import ToolSpec
 
 Kind: TypeAlias = Literal["builtin", "node", "pipeline", "mcp", "http", "composio"]
@@ -20,10 +22,11 @@ NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference to one tool. `path` is its JSON pointer.
+    """A reference to one tool, or to those of a whole server. `path` is its JSON pointer.
 
     `integration` is the node, the token of the pipeline, the server or the integration; `action` is the tool. A builtin has
-    an `action` alone: it is a tool of the pipeline at hand, by its name.
+    an `action` alone: it is a tool of the pipeline at hand, by its name. Without an `action` the reference takes all tools of
+    its server whose names fit a pattern of `include`, if there are any, and none of `exclude`.
     """
 
     path: str
@@ -31,6 +34,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     integration: str = ""
     action: str
     connection: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     given_name: str = ""
     description: str | None = None
     arguments: Mapping[str, Any] = NOTHING
@@ -53,6 +58,23 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return CallRef(self.kind, self.integration, self.action)
         return CallRef(self.kind, self.integration, self.action, self.connection or DEFAULT)
 
+    def single(self, tools: Iterable[str]) -> Iterator[Reference]:
+        """The references to one tool each that this one stands for. `tools` are the names of all tools of its server."""
+        if self.action:
+            yield self
+            return
+        for tool in tools:
+            if (not self.include or _fits(tool, self.include)) and not _fits(tool, self.exclude):
+                available = self.available and structs.replace(self.available, name=tool)
+                yield structs.replace(self, action=tool, include=(), exclude=(), available=available)
+
+    def offers(self, name: str) -> bool:
+        """Whether a tool of this name is offered, as far as the reference says."""
+        if self.action:
+            return name == self.name
+        head, _, tool = name.rpartition(SEPARATOR)
+        return head == self.integration and any(self.single([tool]))
+
     @property
     def is_wrapper(self) -> bool:
         """Whether a call through the reference differs from a call of the tool."""
@@ -68,3 +90,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             available=Availability(name=self.name, is_denied=True) if self.permission == "deny" else self.available,
             timeout=self.timeout,
         )
+
+
+def _fits(tool: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(tool, pattern) for pattern in patterns)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rrext.errors import near_matches
-from rrext.limits import DEFAULTS, MAX_QUOTED_NAME, MAX_REFERENCES
+from rrext.limits import DEFAULTS, MAX_PATTERNS, MAX_QUOTED_NAME, MAX_REFERENCES
 from rrext.references.availability import Availability
 from rrext.references.reference import PIPELINE_TOOL, Kind, Permission, Reference
 from rrext.tools.decorator import is_tool_name
@@ -24,8 +24,14 @@ FORMS: Final[Mapping[str, tuple[str, ...]]] = {
     "gateway": ("integration", "action", "connection"),
 }
 """Type of a reference → the keys that name its tool."""
+WHOLE: Final = ("mcp", "http")
+"""Types whose references take a whole server where they name no tool."""
+PATTERNS: Final = ("include", "exclude")
+"""Keys of a reference to a whole server."""
 WRAPPING: Final = ("name", "description", "arguments", "parameters", "available", "permission", "timeout")
 """Keys of every reference."""
+OF_ONE_TOOL: Final = ("name", "description", "arguments", "parameters")
+"""Those of them that a reference to a whole server has not."""
 PERMISSIONS: Final = ("allow", "ask", "deny")
 CONDITIONS: Final = ("space", "users", "when")
 """Keys of `available`."""
@@ -53,6 +59,7 @@ class ReferenceReader:
 
     def __init__(self) -> None:
         self.problems: list[ReferenceProblem] = []
+        self._patterns_read = 0
 
     def references(self, value: Any, path: str, *, node: str | None = None) -> list[Reference]:
         """Read the list at a JSON pointer. `node` is the one node of a list whose references all mean its tools.
@@ -85,9 +92,18 @@ class ReferenceReader:
         kind = self._type(item, path, node)
         if kind is None:
             return None
-        form = FORMS[kind]
-        self._unknown_keys(item, ("type", *form, *WRAPPING, *(("provider",) if kind == "gateway" else ())), path)
-        named = [node if key == "node" and node is not None else self._required(item, key, path) for key in form]
+        form, more = FORMS[kind], ("provider",) if kind == "gateway" else PATTERNS if kind in WHOLE else ()
+        self._unknown_keys(item, ("type", *form, *WRAPPING, *more), path)
+        is_whole = kind in WHOLE and "tool" not in item
+        for key in OF_ONE_TOOL if is_whole else PATTERNS if kind in WHOLE else ():
+            if item.get(key) is not None:
+                which = 'one tool: say which in "tool"' if is_whole else 'a whole server: leave "tool" out'
+                self.add(f"{path}/{key}", f'"{key}" is for {which}.', on="key")
+        named = [
+            node if key == "node" and node is not None else self._required(item, key, path)
+            for key in form
+            if key != "tool" or not is_whole
+        ]
         if node is not None and item.get("node", node) != node:
             self.add(f"{path}/node", f'The references of this edge mean tools of "{node}".')
         if kind == "gateway" and item.get("provider", "composio") != "composio":
@@ -110,13 +126,14 @@ class ReferenceReader:
             path=path,
             kind=whole,
             integration=integration,
-            action=action or PIPELINE_TOOL,
+            action=PIPELINE_TOOL if whole == "pipeline" else action,
             connection=connection,
+            **{key: self._patterns(item, key, path) for key in (PATTERNS if whole in WHOLE else ())},
             given_name=name,
             description=self._text(item, "description", path),
             arguments=arguments,
             parameters={key: schema for key, schema in parameters.items() if isinstance(schema, dict) and key not in arguments},
-            available=self._available(item, path, name or action),
+            available=self._available(item, path, name or action or integration),
             permission=self._permission(item, path),
             timeout=self._timeout(item, path),
         )
@@ -176,6 +193,20 @@ class ReferenceReader:
             self.add(f"{path}/{key}", f"Expected an object, got {_kind(value)}.")
         return {}
 
+    def _patterns(self, item: Mapping[str, Any], key: str, path: str) -> tuple[str, ...]:
+        value = item.get(key)
+        if value is None:
+            return ()
+        texts: list[Any] = value if isinstance(value, list) else [None]
+        if not all(isinstance(each, str) and 0 < len(each) <= DEFAULTS.max_name for each in texts):
+            self.add(f"{path}/{key}", 'Expected a list of patterns of names, such as ["get*"].')
+            return ()
+        self._patterns_read += len(texts)
+        if self._patterns_read > MAX_PATTERNS:
+            self.add(f"{path}/{key}", f"More than {MAX_PATTERNS} patterns in one list of references.")
+            return ()
+        return tuple(texts)
+
     def _permission(self, item: Mapping[str, Any], path: str) -> Permission:
         value = item.get("permission", "allow")
         if value in PERMISSIONS:
@@ -228,6 +259,8 @@ def same_names(references: Iterable[tuple[str, Reference]]) -> Iterator[Referenc
     """A problem for each reference with the name of an earlier one of the same owner, both sides named."""
     first: dict[tuple[str, str], Reference] = {}
     for owner, reference in references:
+        if not reference.action:
+            continue  # what it offers is known when its server is
         name = reference.name
         other = first.setdefault((owner, name), reference)
         if other is not reference:

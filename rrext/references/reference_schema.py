@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rrext.limits import DEFAULTS, MAX_REFERENCES
-from rrext.references.reference_reader import FORMS, PERMISSIONS
+from rrext.limits import DEFAULTS, MAX_PATTERNS, MAX_REFERENCES
+from rrext.references.reference_reader import FORMS, OF_ONE_TOOL, PATTERNS, PERMISSIONS, WHOLE
 
 TEXTS: Final = {
     "type": "Where the tool is.",
@@ -17,6 +17,8 @@ TEXTS: Final = {
     "action": "The action of the integration.",
     "connection": "The name of a connection.",
     "provider": "The gateway that has the integration.",
+    "include": "Patterns of the names of the tools that a reference without one takes from its server; all without it.",
+    "exclude": "Patterns of the names of tools that it does not take.",
     "name": "The name under which the tool is offered; by default made of both names above.",
     "description": "The description that callers see instead of the tool's own.",
     "arguments": "Fixed arguments: they leave the schema, and callers cannot give them.",
@@ -51,7 +53,14 @@ def reference_definitions(variable: dict[str, Any]) -> dict[str, Any]:
         described = {key: {**schema, "description": TEXTS[key]} for key, schema in properties.items()}
         return {"type": "object", "properties": described, "required": required, "additionalProperties": False}
 
+    def whole_server(kind: str) -> dict[str, Any]:
+        made = form([kind], ("server",), ["type", "server"])
+        patterns = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}, "maxItems": MAX_PATTERNS}
+        kept = {key: schema for key, schema in made["properties"].items() if key not in OF_ONE_TOOL}
+        return {**made, "properties": {**kept, **{key: {**patterns, "description": TEXTS[key]} for key in PATTERNS}}}
+
     forms = [form([kind], keys, ["type", *keys]) for kind, keys in FORMS.items()]
+    forms += [whole_server(kind) for kind in WHOLE]
     whole = {"type": ["array", "null"], "maxItems": MAX_REFERENCES}
     return {
         "references": {**whole, "items": {"anyOf": [{"type": "string", "minLength": 1}, *forms]}},

@@ -105,6 +105,8 @@ def test_the_values_that_fit_are_offered(reference: str, labels: list[str]) -> N
     [
         ('{"¦"}', ["type", "name", "description", "arguments", "parameters", "available", "permission", "timeout"]),
         ('{"type": "node", "¦"}', ["node", "tool", "name"]),
+        ('{"type": "mcp", "server": "github", "¦"}', ["tool", "include", "exclude", "available", "permission", "timeout"]),
+        ('{"type": "http", "server": "shop", "include": ["get*"], "¦"}', ["exclude", "available"]),
         ('{"type": "composio", "integration": "x", "¦"}', ["action", "connection", "name"]),
         (
             '{"type": "mcp", "server": "github", "tool": "x", "name": "y", "permission": "ask", "¦"}',

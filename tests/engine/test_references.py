@@ -252,7 +252,7 @@ def test_all_problems_of_references_are_told_at_load() -> None:
                 node_reference(name="c", arguments={}, parameters={"rows": {"type": "int"}}),
                 "quer",
                 "query",
-                {"type": "mcp", "server": "x"},
+                {"type": "mcp", "server": "x", "tool": ""},
                 edge=[{**SALES, "tool": "qury"}, {"tool": "query", "timeout": 0}],
             ):
                 pass

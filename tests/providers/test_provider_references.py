@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from test_provided_tools import Words
+from test_provided_tools import WORD, Words
 
 from rrext.connections.connections import Connections
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import CallTool, ListTasks, ListTools, ResolveTools, Tool
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import ConnectionUnknown, InvalidArguments, RrextError, ToolNotFound
+from rrext.errors import ConnectionUnknown, InvalidArguments, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.providers import provider_pool
+from rrext.providers.provider import ProvidedTool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("references:request:all-or-none")]
 
@@ -78,8 +80,96 @@ async def test_a_request_resolves_tools_behind_a_connection_without_any_pipeline
     assert Words.made[0].closed == 1
 
 
+WHOLE = {"type": "http", "server": "words"}
+
+
+def have(*names: str) -> None:
+    """Give the server of the connection these tools."""
+    Words.made[0].found = [ProvidedTool(name=name, input_schema=WORD) for name in names]
+    Words.made[0].tell_change()
+
+
+async def names(made: LocalEngine) -> list[str]:
+    return [tool["name"] for tool in (await body(made, ListTools()))["tools"]]
+
+
+@pytest.mark.promise("references:whole-server")
+async def test_a_pipeline_offers_a_whole_server_and_follows_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = {**WHOLE, "include": ["get*", "drop*", "echo"], "exclude": ["*_all"]}
+    own = {**WHOLE, "tool": "drop", "name": "remove", "permission": "ask"}
+    async with engine(monkeypatch, whole, own) as made:
+        assert await names(made) == ["words__echo"]
+        have("get", "get_all", "drop", "echo", "list")
+        while await names(made) != ["words__get", "words__echo", "remove"]:
+            await asyncio.sleep(0)
+        assert (await body(made, Tool(tool="words__get", input={"word": "a"})))["result"] == "a"
+        assert isinstance(await refused(made, Tool(tool="words__drop", input={"word": "a"})), ToolNotFound)
+        assert isinstance(await refused(made, Tool(tool="words__get_all", input={"word": "a"})), ToolNotFound)
+
+
+@pytest.mark.promise("references:whole-server")
+async def test_a_request_resolves_a_whole_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(monkeypatch) as made:
+        await body(made, ResolveTools(tools=[WHOLE]))
+        have("get", "set", "drop")
+        while not (await body(made, ResolveTools(tools=[{**WHOLE, "exclude": ["echo"]}])))["custom"]:
+            await asyncio.sleep(0)
+        asking = {**WHOLE, "tool": "drop", "name": "remove", "permission": "ask"}
+        custom = (await body(made, ResolveTools(tools=[{**WHOLE, "exclude": ["x*"]}, asking])))["custom"]
+        assert [each["name"] for each in custom] == ["words__get", "words__set", "remove"]
+        assert custom[0]["call_ref"] == "tools.http.words.get.default"
+        assert (await body(made, CallTool(name="words__set", arguments={"word": "b"})))["result"] == "b"
+        error = await refused(made, ResolveTools(tools=[{**WHOLE, "include": ["get", "sett", "z*"]}]))
+        assert isinstance(error, ToolNotFound)
+        assert [(each["path"], each["message"]) for each in error.data["errors"]] == [
+            ("/tools/0/include/1", 'No tool of "words" fits "sett". Did you mean "set"?'),
+            ("/tools/0/include/2", 'No tool of "words" fits "z*".'),
+        ]
+        have(*(f"t{number}" for number in range(1001)))
+        while "take 1,001 tools, more than 1,000" not in str(await resolved_or_refused(made, ResolveTools(tools=[WHOLE]))):
+            await asyncio.sleep(0)
+
+
+async def resolved_or_refused(made: LocalEngine, operation: Any) -> Any:
+    try:
+        return await body(made, operation)
+    except RrextError as error:
+        return error
+
+
+async def test_of_a_whole_server_only_allowed_tools_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(monkeypatch) as made:
+        await body(made, ResolveTools(tools=[WHOLE]))
+        have("get", "set")
+        some = Caller("bob's", tools=frozenset(["tools.http.words.set.default"]))
+        other = Caller("eve's", tools=frozenset(["tools.http.word.set.default"]))
+        answer = (await made.ask(ResolveTools(tools=[WHOLE]), some))[0]
+        while b"words__set" not in answer:
+            answer = (await made.ask(ResolveTools(tools=[WHOLE]), some))[0]
+        assert b"words__get" not in answer
+        with pytest.raises(ToolNotFound, match='No handler found for tool "words"'):
+            await made.ask(ResolveTools(tools=[WHOLE]), other)
+
+
 async def test_a_plain_call_ref_needs_no_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
     async with engine(monkeypatch) as made:
         assert (await body(made, CallTool(call_ref="tools.http.words.echo.default", arguments={"word": "b"})))["result"] == "b"
         assert isinstance(await refused(made, CallTool(call_ref="tools.http.wrds.echo.default")), ConnectionUnknown)
         assert isinstance(await refused(made, CallTool(call_ref="tools.http.words.ecco.default")), ToolNotFound)
+
+
+@pytest.mark.parametrize("reference", [WHOLE, ECHO, {**WHOLE, "include": ["e*"]}])
+async def test_a_server_that_cannot_be_reached_is_the_reason_that_a_call_gives(
+    monkeypatch: pytest.MonkeyPatch, reference: Any
+) -> None:
+    async def down(self: Words) -> Any:
+        raise Unavailable('Connection "words" cannot be reached', data={"connection": "words"})
+
+    monkeypatch.setattr(Words, "tools", down)
+    async with engine(monkeypatch, reference) as made:
+        for asked in (Tool(tool="words__echo"), CallTool(name="words__echo"), Tool(tool="words__echo", node_id="tools_1")):
+            error = await refused(made, asked)
+            assert (error.message, error.data) == ('Connection "words" cannot be reached', {"connection": "words"})
+        error = await refused(made, Tool(tool="other"))
+        assert isinstance(error, Unavailable)
+        assert 'cannot be told, and "other" may be one of them: Connection "words" cannot be reached' in error.message

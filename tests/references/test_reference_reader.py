@@ -51,6 +51,41 @@ def test_every_form_is_read() -> None:
     assert (found[0].kind, found[0].name) == ("builtin", "read_file")
 
 
+PETS = {"type": "http", "server": "pets"}
+
+
+def test_a_reference_without_a_tool_takes_those_of_its_server() -> None:
+    tools = ["getPet", "getToy", "deletePet", "list"]
+    assert [each.action for each in one(PETS).single(tools)] == tools
+    some = {**PETS, "include": ["get*", "deletePet"], "exclude": ["*Toy"], "permission": "ask", "available": {"users": []}}
+    found = list(one(some).single(tools))
+    assert [(each.name, each.permission) for each in found] == [("pets__getPet", "ask"), ("pets__deletePet", "ask")]
+    assert found[0].call_ref.text == "tools.http.pets.getPet.default"
+    assert found[0].available is not None
+    assert 'Tool "getPet" is not' in found[0].available.refusal
+    only = one({**PETS, "tool": "getPet"})
+    assert list(only.single(())) == [only]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"name": "x"}, ("/tools/0/name", '"name" is for one tool: say which in "tool".')),
+        ({"arguments": {"a": 1}}, ("/tools/0/arguments", '"arguments" is for one tool: say which in "tool".')),
+        ({"include": "get*"}, ("/tools/0/include", 'Expected a list of patterns of names, such as ["get*"].')),
+        ({"exclude": [""]}, ("/tools/0/exclude", 'Expected a list of patterns of names, such as ["get*"].')),
+        ({"include": ["a"] * 101}, ("/tools/0/include", "More than 100 patterns in one list of references.")),
+        ({"tool": "x", "include": ["a"]}, ("/tools/0/include", '"include" is for a whole server: leave "tool" out.')),
+        (
+            {"includes": ["a"]},
+            ("/tools/0/includes", 'A reference has no key "includes" here. Did you mean "include" or "exclude"?'),
+        ),
+    ],
+)
+def test_what_a_reference_to_a_whole_server_cannot_say_is_a_problem(more: Any, problem: tuple[str, str]) -> None:
+    assert problem in read({**PETS, **more})[1]
+
+
 def test_all_problems_are_told_with_their_places_and_near_matches() -> None:
     found, problems = read(
         {**NODE, "permision": "ask"},

@@ -17,7 +17,7 @@ from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import EDGE_TOOLS
 from rrext.references.known_connection import KnownConnection
-from rrext.references.reference_reader import CONDITIONS, FORMS, WITH_VALUES, WRAPPING
+from rrext.references.reference_reader import CONDITIONS, FORMS, OF_ONE_TOOL, PATTERNS, WHOLE, WITH_VALUES, WRAPPING
 
 _EMPTY: Final[Template] = ("{", Stop(), "}")
 _TEXT: Final[Template] = ('"', Stop(), '"')
@@ -29,6 +29,8 @@ _VALUES: Final[Mapping[str, Template]] = {
     "permission": _PERMISSION,
     "timeout": (Stop("30"),),
     "users": ("[", Stop(), "]"),
+    "include": ('["', Stop(), '"]'),
+    "exclude": ('["', Stop(), '"]'),
     "space": ('"required"',),
 }
 """Key → a new value, if it is not any text."""
@@ -121,10 +123,12 @@ class ReferencePlace:
     def _keys(self) -> Iterator[Offer]:
         present, form = self.keys(), FORMS.get(self.kind, ())
         own = ("tool",) if self.is_edge else ("type", *form)
-        for rank, key in enumerate((*own, *WRAPPING)):
-            if key not in present:
+        is_whole = self.kind in WHOLE and "tool" not in present
+        more = (*PATTERNS, *(key for key in WRAPPING if key not in OF_ONE_TOOL)) if is_whole else WRAPPING
+        for rank, key in enumerate((*own, *more)):
+            if key not in present and not (key == "tool" and present & {*PATTERNS}):
                 value: Template = (Stop(choices=tuple(map(literal, FORMS))),) if key == "type" else _VALUES.get(key, _TEXT)
-                yield _key(key, rank, "required" if key in own else "", value)
+                yield _key(key, rank, "required" if key in own and not (is_whole and key == "tool") else "", value)
 
     # values
 

@@ -26,16 +26,17 @@ async def learn_tools(host: Host, task: Task, node_id: str | None = None, *, tru
 
 
 async def learn_tool(host: Host, task: Task, node_id: str | None, tool: str, *, trusted: bool) -> None:
-    """Learn the tools of the nodes that may have this one. Raises the error of the named node, and `Unavailable` if the tool
-    is not found while other nodes cannot tell theirs."""
+    """Learn the tools of the nodes that may have this one. If it is not known then, raises the error of a node that has it,
+    or `Unavailable` if others, which cannot tell their tools, may have it."""
     failed = await learn_tools(host, task, node_id, trusted=trusted)
     if not failed or task.knows(node_id, tool):
         return
     first, error = next(iter(failed.items()))
-    if node_id:
-        raise error.again()
+    owner = error if node_id else next((failed[each] for each in task.components_offering(tool) if each in failed), None)
+    if owner is not None:
+        raise owner.again()
     raise Unavailable(
-        f'No node is known to have the tool "{tool}", and the tools of node "{first}" cannot be told: {error.message}',
+        f'The tools of node "{first}" cannot be told, and "{tool}" may be one of them: {error.message}',
         hint=error.hint,
         data={"tool": tool, "nodeId": first, "cause": error.code},
     )

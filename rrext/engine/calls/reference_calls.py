@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from rrext.engine.calls.dynamic_tools import learn_tool
 from rrext.engine.calls.kept_references import KeptReferences
@@ -16,16 +18,17 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
+from rrext.engine.tasks.component import Component
 from rrext.engine.tasks.component_factory import component_for
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.task import Task
 from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
-from rrext.limits import NAME_HASH_DIGITS
+from rrext.limits import MAX_REFERENCES, NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.validation import PipelineOutline
-from rrext.references.call_ref import CallRef
+from rrext.references.call_ref import PREFIX, CallRef
 from rrext.references.reference import PIPELINE_TOOL, Reference
 from rrext.references.reference_reader import ReferenceReader, same_names, texts_in
 
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
 
 KEYS: Final = {"mcp": "server", "http": "server", "composio": "connection", "pipeline": "pipeline", "node": "node"}
 """Kind of a reference → the key of the part that may not be there."""
+
+
+_Answer: TypeAlias = tuple[Reference, Task, Route]
+"""A reference to one tool, its task and its route."""
 
 
 class ReferenceCalls:
@@ -64,43 +71,51 @@ class ReferenceCalls:
         if any(reference.kind in ("node", "builtin") for reference in references):
             task = self._tasks.get(operation.token, call.caller)
         found = await asyncio.gather(*(self._resolving(call, task, each) for each in references), return_exceptions=True)
-        answers: list[tuple[Reference, Task, Route]] = []
+        answers: list[_Answer] = []
+        own = {_tool_of(reference) for reference in references}
         for reference, each in zip(references, found, strict=True):
             if isinstance(each, _Problem):
                 problems += each.problems
             elif isinstance(each, BaseException):
                 raise each
-            else:
-                answers.append((reference, *each))
+            elif reference.action:
+                answers += each
+            else:  # a tool with a reference of its own is as that says
+                answers += [answer for answer in each if _tool_of(answer[0]) not in own]
+                own.update(_tool_of(answer[0]) for answer in each)
+        if len(answers) > MAX_REFERENCES:
+            text = f"The references take {len(answers):,} tools, more than {MAX_REFERENCES:,}: say which with include."
+            problems.append(("/tools", text, "invalid_arguments"))
         if problems:
             raise _error_of(
                 sorted(problems, key=lambda problem: int(problem[0].split("/")[2] if problem[0] != "/tools" else 0))
             )
         return self._described(call, answers)
 
-    def _resolving(self, call: Call, task: Task | None, reference: Reference) -> Awaitable[tuple[Task, Route]]:
-        """The task and the route of a reference, at once where no component has to be set up."""
+    def _resolving(self, call: Call, task: Task | None, reference: Reference) -> Awaitable[list[_Answer]]:
+        """What a reference means, at once where no component has to be set up."""
         if task is None or reference.kind not in ("node", "builtin"):
             return self._resolved(call, task, reference)
         route = task.routes.only(reference.integration or None, reference.action)
         is_known = route is not None and route.component.ready and route.is_among(call.caller.tools)
         if route is None or not is_known or not self._list.is_visible(call, task, route):
             return self._resolved(call, task, reference)
-        done: asyncio.Future[tuple[Task, Route]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[_Answer]] = asyncio.get_running_loop().create_future()
         try:
-            done.set_result((task, route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)))
+            wrapped = route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)
+            done.set_result([(reference, task, wrapped)])
         except _Problem as problem:
             done.set_exception(problem)
         except RrextError:
             return self._resolved(call, task, reference)
         return done
 
-    async def _resolved(self, call: Call, task: Task | None, reference: Reference) -> tuple[Task, Route]:
-        """The task and the route of a reference. Raises `_Problem`."""
+    async def _resolved(self, call: Call, task: Task | None, reference: Reference) -> list[_Answer]:
+        """Each tool that a reference means. Raises `_Problem`."""
         try:
             if reference.kind in ("node", "builtin"):
                 assert task is not None
-                return task, await self._own(call, task, reference)
+                return [(reference, task, await self._own(call, task, reference))]
             _require_allowed(call, reference)
             if reference.kind == "pipeline":
                 await self._host.engine.text_type(reference.integration, call.caller)
@@ -113,13 +128,32 @@ class ReferenceCalls:
             raise _Problem([(path, error.message, error.code)]) from None
         except RrextError as error:
             raise _Problem([(below(reference.path, KEYS.get(reference.kind, "tool")), error.message, error.code)]) from None
+        if not reference.action:
+            return self._whole(call, task, reference, component)
         origin = component.tool(reference.action)
         if origin is None:
             key = "action" if reference.kind == "composio" else "tool"
-            known = [*component.node_class.tools, *component.dynamic_tools] if call.caller.tools is None else []
+            known = component.tool_names if call.caller.tools is None else []
             missing = ToolNotFound.near(f'"{reference.integration}" has no tool "{reference.action}".', reference.action, known)
             raise _Problem([(below(reference.path, key), missing.message, missing.code)])
-        return task, self._wrapped(call, task, reference, Route(component, origin))
+        return [(reference, task, self._wrapped(call, task, reference, Route(component, origin)))]
+
+    def _whole(self, call: Call, task: Task, reference: Reference, component: Component) -> list[_Answer]:
+        """The tools of a server that a reference takes and the caller may use. Raises `_Problem` for patterns without any."""
+        known = [name for name in component.tool_names if _is_allowed(call, replace(reference, action=name))]
+        problems: list[tuple[str, str, str]] = []
+        for index, pattern in enumerate(reference.include):
+            if not fnmatch.filter(known, pattern):
+                missing = ToolNotFound.near(f'No tool of "{reference.integration}" fits "{pattern}".', pattern, known)
+                problems.append((below(reference.path, "include", index), missing.message, missing.code))
+        if problems:
+            raise _Problem(problems)
+        answers: list[_Answer] = []
+        for each in reference.single(known):
+            origin = component.tool(each.action)
+            assert origin is not None
+            answers.append((each, task, self._wrapped(call, task, each, Route(component, origin))))
+        return answers
 
     async def _own(self, call: Call, task: Task, reference: Reference) -> Route:
         """The route of a tool of a pipeline. Raises `NotFound` also for a tool that the caller may not call."""
@@ -151,7 +185,7 @@ class ReferenceCalls:
         made.for_threads = made.for_threads and made.plain
         return made
 
-    def _described(self, call: Call, answers: Sequence[tuple[Reference, Task, Route]]) -> dict[str, Any]:
+    def _described(self, call: Call, answers: Sequence[_Answer]) -> dict[str, Any]:
         custom: list[dict[str, Any]] = []
         for reference, task, route in answers:
             if reference.kind == "builtin" or not self._list.is_visible(call, task, route):
@@ -302,10 +336,24 @@ class _Problem(Exception):
         self.problems = problems
 
 
+def _is_allowed(call: Call, reference: Reference) -> bool:
+    """Whether the caller may use the tool of a pipeline or a connection, or any of a whole server."""
+    allowed = call.caller.tools
+    if allowed is None or reference.action:
+        return allowed is None or reference.call_ref.text in allowed
+    return any(name.startswith(f"{PREFIX}.{reference.kind}.{reference.integration}.") for name in allowed)
+
+
 def _require_allowed(call: Call, reference: Reference) -> None:
     """Raise `ToolNotFound` for a tool of a pipeline or a connection that the caller may not use."""
-    if call.caller.tools is not None and reference.call_ref.text not in call.caller.tools:
-        raise ToolNotFound(f'No handler found for tool "{reference.call_ref.text}"')
+    if not _is_allowed(call, reference):
+        name = reference.call_ref.text if reference.action else reference.integration
+        raise ToolNotFound(f'No handler found for tool "{name}"')
+
+
+def _tool_of(reference: Reference) -> tuple[str, str, str, str]:
+    """What tells the tool of a reference from those of others."""
+    return reference.kind, reference.integration, reference.connection, reference.action
 
 
 def node_of(reference: Reference) -> str:

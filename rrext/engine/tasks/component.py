@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.host.places import Places
@@ -112,6 +112,11 @@ class Component:
     def tool(self, name: str) -> ToolSpec | None:
         """A tool of the node's class, or a dynamic one as far as they are known."""
         return self.node_class.tools.get(name) or self.dynamic_tools.get(name)
+
+    @property
+    def tool_names(self) -> Iterable[str]:
+        """The names of all its tools, as far as they are known."""
+        return {**self.node_class.tools, **self.dynamic_tools}
 
     def is_untouched(self, node: Node) -> bool:
         """Whether a call left no data on a node object, so that another caller may use it.

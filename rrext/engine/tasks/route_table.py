@@ -45,7 +45,7 @@ class RouteTable:
                     route = kept.get((component.id, name))
                     self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
         self._prefixes = {component.id: component.tool_prefix for component in components if component.tool_prefix}
-        for node_id, reference, component in references:
+        for node_id, reference, component in _single(references):
             origin = component.tool(reference.action)
             if origin is not None:
                 route = kept.get((node_id, reference.name))
@@ -92,3 +92,12 @@ class RouteTable:
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._by_node.values())
+
+
+def _single(references: Sequence[OfferedReference]) -> Iterator[OfferedReference]:
+    """References to one tool each. One to a whole server leaves out the tools that others of the same node name."""
+    named = {(node_id, component.id, reference.action) for node_id, reference, component in references}
+    for node_id, reference, component in references:
+        for each in reference.single(component.tool_names if not reference.action else ()):
+            if reference.action or (node_id, component.id, each.action) not in named:
+                yield node_id, each, component

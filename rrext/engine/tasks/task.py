@@ -237,6 +237,13 @@ class Task(TaskIdentity):
         name = tool.strip()
         return self.routes.of_node(node_id.strip(), name) is not None if node_id else bool(self.routes.owners(name))
 
+    def components_offering(self, tool: str) -> Iterator[str]:
+        """The ids of the components whose tools references offer under this name, whether or not they have them."""
+        name = tool.strip()
+        for _, reference, component in self.references:
+            if reference.offers(name):
+                yield component.id
+
     def may_learn(self, node_id: str | None, tool: str) -> bool:
         """Whether the tool is not known, and may be a dynamic one of a node that is not set up."""
         return bool(self.dynamic) and not self.knows(node_id, tool) and bool(self.unlisted(node_id))
