@@ -184,6 +184,7 @@ class Worker:
         """Event → what passes it on, and returns the number of the call."""
         self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
             "worker_event": self._on_event,
+            "worker_paces": lambda body, tail: self.order("worker_go_on", {}),
             "worker_ask": lambda body, tail: home.asked(self, body, tail),
             "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
             "worker_looked": self._on_looked,

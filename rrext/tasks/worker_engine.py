@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,19 +52,30 @@ class WorkerEngine(LocalEngine):
     """Runs one pipeline for a server, which it tells of the end of it. `number` is that of the worker, `session` its
     connection."""
 
-    __slots__ = ("_numbers", "asked", "number", "session")
+    __slots__ = ("_numbers", "_when_told", "asked", "number", "session")
 
     def __init__(self, number: int, **options: Any) -> None:
         super().__init__(**options, first=(number << PIPE_BITS) + 1)
         self.number = number
         self.session: WorkerSession | None = None
         self.asked: dict[int, Call] = {}
+        self._host.events.pace = self._pace
+        self._when_told: Callable[[], object] = lambda: None
         self._numbers = count(1)
 
     def tell(self, name: str, body: dict[str, Any], tail: bytes | None = None) -> None:
         """Send the server an event. From any thread."""
         if self.session is not None:
             self.session.send(self.session.connection.event(name, msgspec.json.encode(body), tail))
+
+    def _pace(self, action: Callable[[], object]) -> None:
+        """Go on with the output of nodes when the server has told what it got: answers would wait behind all of it."""
+        self._when_told = action
+        self.tell("worker_paces", {})
+
+    def go_on(self) -> None:
+        """Take word that the server has told all events that were before the question. From any thread."""
+        self._host.post(self._when_told)
 
     # -- other pipelines
 

@@ -150,6 +150,9 @@ class WorkerSession(Session):
             self.engine.tell("worker_looked", self._statuses())
         self.send(self.connection.event("worker_event", msgspec.json.encode(event)))
 
+    def _go_on(self, request: Request) -> None:
+        self.engine.go_on()
+
     def _take_answer(self, request: Request) -> None:
         given = request.arguments
         error = given.get("error")
@@ -218,12 +221,13 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_missed": WorkerSession._miss,
     "worker_credit": WorkerSession._give_credit,
     "worker_subscribe": WorkerSession._subscribe,
+    "worker_go_on": WorkerSession._go_on,
     "worker_answered": WorkerSession._take_answer,
     "worker_load": WorkerSession._load,
     "worker_status": WorkerSession._tell_status,
     "worker_unload": WorkerSession._unload,
 }
 WorkerSession.commands = {**OWN_COMMANDS, **_ORDERS}
-WorkerSession.inline_commands = frozenset(("worker_caller", "worker_credit"))
+WorkerSession.inline_commands = frozenset(("worker_caller", "worker_credit", "worker_go_on"))
 WorkerSession.never_held = frozenset(WorkerSession.commands)
 WorkerSession.with_tail = frozenset(("worker_load", "worker_answered"))

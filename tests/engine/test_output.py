@@ -6,12 +6,13 @@ import logging
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
-from engine_world import World, pipeline_of, world
+from engine_world import World, pipeline_of, until, world
 from test_call_events import Heard
 
-from rrext.engine.events.limits import MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
+from rrext.engine.events.limits import LINES_AT_ONCE, MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Filter, Output
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Open, Tool
@@ -81,6 +82,10 @@ class Chatty(Node):
     async def print_without_a_pause(self, times: int, size: int) -> None:
         for _ in range(times):
             print("x" * size)
+
+    @tool_function
+    async def add(self, a: int) -> int:
+        return a + 1
 
     @tool_function
     def in_a_thread_of_its_own(self) -> None:
@@ -209,10 +214,25 @@ async def test_lines_that_are_printed_too_fast_are_counted() -> None:
         count = 2 * MAX_WAITING_OUTPUT // MAX_OUTPUT_LINE
         await w.tool("print_without_a_pause", times=count, size=MAX_OUTPUT_LINE - 1).result()
         await say(w, "last\n")
+        await until(lambda: lines(heard)[-1].endswith("last\n"))
         *told, last = lines(heard)
         dropped = count - len(told)
         assert 0 < dropped < count
         assert last == f"… {dropped} lines were printed too fast, and are not told\nlast\n"
+
+
+async def test_lines_are_told_a_few_at_a_time_and_further_ones_when_these_have_been_told() -> None:
+    async with world(Chatty) as w:
+        heard, pace = Heard(w, "output"), list[Callable[[], object]]()
+        w.engine.host.events.pace = pace.append
+        await w.tool("print_without_a_pause", times=5 * LINES_AT_ONCE, size=1).result()
+        for portions in range(1, 6):
+            await until(lambda count=portions: len(heard.events) >= count * LINES_AT_ONCE)
+            await w.tool("add", a=1).result()
+            assert len(heard.events) == portions * LINES_AT_ONCE
+            await say(w, "more\n")
+            pace.pop()()
+        assert lines(heard)[-1] == "more\n"
 
 
 async def test_values_of_variables_are_not_in_output() -> None:

@@ -313,7 +313,7 @@ def test_a_line_that_cannot_begin_a_secret_goes_out_when_it_is_flushed() -> None
 
 def test_a_secret_across_the_border_of_a_line_that_is_too_long_is_in_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    hub = SimpleNamespace(redactor=KNOWS, wants=lambda _: True, post=lambda work: work())
+    hub = SimpleNamespace(redactor=KNOWS, wants=lambda _: True, post=lambda work: work(), pace=lambda work: work())
     hub.deliver = lambda event: told.append(event.text)
     hub.shown_text = lambda text, most: KNOWS.text(text[:most])
     head = dict.fromkeys(("token", "project_id", "source", "owner", "connection_id", "user_id", "pipe_id"))

@@ -10,7 +10,7 @@ from time import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from rrext.engine.events.limits import MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
+from rrext.engine.events.limits import LINES_AT_ONCE, MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Output
 
 if TYPE_CHECKING:
@@ -130,17 +130,21 @@ class Console:
             hub.post(self._on_loop)
 
     def _on_loop(self) -> None:
-        self._is_due = False
-        self.tell_waiting()
+        """Publish some lines, and further ones when the subscribers have these: others have the loop between."""
+        with self._lock:
+            self._is_due = bool(self._waiting)
+        if self._is_due:
+            self.tell_waiting(LINES_AT_ONCE)
+            self._hub.pace(self._on_loop)
 
-    def tell_waiting(self) -> None:
-        """Publish the lines that wait. From any thread that may publish an event."""
+    def tell_waiting(self, most: int | None = None) -> None:
+        """Publish the lines that wait, or that many of them. From any thread that may publish an event."""
         if not self._waiting or getattr(self._begun, "is_telling", False):
             return
         with self._telling:
             self._begun.is_telling = True
             try:
-                for _ in range(len(self._waiting)):
+                for _ in range(len(self._waiting) if most is None else min(most, len(self._waiting))):
                     with self._lock:
                         event = self._waiting.popleft()
                         self._size -= len(event.text)

@@ -63,7 +63,7 @@ class EventHub:
     """
 
     __slots__ = ("_always_watches", "_changed", "_console", "_kept_console", "_listeners", "_lock", "_subscriptions", "clock",
-                 "flow", "limits", "messages", "numbers", "post", "redactor", "watches_calls", "with_data")  # fmt: skip
+                 "flow", "limits", "messages", "numbers", "pace", "post", "redactor", "watches_calls", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class EventHub:
         self.limits = limits
         self.post = post
         """Runs an action on the loop's thread soon."""
+        self.pace = post
+        """Runs an action there when those who are told of events are done with the earlier ones."""
         self.flow: FlowEvents | None = None
         self.messages = False
         self.with_data: frozenset[type[EngineEvent]] = frozenset()

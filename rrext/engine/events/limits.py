@@ -8,6 +8,8 @@ from rrext.limits import KIB, MIB
 
 MAX_OUTPUT_LINE: Final = 8 * KIB
 """Characters of a line that a node prints, in its event; of a longer one the event has the begin."""
+LINES_AT_ONCE: Final = 16
+"""Lines that are told at a time: to twenty monitors that takes two milliseconds of the loop."""
 MAX_WAITING_OUTPUT: Final = 4 * MIB
 """Characters of lines of nodes that wait for the loop: what a tool prints in a breath. More are dropped and counted."""
 MAX_TRACE_NAME: Final = 200
