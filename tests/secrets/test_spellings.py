@@ -244,6 +244,15 @@ def test_a_text_full_of_escapes_is_not_decoded_if_they_hide_no_letter(text: str,
     assert of_results_.value([text], folded([text])) == [text]
 
 
+@pytest.mark.parametrize("text", ["plain; words, #7\n", "https://example.com/?page=2&lang=en&rate=7\n"])
+def test_a_text_whose_signs_begin_no_escape_is_searched_for_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_texts, of_results_ = knowing(SECRET, PLAIN), of_results(PLAIN)
+    monkeypatch.setattr(spellings, "_telling", lambda *_: pytest.fail("searched"))
+    for times in (1, 200):
+        assert of_texts.text(text * times) == text * times
+        assert of_results_.value([text * times], folded([text * times])) == [text * times]
+
+
 class Kept(io.StringIO):
     """A stream whose text can be read."""
 
