@@ -213,6 +213,7 @@ PROMISES: dict[str, str] = {
     "duckdb:engine:stuck-alone": (
         "A statement that DuckDB does not stop is answered in its time, and reads beside it are answered all the same"
     ),
+    "duckdb:memory:kept": "A reading call that never stops takes no DuckDB database in memory with it",
     "duckdb:memory:bounded": "No statement brings DuckDB's process beyond a limit of memory, which the system enforces",
     "document:reading:disturbs-nothing": (
         "A document that is hostile, endless or broken fails alone, while others are answered"

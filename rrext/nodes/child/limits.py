@@ -23,3 +23,6 @@ WAIT_TURN: Final = 0.05
 """Seconds between checks whether a waiting call has been cancelled."""
 LEAST_TIME: Final = 0.001
 """Seconds for a repeated attempt whose time is over, so that it ends with the ordinary timeout error."""
+
+MOST_TOLD: Final = 10_000
+"""Connections that are told of lost data, each once. Those that come so late have never seen the data."""

@@ -13,20 +13,20 @@ Use by a node:
   with the first chunk: chunks that a caller has seen cannot be taken back.
 - A call that may write is the same with `reads=False`: it is repeated only if no statement of the caller had run. Otherwise
   `ProcessLost` comes through; its `is_unknown` says that the process was lost during a commit.
-- The committed data of a database in memory is lost with its process. Call `wrote()` after each commit: then calls raise
-  `database_lost` instead of answering from an empty database, until a call that may write has raised it.
+- The committed data of a database in memory is lost with its process. Call `wrote()` after each commit: then the next call of
+  each connection raises `database_lost` instead of an answer from an empty database, also of one that may only read.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, RUNS_ALONE_FOR, WAIT_TURN
+from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, MOST_TOLD, RUNS_ALONE_FOR, WAIT_TURN
 from rrext.nodes.child.process import ProcessLost
 from rrext.tools.context import ToolContext
 
@@ -59,7 +59,10 @@ class Supervisor(Generic[P]):
         self._process: P | None = None
         self._is_closed = False
         self._has_data = False  # committed data, in memory only
-        self._is_lost = False  # the data was lost, and no call that may write has raised that yet
+        self._is_lost = False
+        self._content: Sequence[str] = ()  # names of what is in memory, as far as it is known
+        self._gone: Sequence[str] = ()
+        self._told: set[str | int | None] = set()  # the connections that know of the loss
         self._suspects = Suspects()
 
     def process(self) -> P:
@@ -78,9 +81,11 @@ class Supervisor(Generic[P]):
         process = self._process
         return None if process is None or process.is_over else process
 
-    def wrote(self) -> None:
-        """Record that data was committed."""
+    def wrote(self, content: Sequence[str] | None = None) -> None:
+        """Record that data was committed, and what there is now, by name; None: as before."""
         self._has_data = bool(self._memory)
+        if content is not None:
+            self._content = content
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         """Run `attempt` and return its result; repeat it if the process ended by no fault of the attempt.
@@ -91,7 +96,7 @@ class Supervisor(Generic[P]):
         self._suspects.let_pass(ctx)
         lost: ProcessLost | None = None
         for number in range(ATTEMPTS):
-            self._admit(reads=reads)
+            self._admit(ctx)
             is_suspect = lost is not None and lost.suspects > 0
             with self._suspects.turn(ctx) if is_suspect else nullcontext():
                 left = timeout and max(LEAST_TIME, timeout - (monotonic() - since if lost else 0.0))
@@ -116,21 +121,23 @@ class Supervisor(Generic[P]):
         """Drop a process that has ended, and record the loss of its data."""
         if self._process is not None and self._process.is_over:
             self._process = None
-            self._is_lost = self._is_lost or self._has_data
-            self._has_data = False
+            if self._has_data:
+                self._is_lost, self._has_data = True, False
+                self._gone, self._content = self._content, ()
+                self._told.clear()
 
-    def _admit(self, *, reads: bool) -> None:
+    def _admit(self, ctx: ToolContext) -> None:
         with self._lock:
             self._look()
-            if not self._is_lost:
+            if not self._is_lost or ctx.connection_id in self._told:
                 return
-            self._is_lost = reads
+            self._told.add(ctx.connection_id)
+            self._is_lost = len(self._told) < MOST_TOLD
+        gone = f". Gone: {', '.join(self._gone)}" if self._gone else ""
         raise ToolError(
-            f"The data of {self._memory} is lost: it was in memory alone, and its process ended",
+            f"The data of {self._memory} is lost: it was in memory alone, and its process ended{gone}",
             code="database_lost",
-            hint="The next statement that may write begins with an empty one."
-            if reads
-            else "Call again to begin with an empty one. A database with a path keeps what is committed.",
+            hint="Call again to begin with an empty one. A database with a path keeps what is committed.",
         )
 
     def _may_repeat(self, lost: ProcessLost, *, reads: bool) -> bool:

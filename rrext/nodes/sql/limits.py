@@ -115,6 +115,10 @@ MORE_ROWS: Final = 1024
 """Rows of a later fetch; fewer if they are large."""
 STUCK_AFTER: Final = 2.0
 """Seconds after which a cancelled statement that does not stop ends with its process: some never check for interrupts."""
+MOST_LEFT: Final = 3
+"""Statements that do not stop and are left running, as a database in memory would end with them. Each takes a processor."""
+NAMED: Final = 20
+"""Tables of a database in memory whose names are told if it is lost."""
 SETTLING_TIMEOUT: Final = 2.0
 """Seconds that commits of other calls get for their answers before that."""
 

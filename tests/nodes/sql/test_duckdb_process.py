@@ -165,10 +165,45 @@ async def test_a_database_in_memory_that_is_lost_is_told_and_never_answered_as_e
         lost = await db.refusal("execute", sql="SELECT 1", session_id=session)
         assert lost.code == "connection_lost"
         assert "What was written to this database in memory is lost." in str(lost.hint)
-        assert (await db.refusal("query", sql="SELECT n FROM t")).code == "database_lost"
-        assert (await db.refusal("execute", sql="SELECT n FROM t")).code == "database_lost"
+        lost = await db.refusal("query", sql="SELECT n FROM t")
+        assert lost.code == "database_lost"
+        assert 'Gone: "t"' in lost.message
+        assert (await db.refusal("query", sql="SELECT n FROM t")).code == "sql_failed"  # there is no such table
         await db("execute", sql="CREATE TABLE t AS SELECT 3 AS n")
         assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 3}]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.promise("duckdb:memory:kept")
+async def test_a_read_that_never_stops_takes_no_database_in_memory_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_process, "MOST_LEFT", 1)
+    async with opened(DuckdbNode, {"allow_execute": True, "statement_timeout": 0.5}) as db:
+        await db("execute", sql="CREATE TABLE kept AS SELECT 1 AS n")
+        process = process_of(db)
+        assert await outcome(db("query", sql=NEVER_STOPS)) == "statement_timeout"
+        assert (await db("query", sql="SELECT n FROM kept"))["rows"] == [{"n": 1}]
+        assert process_of(db) is process
+        assert await outcome(db("query", sql=NEVER_STOPS)) == "statement_timeout"  # one more than may be left running
+        lost = await db.refusal("query", sql="SELECT n FROM kept")
+        assert (lost.code, 'Gone: "kept"' in lost.message) == ("database_lost", True)
+        assert (await db("query", sql="SELECT 1 AS n"))["rows"] == [{"n": 1}]  # without a call that may write
+
+
+async def test_a_statement_that_was_left_and_ends_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb_process, "STUCK_AFTER", 0.0)
+    monkeypatch.setattr(duckdb_process, "MOST_LEFT", 1)
+    async with opened(DuckdbNode, {"allow_execute": True, "statement_timeout": 0.2, "threads": 1}) as db:
+        await db("execute", sql="CREATE TABLE kept AS SELECT 1 AS n")
+        process = process_of(db)
+        for _ in range(3):
+            sql = "SELECT levenshtein(repeat('ab', 8000), repeat('ba', 8000)) AS n"
+            assert await outcome(db("query", sql=sql)) == "statement_timeout"
+
+            async def is_ended() -> bool:
+                return all(duckdb_process._is_ended(link) for link in process._left)
+
+            await until(is_ended)
+        assert (await db("query", sql="SELECT n FROM kept"))["rows"] == [{"n": 1}]
 
 
 async def test_tables_of_files_are_there_again_after_a_kill(tmp_path: Path) -> None:

@@ -97,8 +97,14 @@ class DuckdbBackend(Backend):
                 loaded.update(changed)
 
     def commit(self, connection: DuckdbConnection) -> None:
-        if connection.commit():
-            self._supervisor.wrote()
+        if not connection.commit():
+            return
+        content: Sequence[str] | None = None
+        if self._settings.path == MEMORY:
+            connection.process.holds_data = True
+            if not connection.is_clean:  # as a statement that defines something leaves it
+                content = [f'"{name}"' for name in connection.tables() if name not in connection.process.loaded]
+        self._supervisor.wrote(content)
 
     def rollback(self, connection: DuckdbConnection) -> None:
         connection.rollback()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import select
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,7 +37,7 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
-from rrext.nodes.sql.limits import FIRST_ROWS, MORE_ROWS, SETTLING_TIMEOUT, STUCK_AFTER
+from rrext.nodes.sql.limits import FIRST_ROWS, MORE_ROWS, MOST_LEFT, NAMED, SETTLING_TIMEOUT, STUCK_AFTER
 
 WHAT: Final = "the DuckDB database"
 CLOSED: Final = "The database is closed: its component was unloaded"
@@ -43,6 +45,9 @@ _CRASHED: Final = (
     "connection_lost",
     "The next call starts another process. SIGKILL often means that memory was short.",
 )
+
+
+log: Final = logging.getLogger("rrext.sql")
 
 
 class DuckdbError(Exception):
@@ -62,6 +67,9 @@ class DuckdbProcess(NodeProcess):
         self._is_memory = settings.path == MEMORY
         self._links = itertools.count(1)
         self._at_work = 1
+        self._left: list[socket.socket] = []
+        self.holds_data = False
+        """Whether committed data is in the memory of this process alone."""
         self.busy: dict[int, Request] = {}
         """What is asked for and not answered yet, by connection."""
         self.loaded: dict[str, Any] = {}
@@ -100,9 +108,29 @@ class DuckdbProcess(NodeProcess):
         """Whether a call waits for the answer to a commit."""
         return any(isinstance(request, SqlCommit) for request in list(self.busy.values()))
 
+    def leave(self, link: socket.socket) -> bool:
+        """Give up a statement that does not stop, and the connection that it is on: it ends some time, its answer is nobody's.
+        Returns whether that was better than to kill the process."""
+        if not self.holds_data:
+            return False
+        for other in [other for other in self._left if _is_ended(other)]:
+            self._left.remove(other)
+            other.close()
+        if len(self._left) >= MOST_LEFT:
+            return False
+        self._left.append(link.dup())
+        link.shutdown(socket.SHUT_RD)
+        log.warning("a statement does not stop: it is left running, as the data of %s is in memory alone", WHAT)
+        return True
+
+    def close(self, patience: float) -> None:
+        super().close(0 if self._left else patience)  # what does not stop now either would only delay the end
+
     def let_go(self) -> None:
         self._at_work = max(1, len(self.busy))
         self._door.close()
+        while self._left:
+            self._left.pop().close()
 
 
 class DuckdbConnection:
@@ -120,6 +148,7 @@ class DuckdbConnection:
         self._request = 0
         self._begin: Begin = ""
         self._cancelled_since: float | None = None
+        self._is_left = False
         self._writes = False
         self.in_transaction = False
         self.is_committing = False
@@ -162,6 +191,16 @@ class DuckdbConnection:
             self._send(SqlRollback(is_answered=False))
         else:
             self.ask(SqlRollback(is_answered=True))
+
+    def tables(self) -> list[str]:
+        """The names of the tables and views that there are, the first `NAMED` of them; in a transaction of its own."""
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'VIEW') ORDER BY ALL"
+        with suppress(DuckdbError, RrextError):  # the process is lost meanwhile: the loss itself is told
+            self.begin(read_only=True)
+            rows = self.run(sql, ()).fetchmany(NAMED)
+            self.rollback()
+            return [name for (name,) in rows]
+        return []
 
     # requests
 
@@ -230,12 +269,17 @@ class DuckdbConnection:
         return self.process.lost_by(request, is_sent=is_sent)
 
     def cancel(self) -> None:
-        """Make the running statement fail soon. If it goes on for long, kill the process, after the commits of other calls."""
+        """Make the running statement fail soon. If it goes on for long, leave it alone if the process has data to lose, else
+        kill the process, after the commits of other calls."""
+        if self._is_left:
+            return
         now = monotonic()
         if self._cancelled_since is None:
             self._cancelled_since = now
         late = now - self._cancelled_since - STUCK_AFTER
-        if late > 0 and (late > SETTLING_TIMEOUT or not self.process.has_commits):
+        if late > 0 and self.process.leave(self._socket):
+            self._is_left = True
+        elif late > 0 and (late > SETTLING_TIMEOUT or not self.process.has_commits):
             self.process.doom()
         else:
             self.process.tell(Interrupt(self._number, self._request))
@@ -244,6 +288,13 @@ class DuckdbConnection:
         """Close the connection; the process rolls back its open transaction."""
         self._answers.close()
         self._socket.close()
+
+
+def _is_ended(link: socket.socket) -> bool:
+    """Whether the other end of a connection is closed."""
+    poll = select.poll()
+    poll.register(link, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 class DuckdbCursor:
