@@ -181,6 +181,7 @@ PROMISES: dict[str, str] = {
     ),
     "data:gate:linear": "A megabyte of any SQL is judged in 100 ms and holds up other threads for at most 10 ms at a time",
     "data:statement:as-written": "The statement that a database gets is the caller's text, byte for byte, also in `query`",
+    "data:functions:by-the-catalog": "`query` calls the server's own functions that its catalog says only read, and no other",
     "data:session:as-it-is": "Settings of a session that change answers are the server's own; values are converted instead",
     "data:session:owner-only": (
         "A transaction belongs to the connection that began it, and is rolled back when that is lost or it is idle"

@@ -147,6 +147,11 @@ class Backend(DatabaseBackend):
 
     # facts
 
+    def functions(self, connection: Any) -> frozenset[str]:
+        """Functions of the server itself that only compute or look, by its own catalog, read in an open read-only
+        transaction. None that a user made, whatever is said of it."""
+        return frozenset()
+
     @abstractmethod
     def read_schema(self, connection: Any) -> Schema:
         """Tables and views with their columns and keys, read in an open read-only transaction."""

@@ -21,7 +21,7 @@ class SqlCall(StatementCall[SqlDatabase]):
     def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> Answer:
         """`{columns, types, rows, row_count, truncated}` of a statement that only reads; `warnings` and `plan` if there are
         any."""
-        statement = self._database.gate.read_only(sql)
+        statement = self._database.judged(sql, self._ctx)
         sent = statement.sql
         if explain:
             if statement.kind != "select":
@@ -34,7 +34,7 @@ class SqlCall(StatementCall[SqlDatabase]):
 
     def checked(self, sql: str) -> str:
         """The query, if it only reads and the database can plan it."""
-        statement = self._database.gate.read_only(sql)
+        statement = self._database.judged(sql, self._ctx)
         if statement.kind != "select":
             raise InvalidArguments.at("/input/sql", "expected a query that gives data, as SELECT")
         self.query(statement.sql, (), 1, explain=True)
@@ -42,7 +42,7 @@ class SqlCall(StatementCall[SqlDatabase]):
 
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, Answer]:
         """Stream chunks of rows of a statement that only reads, then `{columns, types, row_count}` and `warnings` if any."""
-        statement = self._database.gate.read_only(sql)
+        statement = self._database.judged(sql, self._ctx)
         with self._pointing_at_tables(statement):
             result, answer = yield from self._streamed(partial(self._reading, statement.sql, params), chunk_rows)
         return {**answer, **_said(result)}

@@ -16,6 +16,7 @@ from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.pool import Pool, PoolExhausted
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.gate.gate import SqlGate
+from rrext.nodes.sql.gate.tokens import ReadingSql
 from rrext.nodes.sql.limits import CONFLICT_ATTEMPTS, CONFLICT_FIRST_PAUSE, CONFLICT_LAST_PAUSE
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.transaction import SqlTransaction, error_of, raise_told
@@ -46,6 +47,7 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
     ) -> None:
         super().__init__(backend, statement=limits.statement, session_idle=limits.session_idle, shown=shown)
         self.gate = SqlGate(backend.dialect, allowed_functions)
+        self._knows_functions = False
         self._limits = limits
         self._writers = self._new_pool(read_only=False)
         self._readers = self._new_pool(read_only=True) if backend.separate_readers else self._writers
@@ -111,6 +113,22 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
     def _schema_within(self, ctx: ToolContext, timeout: float) -> Schema:
         with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
             return self.backend.read_schema(transaction.connection)
+
+    def judged(self, sql: str, ctx: ToolContext) -> ReadingSql:
+        """The statement, if it only reads. For the first function that the gate does not know the server is asked for its own
+        ones, once. Raises the errors of `SqlGate.read_only`."""
+        try:
+            return self.gate.read_only(sql)
+        except ToolError as error:
+            if self._knows_functions or "function" not in error.data:
+                raise
+        self.gate.learn(self.reading(ctx, partial(self._functions_within, ctx)))
+        self._knows_functions = True
+        return self.gate.read_only(sql)
+
+    def _functions_within(self, ctx: ToolContext, timeout: float) -> frozenset[str]:
+        with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
+            return self.backend.functions(transaction.connection)
 
     def close(self) -> None:
         self.sessions.close()

@@ -339,3 +339,55 @@ def test_many_threads_may_use_one_gate() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb", "mysql"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x FROM t i1(x, y)",
+        "SELECT x FROM s.t i1(x), u AS a, v i2(y) WHERE x = y",
+        "SELECT x FROM a JOIN t i1(x) ON a.x = i1.x, u i2(y), (SELECT 1) i3(z)",
+        "SELECT x FROM (SELECT 1 FROM t i1(x)) s WHERE EXISTS (SELECT 1 FROM a, b i2(y)) ORDER BY x",
+    ],
+)
+def test_a_table_is_named_with_its_columns_without_as(dialect: str, sql: str) -> None:
+    assert read_only(sql, DIALECTS[dialect]).sql == sql
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb", "mysql"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t act(x, y)",
+        "SELECT a, key act(x)",
+        "SELECT x FROM act(x, y)",
+        "SELECT x FROM t, act(x, y)",
+        "SELECT x FROM t, LATERAL act(x)",
+        "SELECT x FROM t i1(act(x))",
+        "SELECT x FROM t WHERE act(x)",
+        "SELECT x FROM t WHERE y = t act(x)",
+        "SELECT x FROM t GROUP BY y, t act(x)",
+        "SELECT x FROM t ORDER BY y, t act(x)",
+        "SELECT x FROM t LIMIT 1, key act(x)",
+        "SELECT x FROM t UNION SELECT y, key act(x)",
+        "SELECT substring('a' FROM x, key act(y))",
+        "SELECT trim(x FROM key act(y))",
+        "SELECT a IS DISTINCT FROM key act(x)",
+        "SELECT a IS DISTINCT FROM b, key act(x)",
+        "SELECT x FROM (a, key) WHERE b IN (c, key act(x))",
+        "SELECT x FROM not act(x)",
+        "SELECT x FROM t JOIN u ON act(x)",
+        "SELECT x FROM t JOIN u ON key act(x)",
+    ],
+)
+def test_a_call_behind_a_word_is_no_name_of_a_table(dialect: str, sql: str) -> None:
+    with pytest.raises(RrextError):
+        read_only(sql, DIALECTS[dialect])
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+def test_digits_have_underscores_in_every_part_of_a_number(dialect: str) -> None:
+    for number in ("1_000.5", "1_000", "1_000.000_5", ".5_0", "1e1_0", "1_0.5e-1_0", "0x_ff"):
+        sql = f"SELECT {number}, 1, {number}"
+        assert read_only(sql, DIALECTS[dialect]).sql == sql

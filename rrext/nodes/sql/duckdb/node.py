@@ -6,7 +6,7 @@ import glob
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -21,12 +21,20 @@ from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, SqlLoad, SqlOpen
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
-from rrext.nodes.sql.limits import CLOSING_TIMEOUT
+from rrext.nodes.sql.limits import CLOSING_TIMEOUT, MORE_ROWS
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
+
+
+_FUNCTIONS: Final = """
+SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
+HAVING bool_and(internal AND function_type IN ('scalar', 'aggregate') AND stability = 'CONSISTENT' AND NOT has_side_effects)
+  AND lower(function_name) NOT LIKE '\\_\\_%' ESCAPE '\\' AND lower(function_name) <> 'to_aggregate_state'"""
+"""Functions that DuckDB says only compute. Those that begin with `__` are for its planner, and trust what they are given, as
+does `to_aggregate_state`."""
 
 
 class DuckdbBackend(Backend):
@@ -140,6 +148,13 @@ class DuckdbBackend(Backend):
         if isinstance(error, UnicodeEncodeError):
             return Failure("syntax", "a text has a character that is none (a lone surrogate)")
         return None
+
+    def functions(self, connection: DuckdbConnection) -> frozenset[str]:
+        cursor = connection.run(_FUNCTIONS, ())
+        names: set[str] = set()
+        while rows := cursor.fetchmany(MORE_ROWS):
+            names.update(name for (name,) in rows)
+        return frozenset(names)
 
     def read_schema(self, connection: DuckdbConnection) -> Schema:
         return read_schema(lambda sql: connection.run(sql, ()))

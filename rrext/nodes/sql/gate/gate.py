@@ -24,7 +24,8 @@ class SqlGate:
     def __init__(self, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> None:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
         self.dialect = dialect
-        self._inspection = Inspection(dialect, allowed_functions)
+        self._allowed = tuple(allowed_functions)
+        self._inspection = Inspection(dialect, self._allowed)
         self._entries: OrderedDict[str, ReadingSql] = OrderedDict()
         self._size = 0
         self._lock = Lock()
@@ -50,6 +51,10 @@ class SqlGate:
         made = self._inspection.statement(sql)
         self._remember(sql, made)
         return made
+
+    def learn(self, functions: frozenset[str]) -> None:
+        """Let functions pass that the catalog of the connected server says only compute or look."""
+        self._inspection = Inspection(self.dialect, self._allowed, functions)
 
     def _remember(self, sql: str, made: ReadingSql) -> None:
         with self._lock:

@@ -19,6 +19,10 @@ _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(
     {"from", "join", "table", "pivot", "unpivot", "describe", "desc", "summarize", "show", "only"}
 )
+_AFTER_TABLES: Final = words(
+    """select values where group having window qualify order limit offset fetch for into union except intersect returning set"""
+)
+"""Words after a list of tables, in which a comma stands before something else."""
 _WRITTEN: Final = {"into": "SELECT … INTO writes", "for": "FOR UPDATE and FOR SHARE take locks"}
 _STATEMENTS: Final = words(
     """abort alter analyze attach backup begin call change check checkpoint close cluster comment commit copy create
@@ -38,12 +42,36 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
     return ToolError(f"The statement may do more than read: {what}", code="not_read_only", hint=hint, data=data or None)
 
 
+class _Seen:
+    """What a scan knows of the brackets and the tables before its place."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, None] = {}
+        self.defined: set[str] = set()
+        """Names that the statement defines itself."""
+        self.aliases: set[int] = set()
+        """Places of names that tables get without AS, with their columns in brackets behind."""
+        self.opened: list[int] = []
+        """The tokens before the brackets that are open."""
+        self.closed: dict[int, int] = {}
+        """A closing bracket → the token before its opening one."""
+        self.listing = [False]
+        """Whether a comma stands between tables here: in the statement, and in each bracket that is open."""
+
+    def close(self, index: int) -> None:
+        """Note the closing bracket at `index`."""
+        self.closed[index] = self.opened.pop() if self.opened else -1
+        if len(self.listing) > 1:
+            self.listing.pop()
+
+
 class Inspection:
     """The rules of the read-only gate for one dialect, applied to the tokens of a statement."""
 
-    def __init__(self, dialect: SqlDialect, allowed: Iterable[str]) -> None:
+    def __init__(self, dialect: SqlDialect, allowed: Iterable[str], more: frozenset[str] = frozenset()) -> None:
+        """`allowed`: see `SqlGate`. `more`: functions that the connected server's catalog says only compute or look."""
         self.dialect = dialect
-        self._functions = dialect.functions or frozenset()
+        self._functions = (dialect.functions or frozenset()) | more
         self._patterns = tuple(pattern.lower() for pattern in allowed)
 
     def statement(self, sql: str) -> ReadingSql:
@@ -85,37 +113,45 @@ class Inspection:
 
     def _inspected(self, sql: str, tokens: Sequence[SqlToken]) -> tuple[str, ...]:
         """Check one reading and return the tables it names. Raises `ToolError` for a statement that may do more than read."""
-        tables: dict[str, None] = {}
-        defined: set[str] = set()
-        opened: list[int] = []  # the tokens before the brackets that are open
-        closed: dict[int, int] = {}  # a closing bracket → the token before its opening one
+        seen = _Seen()
         attributes = self.dialect.attributes
         catalog = "pg_catalog" if attributes is not None and _only_qualifies(tokens, "pg_catalog") else None
         known = self._functions
         for index, (kind, text, _) in enumerate(tokens):
             if kind == WORD:
-                if text in _SUSPECT:
-                    self._check_word(tokens, index)
-                elif text in _TABLE_FOLLOWS and not (
-                    (opened and _text(tokens, opened[-1]) in _SPECIAL) or _compares(tokens, index)
-                ):
-                    self._add_table(tokens, index + 1, tables)
-                elif text == "as" and index and _text(tokens, index + 1) in _QUERY_FOLLOWS:
-                    defined.add(tokens[index - 1].text)
+                if text in _NOTED:
+                    self._see_word(tokens, index, seen)
             elif kind == "(":
-                opened.append(index - 1)
+                seen.opened.append(index - 1)
+                seen.listing.append(False)
                 before = tokens[index - 1] if index else None
-                if before is not None and before.kind in _NAMES and self.dialect.functions is not None:
-                    self._check_call(sql, tokens, index - 1, closed, defined)
+                is_name = before is not None and before.kind in _NAMES and index - 1 not in seen.aliases
+                if is_name and self.dialect.functions is not None:
+                    self._check_call(sql, tokens, index - 1, seen.closed, seen.defined)
             elif kind == ")":
-                closed[index] = opened.pop() if opened else -1
+                seen.close(index)
+            elif kind == "," and seen.listing[-1]:
+                self._add_table(tokens, index + 1, seen)
             elif kind == "." and attributes is not None:
                 _check_attribute(tokens, index, catalog, known, attributes)
             elif kind == OTHER_PLACEHOLDER:
                 raise InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
             elif kind == ":=" and self.dialect.assignment:
                 raise refusal(":= assigns a variable")
-        return tuple(name for name in tables if name not in defined)
+        return tuple(name for name in seen.tables if name not in seen.defined)
+
+    def _see_word(self, tokens: Sequence[SqlToken], index: int, seen: _Seen) -> None:
+        text = tokens[index].text
+        if text in _AFTER_TABLES:
+            seen.listing[-1] = False
+        if text in _SUSPECT:
+            self._check_word(tokens, index)
+        elif text in _TABLE_FOLLOWS:
+            if not ((seen.opened and _text(tokens, seen.opened[-1]) in _SPECIAL) or _compares(tokens, index)):
+                seen.listing[-1] = seen.listing[-1] or text == "from"
+                self._add_table(tokens, index + 1, seen)
+        elif text == "as" and index and _text(tokens, index + 1) in _QUERY_FOLLOWS:
+            seen.defined.add(tokens[index - 1].text)
 
     def _check_word(self, tokens: Sequence[SqlToken], index: int) -> None:
         """Refuse a word that begins a part of a statement which writes or locks."""
@@ -146,7 +182,7 @@ class Inspection:
         if writes:
             raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
-    def _add_table(self, tokens: Sequence[SqlToken], index: int, tables: dict[str, None]) -> None:
+    def _add_table(self, tokens: Sequence[SqlToken], index: int, seen: _Seen) -> None:
         if self.dialect.tables_from_files and index < len(tokens) and tokens[index].kind == STRING:
             raise refusal("a text in the place of a table names a file")
         parts: list[str] = []
@@ -160,7 +196,15 @@ class Inspection:
             return
         if self.dialect.tables_from_files and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
             raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
-        tables[".".join(parts)] = None
+        seen.tables[".".join(parts)] = None
+        if tokens[index].kind == WORD and tokens[index].text in self.dialect.keywords:
+            return
+        index += 1
+        is_name = index < len(tokens) and (
+            tokens[index].kind == NAME or (tokens[index].kind == WORD and tokens[index].text not in self.dialect.keywords)
+        )
+        if is_name and _text(tokens, index + 1) == "(" and _end_of_names(tokens, index + 2):  # FROM t AS a(x, y), without AS
+            seen.aliases.add(index)
 
     def _check_call(self, sql: str, tokens: Sequence[SqlToken], index: int, closed: dict[int, int], defined: set[str]) -> None:
         """Refuse the function named by the token at `index`, unless it is known or the name calls nothing."""
@@ -236,6 +280,7 @@ def _only_qualifies(tokens: Sequence[SqlToken], name: str) -> bool:
 
 
 _SUSPECT: Final = frozenset({"into", "for", "lock", "delete", "insert", "update", "next"})
+_NOTED: Final = _SUSPECT | _TABLE_FOLLOWS | _AFTER_TABLES | {"as"}
 _LOCKS: Final = {"lock": "LOCK IN SHARE MODE takes locks", "next": "NEXT VALUE FOR moves a sequence on"}
 _AFTER_COLUMN: Final = words(
     """from as asc desc nulls and or not is in like between limit offset order group having union where end then else when
@@ -287,15 +332,18 @@ def _compares(tokens: Sequence[SqlToken], index: int) -> bool:
     )
 
 
-def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
-    """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
-    at = index + 2
+def _end_of_names(tokens: Sequence[SqlToken], at: int) -> int:
+    """The place behind `a, b)`, which begins at `at`; 0 if something else stands there."""
     while at < len(tokens) and tokens[at].kind in (WORD, NAME) and _text(tokens, at + 1) == ",":
         at += 2
-    if at + 1 >= len(tokens) or tokens[at].kind not in (WORD, NAME) or tokens[at + 1].kind != ")":
-        return False
-    at += 2
-    if _text(tokens, at) != "as":
+    is_end = at + 1 < len(tokens) and tokens[at].kind in (WORD, NAME) and tokens[at + 1].kind == ")"
+    return at + 2 if is_end else 0
+
+
+def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
+    """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
+    at = _end_of_names(tokens, index + 2)
+    if not at or _text(tokens, at) != "as":
         return False
     at += 1
     at += _text(tokens, at) == "not"

@@ -11,7 +11,7 @@ LIST: Final = rf"(?P<list>(?:,{SPACE}*+(?:'[^'\\]*+'|\d++(?:\.\d++)?){SPACE}*+(?
 JUNK: Final = r"[\w$\x80-\U0010ffff]"
 """A letter, digit or sign that continues a word."""
 NUMBER: Final = (
-    r"(?P<number>(?>0[xX][\da-fA-F_]++|0[bB][01_]++|0[oO][0-7_]++|\d[\d_]*+(?:\.(?!\.)[\d_]*+)?(?:[eE][+-]?\d++)?)"
+    r"(?P<number>(?>0[xX][\da-fA-F_]++|0[bB][01_]++|0[oO][0-7_]++|\d[\d_]*+(?:\.(?!\.)[\d_]*+)?(?:[eE][+-]?\d[\d_]*+)?)"
     rf"(?!{JUNK}))"
 )
 NUMBERED: Final = rf"(?P<placeholder>\$\d++(?!{JUNK}))"

@@ -35,7 +35,7 @@ from rrext.nodes.sql.postgres.libpq import ask, settle, tell
 from rrext.nodes.sql.postgres.params import encoded, needs_type
 from rrext.nodes.sql.postgres.reading_role import ReadingRole
 from rrext.nodes.sql.postgres.rows import ResultStream
-from rrext.nodes.sql.postgres.schema import read_schema
+from rrext.nodes.sql.postgres.schema import read_functions, read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
 from rrext.nodes.sql.schema import Schema
 
@@ -184,6 +184,9 @@ class PostgresBackend(Backend):
         elif kind == "lost":
             hint = _LOST
         return Failure(kind, message, hint)
+
+    def functions(self, connection: Any) -> frozenset[str]:
+        return read_functions(connection)
 
     def read_schema(self, connection: Any) -> Schema:
         self._reader.as_user(connection)  # the user owns the tables that it creates

@@ -1,6 +1,8 @@
 """The SQL dialect of PostgreSQL.
 
-The list of allowed functions started from those that the catalog of PostgreSQL marks immutable or stable.
+The list of allowed functions started from those that the catalog of PostgreSQL marks immutable or stable. Others of the
+connected server are taken from its own catalog (`schema.FUNCTIONS`); the list has those of extensions, and volatile ones that
+only look.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _FUNCTIONS: Final = words_of(__file__, "functions.txt")
 
 _ATTRIBUTES: Final = words_of(__file__, "attributes.txt")
 """PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`: names that are refused after a dot, beside `dblink…` and
-unknown ones as `pg_…`. These are its functions that do more than compute; columns are hardly ever called so."""
+unknown ones as `pg_…`. These are its functions that do more than compute, some of which its catalog marks otherwise. Columns
+are hardly ever called so."""
 
 
 def _shows(tokens: Sequence[SqlToken]) -> bool:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _ASKING: Final = (
     "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"
-    "pg_stat_(?!statements)[a-z_]+|pg_statio_[a-z_]+|pg_stats[a-z_]*|pg_settings|pg_file_settings|pg_user_mappings?"
+    "pg_stat_(?!statements)[a-z_]+|pg_statio_[a-z_]+|pg_stats[a-z_]*|pg_settings|pg_show_all_settings|pg_file_settings|pg_user_mappings?"
 )
 _ASKS: Final = re.compile(rf"\b(?:{_ASKING})\b", re.IGNORECASE)
 _ASKS_WORD: Final = re.compile(rf"(?:{_ASKING})\Z")
 _SHOWS: Final = re.compile(r"\s*show\b", re.IGNORECASE)
-_PLACES: Final = re.compile(r"current_schemas?\Z|to_reg[a-z]+\Z|search_path\Z")
+_PLACES: Final = re.compile(r"current_schemas?\Z|to_reg[a-z]+\Z|pg_input_[a-z_]+\Z|search_path\Z")
 _PLAIN_SIGNS: Final = frozenset("(),;")
 
 _AS_USER: Final = b"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; SET LOCAL row_security TO DEFAULT"

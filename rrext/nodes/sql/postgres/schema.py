@@ -1,9 +1,10 @@
-"""Tables, columns and keys of a PostgreSQL database, in two queries over its catalog."""
+"""Tables, columns and keys of a PostgreSQL database, and its own functions, in queries over its catalog."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.schema import Schema, schema_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,30 @@ SELECT {_NAME.format("c")}, k.contype = 'p',
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
 LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace
 WHERE k.contype IN ('p', 'f') ORDER BY k.conname"""
+
+
+FUNCTIONS: Final = """
+WITH own AS (
+  SELECT proname AS name, pronamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND prokind <> 'p'
+    AND provolatile <> 'v' AND proacl IS NULL AND prorettype <> 'void'::regtype
+    AND NOT proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[] AS reads
+  FROM pg_catalog.pg_proc
+  UNION ALL
+  SELECT typname, true FROM pg_catalog.pg_type
+  WHERE typnamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND typtype IN ('b', 'r', 'm') AND typcategory <> 'A')
+SELECT name FROM own GROUP BY name HAVING pg_catalog.bool_and(reads)"""
+"""Functions of the server itself that it marks immutable or stable, and types, which are called as `inet('::1')`.
+
+A name counts only if all functions of that name, in every schema, are so: what a user made may be marked wrongly. Functions
+whose right to EXECUTE is restricted read files and settings of the server, those without a result are called for an effect,
+and those that take a `cstring` read values of any type by its number, and so run functions of users."""
+
+
+def read_functions(connection: Connection[Any]) -> frozenset[str]:
+    """Functions that only compute or look, by the catalog, without the server's own that do more all the same."""
+    with connection.cursor() as cursor:
+        found = cursor.execute(FUNCTIONS.encode()).fetchall()
+    return frozenset(name for (name,) in found) - (POSTGRES.attributes or frozenset())
 
 
 def read_schema(connection: Connection[Any], database: str) -> Schema:
