@@ -204,6 +204,40 @@ class StoreContract:
         for nothing in ("?!", "&|():*", "''", "\\", "unheard", "<->", "a:b:c !"):
             assert found(store, nothing, "keyword") == [], nothing
 
+    def test_a_chunk_with_all_words_of_a_query_stands_before_those_that_repeat_some(self, store: VectorStore) -> None:
+        put(
+            store,
+            chunk("repeats", 0, "zebra zebra zebra zebra"),
+            chunk("all", 0, "an apple and, after much else that says nothing of it at all, a zebra too"),
+            chunk("also", 0, "the zebra of which this long sentence tells eats no grass, but one single apple a day"),
+            *(chunk(f"apple{n}", 0, "apple pie") for n in range(20)),
+        )
+        hits = store.search(Search("keyword", 10, "Zebra, apple"), call())
+        assert {hit.chunk.object_id for hit in hits[:2]} == {"all", "also"}
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert len({hit.chunk.object_id for hit in hits}) == len(hits) == 10
+        assert found(store, "zebra apple", "keyword", top_k=1) == [hits[0].chunk.object_id]
+        assert set(found(store, "zebra apple", "keyword", top_k=3, scope=Scope(object_ids=("repeats", "also")))) == {
+            "repeats",
+            "also",
+        }
+
+    def test_case_and_accents_fold_and_the_parts_of_identifiers_are_words(self, store: VectorStore) -> None:
+        texts = {
+            "naive": "a naïve idea", "city": "Łódź and São Paulo", "street": "Hauptstraße", "tree": "ЁЛКА", "greek": "Άνθρωπος",
+            "hebrew": "שָׁלוֹם", "camel": "int getHTTPResponse()", "snake": "parse_url_path(x)", "fault": "fault E1234 again",
+            "size": "a jump of 10km", "upper": "the HTML5Parser class",
+        }  # fmt: skip
+        put(store, *(chunk(name, 0, text) for name, text in texts.items()))
+        for text, expected in {
+            "naive": "naive", "NAÏVE": "naive", "lodz": "city", "sao paulo": "city", "hauptstrasse": "street", "елка": "tree",
+            "ανθρωπος": "greek", "שלום": "hebrew", "http": "camel", "gethttpresponse": "camel", "getHttpResponse": "camel",
+            "get_http_response": "camel", "url": "snake", "1234": "fault", "e1234": "fault", "km": "size",
+            "parser": "upper", "html5parser": "upper", "234": "", "htt": "", "pars": "",
+            "postHTTPRequest": "", "F1234": "",
+        }.items():  # fmt: skip
+            assert found(store, text, "keyword")[:1] == [expected][: bool(expected)], text
+
     def test_the_scores_of_each_mode_are_what_they_are_said_to_be(self, store: VectorStore) -> None:
         put(
             store, chunk("both", 0, "green apples"), chunk("far", 0, "xylophone zebra quiz"), chunk("near", 0, "greenish apple")

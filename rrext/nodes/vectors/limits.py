@@ -20,6 +20,10 @@ MAX_QUERY_WORDS: Final = 500
 """Different words of a question that are searched for: the first ones. Each word slows the search down."""
 MAX_WORD: Final = 500
 """Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
+MAX_PARTS: Final = 16
+"""Parts of an identifier. A word with more is a key or a checksum, whose parts say nothing."""
+KNOWN_WORDS: Final = 16_384
+"""Words whose forms are cached, a few megabytes: texts repeat their words."""
 
 # checked_input.py, of scopes
 MAX_IDS: Final = 10_000

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
+from string import ascii_letters, digits
 from typing import Final
 from unicodedata import normalize
 
-from rrext.nodes.vectors.limits import MAX_QUERY_WORDS, MAX_WORD
+from rrext.nodes.vectors.limits import KNOWN_WORDS, MAX_PARTS, MAX_QUERY_WORDS, MAX_WORD
 
 MARKS: Final = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
@@ -29,29 +31,37 @@ RUN: Final = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 HAS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
-def unsplit_words(text: str) -> list[str]:
-    """The words of a text in order, case-folded and normalized: letters, their marks, and digits only."""
-    text = text.lower() if text.isascii() else normalize("NFKC", normalize("NFKC", text).casefold())
-    return [word[:MAX_WORD] for word in NO_WORD.sub(" ", text).split()]
+ACCENTED: Final = re.compile("([a-z\u00df-\u02af\u0370-\u03ff])[\u0300-\u036f]+")
+"""Latin and Greek letters with their accents. In other scripts, such signs make other letters."""
+VOWELS: Final = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
+"""Signs that Hebrew and Arabic usually leave out."""
+PLAIN: Final = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "ð": "d", "æ": "ae", "œ": "oe", "þ": "th", "ё": "е"}
+)
+"""Letters that Unicode does not take apart, and how they are typed without their strokes and dots."""
+PART: Final = re.compile("0+|A+(?!a)|A?a+")
+"""A part of an identifier, with `A` for a capital, `0` for a digit, and `a` for all else."""
+KINDS: Final = str.maketrans(ascii_letters + digits, "a" * 26 + "A" * 26 + "0" * 10)
+CHANGES: Final = ("aA", "AAa", "a0", "A0", "0a", "0A")
+"""Where parts meet."""
 
 
 def stored_words(text: str) -> list[str]:
-    """The indexed words of a chunk; for scripts without spaces, all letters and pairs of them."""
-    words = unsplit_words(text)
-    return words if text.isascii() else [part for word in words for part in _parts(word, single=True)]
+    """The indexed words of a chunk, with the parts of identifiers; of scripts without spaces, all letters and their pairs."""
+    if text.isascii() and not _has_identifiers(text):  # as most texts, and a third of the time
+        return [word[:MAX_WORD] for word in _split(text.lower())]
+    return [form for word in _split(text) for form in _forms(word, True)]
 
 
 def asked_words(text: str) -> list[str]:
     """The different words of a question, the first `MAX_QUERY_WORDS`."""
-    words = unsplit_words(text)
-    if not text.isascii():
-        words = [part for word in words for part in _parts(word, single=False)]
-    return list(dict.fromkeys(words))[:MAX_QUERY_WORDS]
+    return list(dict.fromkeys(form for word in _split(text) for form in _forms(word, False)))[:MAX_QUERY_WORDS]
 
 
-def unspaced_words(text: str) -> list[str]:
-    """The different words of a text that `stored_words` splits into letters and pairs."""
-    return [] if text.isascii() else list(dict.fromkeys(word for word in unsplit_words(text) if HAS_UNSPACED.search(word)))
+def former_words(text: str) -> list[str]:
+    """The words of a question in other forms that older versions of rrext stored: with accents, and not taken apart."""
+    former = {} if text.isascii() else {_cased(word)[:MAX_WORD]: word for word in _split(text)}
+    return [form for form, word in former.items() if form not in _forms(word, False)][:MAX_QUERY_WORDS]
 
 
 def share_of_words(asked: Collection[str], stored: Collection[str]) -> float:
@@ -59,14 +69,47 @@ def share_of_words(asked: Collection[str], stored: Collection[str]) -> float:
     return max(1, len(set(asked).intersection(stored))) / len(asked)
 
 
-def _parts(word: str, *, single: bool) -> list[str]:
-    if not HAS_UNSPACED.search(word):
-        return [word]
+def _split(text: str) -> list[str]:
+    """The words of a text in order, as they are written: letters, their marks, and digits only."""
+    return NO_WORD.sub(" ", text if text.isascii() else normalize("NFKC", text)).split()
+
+
+@lru_cache(maxsize=KNOWN_WORDS)
+def _forms(word: str, is_stored: bool, /) -> tuple[str, ...]:
+    """A word without case and accents, and pairs of letters of a script without spaces. If it is stored, also the parts of
+    an identifier, and those letters: who asks for the whole does not mean its parts."""
     found: list[str] = []
     for run in RUN.findall(word):
-        if not HAS_UNSPACED.match(run):
-            found.append(run)
-            continue
-        pairs = [run[n : n + 2] for n in range(len(run) - 1)]
-        found += [*run, *pairs] if single or not pairs else pairs
-    return found
+        if HAS_UNSPACED.match(run):
+            pairs = [run[n : n + 2] for n in range(len(run) - 1)]
+            found += [*run, *pairs] if is_stored or not pairs else pairs
+        else:
+            found += [_folded(part) for part in (run, *(_parts(run) if is_stored else ()))]
+    return tuple(found)
+
+
+def _has_identifiers(text: str) -> bool:
+    """Whether an ASCII text has a word that may have parts."""
+    kinds = text.translate(KINDS)
+    return any(change in kinds for change in CHANGES)
+
+
+def _parts(word: str) -> list[str]:
+    """`get`, `HTTP` and `Response` of `getHTTPResponse`; none of a plain word. Single letters and digits tell nothing."""
+    if word.isalpha() and (word.islower() or word[1:].islower() or word.isupper()):
+        return []
+    kinds = "".join("0" if char.isdecimal() else "A" if char.isupper() else "a" for char in word)
+    spans = [found.span() for found in PART.finditer(kinds)]
+    return [word[start:end] for start, end in spans if end - start > 1] if 1 < len(spans) <= MAX_PARTS else []
+
+
+def _cased(word: str) -> str:
+    return word.lower() if word.isascii() else normalize("NFKC", word.casefold())
+
+
+def _folded(word: str) -> str:
+    word = _cased(word)
+    if not word.isascii():
+        word = VOWELS.sub("", ACCENTED.sub(r"\1", normalize("NFD", word)))
+        word = normalize("NFC", word).translate(PLAIN)
+    return word[:MAX_WORD]

@@ -15,7 +15,7 @@ from rrext.nodes.vectors.postgres import search
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.postgres.text_search import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
-from rrext.nodes.vectors.words import stored_words, unspaced_words, unsplit_words
+from rrext.nodes.vectors.words import former_words, stored_words
 
 STRANGE = "a\"b'; DROP TABLE chunks; -- %s %(x)s {} \\ ü😀"
 
@@ -146,7 +146,7 @@ SIGNS = "'\"\\:|&!()<>*_ \t\n"
 
 @given(st.text() | st.text(st.sampled_from(SIGNS + "aÀßﷺ1ि्é\u200d日ค")))
 def test_the_words_of_a_text_are_words_alone(text: str) -> None:
-    found = {*telling_words(text), *unspaced_words(text)}
+    found = {*telling_words(text), *former_words(text)}
     assert not set("".join([*found, *stored_words(text)])) & set(SIGNS)
     assert any_of(text, telling_words(text)).count("'") == 2 * len(found)
 
@@ -171,8 +171,9 @@ def test_a_word_is_found_wherever_it_stands_in_a_long_text(store: PgVectorStore)
         assert names(store, text, "keyword") == [f"{expected}/0"]
 
 
-def test_marks_belong_to_their_word() -> None:
-    assert unsplit_words("हिन्दी, สวัสดี! e\u0301te\u0301") == ["हिन्दी", "สวัสดี", "été"]
+def test_signs_that_make_letters_belong_to_their_word_and_accents_do_not() -> None:
+    assert stored_words("हिन्दी, e\u0301te\u0301 Ёлка йод が 각") == ["हिन्दी", "ete", "елка", "йод", "が", "각"]
+    assert former_words("हिन्दी, สวัสดี! e\u0301te\u0301 ete") == ["สวัสดี", "été"]
 
 
 HOSTILE = st.text(alphabet=st.sampled_from("abc '\"&|!()<->:*\\%;,.ÄßΩ字😀\n\t-_")) | st.text(

@@ -11,7 +11,7 @@ import qdrant_edge as qe
 
 from rrext.nodes.vectors.limits import OVERSAMPLING
 from rrext.nodes.vectors.store import Chunk, Scope, Search
-from rrext.nodes.vectors.words import stored_words
+from rrext.nodes.vectors.words import former_words, stored_words
 
 VECTOR: Final = "dense"
 OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "object", "parent", "node", "number", "content", "extra"
@@ -115,9 +115,16 @@ def distances(search: Search, ids: Collection[Any]) -> qe.QueryRequest:
     return qe.QueryRequest(limit=len(ids), query=_nearest(search), params=qe.SearchParams(exact=True), filter=these)
 
 
-def worded(search: Search, words: Sequence[str], limit: int, **more: Any) -> qe.QueryRequest:
-    """Qdrant's request for points with any of the words; there is at least one word."""
-    return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, " ".join(words)), filter=condition(search.scope), **more)
+def worded(search: Search, words: Sequence[str], limit: int, *, whole: bool, **more: Any) -> qe.QueryRequest:
+    """Qdrant's request for points with any of the words, of which there is at least one, or with the `whole` of them."""
+    text = " ".join(words)
+    scope = condition(search.scope)
+    if whole:
+        must: list[Any] = [qe.FieldCondition(WORDS, match=qe.MatchText(text)), *([scope] if scope else ())]
+        scope = qe.Filter(must=must)
+    else:
+        text = " ".join([text, *former_words(search.text)])
+    return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, text), filter=scope, **more)
 
 
 def chunks_request(object_id: str, offset: int, limit: int) -> qe.QueryRequest:

@@ -200,17 +200,31 @@ def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
         return [Hit(chunk_of(point.payload or {}), similarity(point.score)) for point in points]
     words = asked_words(search.text)
     if search.mode == "keyword":
-        points = shard.query(worded(search, words, search.top_k, with_payload=CHUNK)) if words else []
-        return [Hit(chunk_of(point.payload or {}), point.score) for point in points]
+        return [Hit(chunk_of(point.payload or {}), score) for point, score in _ranked(shard, search, words, CHUNK)]
     return _hybrid(shard, search, words)
+
+
+def _ranked(
+    shard: qe.EdgeShard, search: Search, words: Sequence[str], fields: qe.PayloadSelector | None = None
+) -> list[tuple[qe.ScoredPoint, float]]:
+    """At most `top_k` points with any of the words, and their scores. Those with all of the words come first: Qdrant alone
+    would prefer one that repeats a rare one."""
+    limit = search.top_k
+    if not words:
+        return []
+    points = shard.query(worded(search, words, limit, whole=False, with_payload=fields))
+    whole = shard.query(worded(search, words, limit, whole=True, with_payload=fields)) if len(words) > 1 else []
+    ids = {point.id for point in whole}
+    rest = [point for point in points if point.id not in ids][: limit - len(whole)]
+    more = max(0.0, rest[0].score - whole[-1].score) if whole and rest else 0.0
+    return [*((point, point.score + more) for point in whole), *((point, point.score) for point in rest)]
 
 
 def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str]) -> list[Hit]:
     limit = candidates(search.top_k)
     nearest = shard.query(near(search, limit))
-    points = shard.query(worded(search, words, limit)) if words else []
     ids: dict[int, UUID] = {}  # numbers stand for ids: many of these are compared, and Python hashes UUIDs slowly
-    relevances = _relevances(shard, words, points, ids)
+    relevances = _relevances(shard, words, _ranked(shard, msgspec.structs.replace(search, top_k=limit), words), ids)
     scores: dict[int, float] = {}
     if relevances:
         for point in shard.query(distances(search, ids.values())):
@@ -235,15 +249,16 @@ def _score(point: qe.ScoredPoint, relevance: float) -> float:
 
 
 def _relevances(
-    shard: qe.EdgeShard, words: Sequence[str], points: Sequence[qe.ScoredPoint], ids: dict[int, UUID]
+    shard: qe.EdgeShard, words: Sequence[str], ranked: Sequence[tuple[qe.ScoredPoint, float]], ids: dict[int, UUID]
 ) -> Mapping[int, float]:
     """The relevance of each point, for `fused_score`."""
-    if not points:
+    if not ranked:
         return {}
-    records = shard.retrieve([points[0].id], qe.PayloadSelector.Include([WORDS]), False)
+    first, most = ranked[0]
+    records = shard.retrieve([first.id], qe.PayloadSelector.Include([WORDS]), False)
     held = (records[0].payload or {}).get(WORDS, "").split() if records else []
-    share = share_of_words(words, held) / points[0].score
-    return {_number(point, ids): point.score * share for point in points}
+    share = share_of_words(words, held) / most
+    return {_number(point, ids): score * share for point, score in ranked}
 
 
 def _number(point: qe.ScoredPoint | qe.Record, ids: dict[int, UUID]) -> int:

@@ -13,7 +13,7 @@ from psycopg import Connection, sql
 from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.postgres.text_search import SIMPLE, any_of, telling_words
+from rrext.nodes.vectors.postgres.text_search import SIMPLE, all_of, any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
@@ -28,21 +28,28 @@ SELECT *, 1 - distance FROM (
 ) AS found ORDER BY distance, object_id, chunk_id
 """
 
+RANKED: Final = """(
+    SELECT object_id, chunk_id, whole, rank + CASE WHEN whole THEN
+        greatest(0, max(rank) FILTER (WHERE NOT whole) OVER () - min(rank) FILTER (WHERE whole) OVER ()) ELSE 0 END AS rank
+    FROM (
+        SELECT object_id, chunk_id, words @@ {whole} AS whole, ts_rank(words, {query}, 1) AS rank FROM {table}
+        WHERE words @@ {query} AND {scope} ORDER BY whole DESC, rank DESC, object_id, chunk_id LIMIT %(candidates)s
+    ) AS hits
+)"""
+"""Chunks with any of the words. Those with the `whole` of them come first: `ts_rank` alone would prefer a repetition."""
+
 KEYWORD: Final = """
-SELECT {columns}, ts_rank(words, {query}, 1) AS score FROM {table}
-WHERE words @@ {query} AND {scope} ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
+SELECT {columns}, rank FROM {ranked} AS ranked JOIN {table} USING (object_id, chunk_id)
+ORDER BY whole DESC, rank DESC, object_id, chunk_id
 """
 
 HYBRID: Final = """
 WITH near AS MATERIALIZED (
     SELECT object_id, chunk_id, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(candidates)s
-), ranked AS MATERIALIZED (
-    SELECT object_id, chunk_id, ts_rank(words, {query}, 1) AS rank FROM {table}
-    WHERE words @@ {query} AND {scope} ORDER BY rank DESC, object_id, chunk_id LIMIT %(candidates)s
-), best AS MATERIALIZED (
+), ranked AS MATERIALIZED {ranked}, best AS MATERIALIZED (
     SELECT rank * greatest(1, cardinality(lexemes))
         / greatest(1, (SELECT count(*) FROM unnest(words) WHERE lexeme = ANY (lexemes))) AS rank
-    FROM (SELECT * FROM ranked ORDER BY rank DESC, object_id, chunk_id LIMIT 1) AS first
+    FROM (SELECT * FROM ranked ORDER BY whole DESC, rank DESC, object_id, chunk_id LIMIT 1) AS first
     JOIN {table} USING (object_id, chunk_id) CROSS JOIN (SELECT {lexemes} AS lexemes) AS asked
 ), worded AS MATERIALIZED (
     SELECT object_id, chunk_id, {near} AS distance, coalesce(ranked.rank / nullif(best.rank, 0), 0) AS relevance
@@ -58,10 +65,10 @@ FROM fused JOIN {table} USING (object_id, chunk_id) ORDER BY score DESC, object_
 """`best` is the rank that a chunk with all of the words would have, if the first one with its share of them is a measure."""
 
 ASKED: Final = """(
-    SELECT CASE language WHEN 'simple' THEN %(words)s::text::tsquery ELSE to_tsquery(language::regconfig, %(words)s::text) END
+    SELECT CASE language WHEN 'simple' THEN {words}::text::tsquery ELSE to_tsquery(language::regconfig, {words}::text) END
     FROM {book} WHERE name = %(name)s
 )"""
-"""The words searched for, in the language of the table's index."""
+"""Words searched for, in the language of the table's index."""
 
 LEXEMES: Final = """(
     SELECT CASE language WHEN 'simple' THEN %(telling)s::text[]
@@ -78,15 +85,16 @@ def found(connection: Connection[Any], table: StoreTable, search: Search, freque
     where that could show, all vectors of the scope are compared.
     """
     where, values = condition(search.scope)
-    values |= {"top_k": search.top_k, "candidates": candidates(search.top_k), "name": table.name}
+    wanted = search.top_k if search.mode != "hybrid" else candidates(search.top_k)
+    values |= {"top_k": search.top_k, "candidates": wanted, "name": table.name}
     values["telling"] = telling_words(search.text, frequent) if search.mode != "dense" else []
     values["words"] = any_of(search.text, values["telling"])
+    values["whole"] = all_of(search.text) if search.mode != "dense" else ""
     vector = None if search.vector is None or search.mode == "keyword" else as_vector(search.vector)
     values["vector"] = vector
     if search.mode == "keyword":
         return _keyword(connection, table, where, values) if values["words"] else []
     look = _dense if search.mode == "dense" else _hybrid
-    wanted = search.top_k if search.mode == "dense" else values["candidates"]
     if vector is not None:
         hits, compared, farthest = look(connection, table, where, values, _by_index(vector))
         if compared == wanted and farthest <= 1:
@@ -138,9 +146,13 @@ def _dense(
     return [Hit(chunk_of(row), row[-1]) for row in rows], len(rows), rows[-1][-2] if rows else 0.0
 
 
+def _ranked(table: StoreTable, where: sql.Composable) -> sql.Composable:
+    whole, query = (sql.SQL(ASKED).format(words=sql.Placeholder(name), book=table.book) for name in ("whole", "words"))
+    return sql.SQL(RANKED).format(whole=whole, query=query, table=table.quoted, scope=where)
+
+
 def _keyword(connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any]) -> list[Hit]:
-    query = sql.SQL(ASKED).format(book=table.book)
-    statement = sql.SQL(KEYWORD).format(columns=COLUMNS, query=query, table=table.quoted, scope=where)
+    statement = sql.SQL(KEYWORD).format(columns=COLUMNS, ranked=_ranked(table, where), table=table.quoted)
     return [Hit(chunk_of(row), row[-1]) for row in connection.execute(statement, values)]
 
 
@@ -154,7 +166,7 @@ def _hybrid(
         table=table.quoted,
         scope=where,
         order=order,
-        query=sql.SQL(ASKED).format(book=table.book),
+        ranked=_ranked(table, where),
         lexemes=sql.SQL(LEXEMES).format(book=table.book),
     )
     rows = connection.execute(statement, values).fetchall()

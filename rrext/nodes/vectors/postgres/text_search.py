@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import Final
 
-from rrext.nodes.vectors.limits import MAX_QUERY_WORDS
-from rrext.nodes.vectors.words import asked_words, stored_words, unspaced_words
+from rrext.nodes.vectors.words import asked_words, former_words, stored_words
 
 SIMPLE: Final = "simple"
 """The language without stemming and stop words."""
@@ -35,7 +34,12 @@ def telling_words(text: str, frequent: Collection[str] = ()) -> list[str]:
 def any_of(text: str, words: Sequence[str]) -> str:
     """A tsquery that finds any of the words of a text; empty if it has none. No text can inject another query.
 
-    Where no spaces are between words, the text is looked for as a whole too: older rows have it so.
+    It finds the words in the forms that older rows have, too.
     """
-    wanted = dict.fromkeys([*words, *unspaced_words(text)[:MAX_QUERY_WORDS]])
+    wanted = dict.fromkeys([*words, *former_words(text)])
     return " | ".join(f"'{word}'" for word in wanted)
+
+
+def all_of(text: str) -> str:
+    """A tsquery that finds all words of a text together."""
+    return " & ".join(f"'{word}'" for word in asked_words(text))
