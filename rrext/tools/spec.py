@@ -226,6 +226,11 @@ class ToolSpec:
             raise ToolError(f'The result of tool "{self.name}" has no structured content, which its output_schema describes')
         return raw
 
+    def value_of(self, content: Content) -> Any:
+        """The result for callers that ask for no content: what `output_schema` describes, if there is one."""
+        is_described = self._output is not None and content.structured is not msgspec.UNSET
+        return content.structured if is_described else content.value
+
     def wraps(self, node: Any) -> bool:
         """Whether structured content of this tool is always `{result: value}`: its output is described, and is no object."""
         output = None if self._output is None or self._metadata.chunks_described else self._output_schema(node)

@@ -23,9 +23,7 @@ from plain_client import plain_client
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("mcp:passes-on")]
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 MOMENT = re.compile(r"\d\d?:\d\d:\d\d( [AP]M)?(\+00:00| GMT\S*)?")
 """A time of day, which is another one in each run."""
 GIT = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}

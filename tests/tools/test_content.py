@@ -82,6 +82,12 @@ def test_structured_content_is_an_object_and_fits_the_schema_of_the_output() -> 
         encoded("described", Content("words"))
 
 
+def test_a_caller_that_asks_for_no_blocks_gets_what_the_schema_of_the_output_describes() -> None:
+    content = Content(PNG, structured={"a": 1})
+    assert collect_tools(Owner)["described"].value_of(content) == {"a": 1}
+    assert collect_tools(Owner)["free"].value_of(content) == content.value == content.members
+
+
 def test_blocks_are_strict_json_of_bounded_size() -> None:
     with pytest.raises(ToolError) as caught:
         encoded("free", Content({"type": "text", "text": "x", "score": float("nan")}))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.content import Content
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ResultTooLarge
@@ -129,6 +130,7 @@ class Chunks:
             )
 
     def _result(self, value: Any) -> bytes:
+        value = self._spec.value_of(value) if type(value) is Content else value
         encoded = b"null" if value is None else self._spec.encode(self._node, value, self._limits)
         if self._feed is not None:
             return encoded

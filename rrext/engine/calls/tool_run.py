@@ -326,7 +326,7 @@ class ToolRun(CallRun):
             if isinstance(operation, Tool) and operation.content and self.is_outermost:
                 self.has_content = True
                 return spec.encode_content(self.node, value, limits), None
-            value = value.value
+            value = spec.value_of(value)
         if type(value) is bytes and spec.options.output_schema is None:
             if len(value) > limits.max_result:
                 raise ResultTooLarge.of(len(value), limits.max_result)

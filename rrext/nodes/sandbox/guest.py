@@ -2,8 +2,8 @@
 
 rrext never imports this module: the warden compiles it, and each guest receives the code on its stdin, a socket to the
 supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor looks at
-it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, lack?, result?}`. All bytes
-after `LOCKED` are untrusted. (Annotations are quoted because `__future__` is a file as well.)
+it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, lack?, result?, picture?}`. All
+bytes after `LOCKED` are untrusted. (Annotations are quoted because `__future__` is a file as well.)
 """
 
 import marshal
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LOCKED = b"L"
 NAME = "<code>"
+PNG = b"\x89PNG\r\n\x1a\n"
 _RUNNER = "<rrext>"
 _RESERVE = 8 * 1024 * 1024
 """Address space kept back until the program has ended, so that an out-of-memory error can still be reported."""
@@ -256,12 +257,38 @@ def _report(
     tail = b', "lack": ' + encode_result(lack, limit) + b"}" if lack else b"}"
     if result is not None:
         try:
-            tail = b', "result": ' + encode_result(result, limit) + tail
+            encoded = encode_result(result, limit)
+            tail = b', "result": ' + encoded + tail
         except BaseException as error:
             reason = f"it takes more than {limit} bytes" if type(error).__name__ == "ResultTooBig" else type(error).__name__
             _say(f"The variable `result` could not be returned: {reason}\n")
             exit_code = exit_code or 1
+        else:
+            tail = _picture(result, limit - len(encoded)) + tail
     return exit_code, b'{"exit_code": %d' % exit_code + tail
+
+
+def _picture(result: object, limit: int) -> bytes:
+    """The member `picture` of the report, if the result is a picture: bytes of PNG, or a figure of matplotlib."""
+    try:
+        draw = getattr(result, "savefig", None)
+        if draw is not None and f"{type(result).__module__}".startswith("matplotlib."):
+            import io
+
+            file = io.BytesIO()
+            draw(file, format="png")
+            result = file.getvalue()
+        if not isinstance(result, bytes) or not result.startswith(PNG):
+            return b""
+        if 4 * len(result) > 3 * limit:
+            _say(f"The picture in `result` could not be returned: with its text it takes more than {limit} bytes\n")
+            return b""
+        import binascii
+
+        return b', "picture": "%b"' % binascii.b2a_base64(result, newline=False)
+    except BaseException as error:
+        _say(f"The picture in `result` could not be drawn: {type(error).__name__}\n")
+        return b""
 
 
 def _say(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from rrext.content import Content
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.nodes.sandbox.limits import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
@@ -103,14 +104,15 @@ class PythonNode(Node):
             sandbox.close()
 
     @tool_function(output_schema=OUTPUT_SCHEMA, annotations={"readOnlyHint": True, "openWorldHint": False})
-    def execute(self, code: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any]:
+    def execute(self, code: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any] | Content:
         """Run a Python program and answer what it printed, how it ended, and its variable `result`.
 
         It is a whole program, run as `__main__` with the standard library, and with the packages that are named above, if
         there are any: no other can be imported or installed. There is no network, no file, no input and no other process,
         though threads work, and nothing is kept for the next call. A program that fails is a successful call: see
         `exit_code` and `stderr`. To hand a value back, assign it to `result`: numbers, strings, lists and dicts stay what
-        they are, arrays become lists, anything else becomes its `repr`.
+        they are, arrays become lists, anything else becomes its `repr`. A PNG, as bytes or in base64, and a figure of
+        matplotlib are shown as a picture, too.
 
         Args:
             code: The program.
@@ -131,7 +133,9 @@ class PythonNode(Node):
         }
         if run.has_result:
             answer["result"] = run.result
-        return answer
+        if run.picture is None:
+            return answer
+        return Content(msgspec.json.encode(answer).decode(), run.picture, structured=answer)
 
 
 def _modules(config: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:

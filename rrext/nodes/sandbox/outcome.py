@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from base64 import b64decode
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.values import MAX_DEPTH, MOST_BITS
 
 _KILLED = 128
+_PNG: Final = "iVBORw0KGgo"
+"""The begin of a PNG in base64: the eight bytes of its signature, but for two bits."""
 _LACKS: Final = {
     "module": "the sandbox has no module `{name}`: {why_not}",
     "network": "the sandbox has no network: put the data into the program, after another tool has fetched it",
@@ -39,7 +42,8 @@ class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a program.
 
     `exit_code` is 0 after a clean end, 1 after an exception, the program's own after `sys.exit(n)`, −1 when its time
-    was up, and 128 + n when signal n ended it. `result` is JSON-safe; `has_result` tells a result from none.
+    was up, and 128 + n when signal n ended it. `result` is JSON-safe; `has_result` tells a result from none. `picture` is a
+    PNG, if the result is one.
     """
 
     stdout: str
@@ -48,6 +52,7 @@ class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool
     result: Any = None
     has_result: bool = False
+    picture: bytes | None = None
 
 
 class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +69,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exit_code: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
     lack: str = ""
     result: Any = msgspec.UNSET
+    picture: str = ""
 
 
 def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Grant = NOTHING) -> PythonRun:
@@ -105,7 +111,17 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
     run = _run(answer, limits, exit_code, _lack_note(told.lack, limits, grant))
     if told.result is msgspec.UNSET or told.result is None:
         return run
-    return msgspec.structs.replace(run, result=told.result, has_result=True)
+    return msgspec.structs.replace(run, result=told.result, has_result=True, picture=_png(told.picture or told.result))
+
+
+def _png(text: Any) -> bytes | None:
+    """The PNG that base64 stands for, which may be the result itself."""
+    if not isinstance(text, str) or not text.startswith(_PNG):
+        return None
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return None
 
 
 def _check(result: Any) -> None:

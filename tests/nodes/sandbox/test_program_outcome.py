@@ -33,6 +33,20 @@ def test_a_report_gives_code_and_result() -> None:
     assert (run.exit_code, run.result, run.has_result) == (258, [1], True)
 
 
+@pytest.mark.parametrize(
+    ("members", "picture"),
+    [
+        (b'"result": "b..", "picture": "iVBORw0KGgo="', b"\x89PNG\r\n\x1a\n"),
+        (b'"result": "iVBORw0KGgo="', b"\x89PNG\r\n\x1a\n"),
+        (b'"result": "iVBORw0KGgo?"', None),
+        (b'"result": 1, "picture": "R0lGODlh"', None),
+        (b'"result": ["iVBORw0KGgo="]', None),
+    ],
+)
+def test_a_picture_is_a_png_whatever_a_guest_claims(members: bytes, picture: bytes | None) -> None:
+    assert answered(b'{"exit_code": 0, %b}' % members).picture == picture
+
+
 def test_a_status_that_contradicts_the_report_wins() -> None:
     assert answered(b'{"exit_code": 0}', exit_code=9).exit_code == 9
 

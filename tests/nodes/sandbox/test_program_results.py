@@ -24,6 +24,18 @@ def test_no_result_is_no_result(guests: Guests, code: str) -> None:
     assert guests.run(f"pass\n{code}").has_result is False
 
 
+def test_a_png_is_a_picture_beside_its_text(guests: Guests) -> None:
+    run = guests.run(r"result = b'\x89PNG\r\n\x1a\n rest'")
+    assert (run.picture, run.result) == (b"\x89PNG\r\n\x1a\n rest", r"b'\x89PNG\r\n\x1a\n rest'")
+    assert guests.run("result = b'GIF89a'").picture is None
+
+
+def test_a_picture_beyond_the_limit_of_the_result_is_told(guests: Guests) -> None:
+    run = guests.run(r"result = b'\x89PNG\r\n\x1a\n' + bytes(2_000)", result=12_000)
+    assert (run.picture, run.exit_code, run.has_result) == (None, 0, True)
+    assert "picture" in run.stderr
+
+
 @pytest.mark.parametrize("value", ["0", "''", "[]", "{}", "False"])
 def test_an_empty_result_is_a_result(guests: Guests, value: str) -> None:
     run = guests.run(f"result = {value}")

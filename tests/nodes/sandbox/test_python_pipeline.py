@@ -85,6 +85,16 @@ def test_a_program_runs_and_its_output_and_result_come_back() -> None:
         assert server.execute(" ")["code"] == "invalid_arguments"
 
 
+@pytest.mark.system
+def test_a_picture_is_a_block_beside_the_object_that_others_get() -> None:
+    with serving() as server:
+        plain, content = (server.execute("result = 'iVBORw0KGgo='", content=asked)["body"]["result"] for asked in (False, True))
+    assert plain["result"] == "iVBORw0KGgo="
+    assert content["structuredContent"] == plain
+    assert json.loads(content["content"][0]["text"]) == plain
+    assert content["content"][1:] == [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]
+
+
 @pytest.mark.promise("python:result:ints")
 @pytest.mark.system
 @pytest.mark.parametrize("isolation", ["none", "process"])

@@ -62,3 +62,15 @@ def test_a_picture_is_drawn_and_handed_back_as_text(science: Guests) -> None:
         result = base64.b64encode(file.getvalue()).decode()
         """
     assert base64.b64decode(science.result(code, timeout=30.0)).startswith(b"\x89PNG")
+
+
+def test_a_figure_is_a_picture(science: Guests) -> None:
+    code = """
+        import matplotlib.pyplot as plt
+        result, axes = plt.subplots()
+        axes.plot([1, 3, 2])
+        """
+    run = science.run(code, timeout=30.0)
+    assert (run.result, run.stderr) == ("<Figure size 640x480 with 1 Axes>", "")
+    assert run.picture is not None
+    assert run.picture.startswith(b"\x89PNG")
