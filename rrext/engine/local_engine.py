@@ -127,10 +127,12 @@ class LocalEngine(Engine):
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
             match operation:
                 case operations.Write():
+                    self._time(call, operation.pipe_id)
                     is_quick = self._objects.write(call, operation)
                     if not is_late:
                         return is_quick
                 case operations.Close():
+                    self._time(call, operation.pipe_id)
                     self._objects.close(call, operation)
                 case _ if is_late:
                     pass  # the operation does not begin
@@ -161,7 +163,10 @@ class LocalEngine(Engine):
                 return False
             if isinstance(operation, operations.Tool):
                 return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
-            return isinstance(operation, operations.Write) and self._objects.write_here(call, operation)
+            if not isinstance(operation, operations.Write):
+                return False
+            self._time(call, operation.pipe_id)
+            return self._objects.write_here(call, operation)
         except Exception as error:
             self._refuse(call, error)
         return True
@@ -172,10 +177,6 @@ class LocalEngine(Engine):
         if call.caller.authorization is not None:
             self._host.redactor.learn("authorization", call.caller.authorization)
         operation = call.operation
-        if self.times is not None and (pipe_id := getattr(operation, "pipe_id", None)) is not None:
-            pipe = self._pipes.get(pipe_id, call.caller.connection_id)
-            if pipe is not None:
-                self.times.begin(call, pipe.task.name)
         if type(operation) is operations.CallTool:
             if here and self._known_references is None:
                 return operation
@@ -183,6 +184,11 @@ class LocalEngine(Engine):
         if self._host.events.watches_calls or (call.feed is not None and getattr(operation, "events", None)):
             self._watch(call)
         return operation
+
+    def _time(self, call: Call, pipe_id: int) -> None:
+        """Time a call on a pipe."""
+        if self.times is not None and (pipe := self._pipes.get(pipe_id, call.caller.connection_id)) is not None:
+            self.times.begin(call, pipe.task.name)
 
     def _watch(self, call: Call) -> None:
         from rrext.engine.calls.watched_answer import watch_call
@@ -298,6 +304,8 @@ class LocalEngine(Engine):
                 self.times.begin(call, task.name)
             return task
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        if self.times is not None:
+            self.times.begin(call, pipe.task.name)
         if (operation.token or pipe.task.token) != pipe.task.token or (call.task or pipe.task) is not pipe.task:
             raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
         return pipe.task
