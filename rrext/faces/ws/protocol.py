@@ -27,8 +27,6 @@ CONNECTION: Final = "rrext.connection"
 TEXT: Final = int(Opcode.TEXT) | 1 << 7
 BINARY: Final = int(Opcode.BINARY) | 1 << 7
 """The first byte of a message in one frame."""
-MASKED: Final = 1 << 7
-"""What is added to the length in the second byte of a frame of a client."""
 SMALLEST_FRAME: Final = 6
 """Bytes of the head of a small frame of a client, with its mask."""
 _HEAD, _HEAD_16, _HEAD_64 = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
@@ -65,7 +63,7 @@ def whole_messages(data: bytes, most: int) -> tuple[list[tuple[bytes, bool]], in
     messages: list[tuple[bytes, bool]] = []
     start, end = 0, len(data)
     while end - start >= SMALLEST_FRAME:
-        kind, length = data[start], data[start + 1] - MASKED
+        kind, length = data[start], data[start + 1] - 0x80  # the mark of a mask
         if (kind != TEXT and kind != BINARY) or not 0 <= length <= 0x7E:
             break
         body = start + SMALLEST_FRAME
