@@ -63,9 +63,10 @@ _MOSTLY_AS_IS: Final = _AS_IS | {float}
 _LONG: Final = frozenset({str, bytes, bytearray, memoryview, list, dict, tuple, JsonDocument})
 
 
-def rows_within(rows: Iterator[Sequence[Any]], size: int) -> list[Sequence[Any]]:
-    """The next `size` rows of a driver; fewer if they have more than `LARGE_BATCH` bytes. None: the end."""
-    taken: list[Sequence[Any]] = []
+def rows_within(rows: Iterator[Sequence[Any]], size: int, taken: list[Sequence[Any]] | None = None) -> list[Sequence[Any]]:
+    """The next `size` rows of a driver; fewer if they have more than `LARGE_BATCH` bytes. None: the end. `taken` gets them one
+    by one, for a caller that wants those before a failure."""
+    taken = [] if taken is None else taken
     room = LARGE_BATCH
     for row in islice(rows, size):
         taken.append(row)

@@ -83,7 +83,22 @@ class SqliteCursor(sqlite3.Cursor):
         return ()
 
     def fetchmany(self, size: int | None = 1) -> list[Any]:
-        return rows_within(self, size or 1)
+        taken: list[Any] = []
+        try:
+            return rows_within(self, size or 1, taken)
+        except sqlite3.OperationalError as error:
+            if self.connection.text_factory is not str or "decode" not in str(error):
+                raise
+        # The driver stays at the row with a text that is not UTF-8. To have a function of Python for every text would be slow.
+        self.connection.text_factory = _text_or_bytes
+        return taken or rows_within(self, size or 1)
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 class SqliteBackend(Backend):
@@ -220,6 +235,7 @@ class SqliteBackend(Backend):
         connection.is_fresh = False
         connection.refused = None
         try:
+            connection.text_factory = str
             cursor = connection.cursor(SqliteCursor)
             cursor.types_of = partial(self._types.of, connection, sql, len(params))
             return cursor.execute(sql, values)
@@ -260,8 +276,7 @@ class SqliteBackend(Backend):
         """The failure for an error of Python's sqlite3 module itself."""
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning):
             return Failure("lost" if "closed" in message else "syntax", message)
-        hint = "CAST(column AS BLOB) gives its bytes." if "decode" in message else None
-        return Failure("statement", message, hint)
+        return Failure("statement", message)
 
     def read_schema(self, connection: SqliteConnection) -> Schema:
         name = MEMORY if self._is_memory else os.path.basename(self._shown)
