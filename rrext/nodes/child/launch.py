@@ -17,8 +17,8 @@ from typing import Final
 from rrext.errors import Unavailable
 
 _HOME: Final = str(Path(__file__).parents[3])
-_KEPT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
-"""Environment variables that a child process gets: those for loading libraries, none with the server's secrets."""
+_KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+"""Environment variables that a child process gets: language, time zone, what loads libraries; no secret."""
 
 
 def module_command(module: str, *arguments: str) -> list[str]:

@@ -280,3 +280,11 @@ async def test_the_database_has_a_thread_for_each_processor_that_it_may_use() ->
         os.sched_setaffinity(0, allowed)
     async with opened(DuckdbNode, {"threads": 3}) as db:
         assert (await db("query", sql="SELECT current_setting('threads') AS n"))["rows"] == [{"n": 3}]
+
+
+@pytest.mark.promise("data:session:as-it-is")
+async def test_the_time_zone_is_that_of_the_driver_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    async with opened(DuckdbNode, {}) as db:
+        answer = await db("query", sql="SELECT TIMESTAMPTZ '2026-01-01 10:00+00' AS z, current_setting('TimeZone') AS name")
+        assert answer["rows"] == [{"z": "2026-01-01T19:00:00+09:00", "name": "Asia/Tokyo"}]

@@ -71,8 +71,8 @@ class MysqlConnection:
         self.fresh = fresh
         """The statement that sets up a session."""
         self.read_only = read_only
-        self.is_moved = False
-        """Whether another database may have been chosen."""
+        self.is_changed = False
+        """Whether a reset would not make the session what it was when it began."""
 
     def close(self) -> None:
         """Close the connection, even if rows are unread or it is broken."""
@@ -121,9 +121,10 @@ class MysqlBackend(Backend):
         except (pymysql.MySQLError, OSError, UnicodeError, RuntimeError) as error:
             raise self._unreachable(error) from None
         with raw.cursor() as cursor:
-            cursor.execute("SELECT @@sql_mode, VERSION()")
+            cursor.execute("SELECT @@sql_mode, VERSION(), @@init_connect")
             row: Any = cursor.fetchone()
-            connection = MysqlConnection(raw, self._fresh(*row, read_only=read_only), read_only=read_only)
+            connection = MysqlConnection(raw, self._fresh(row[0], row[1], read_only=read_only), read_only=read_only)
+            connection.is_changed = bool(row[2])  # the server runs these statements for a new session alone
             cursor.execute(connection.fresh)
         return connection
 
@@ -139,10 +140,14 @@ class MysqlBackend(Backend):
 
     def _fresh(self, modes: str, version: str, *, read_only: bool) -> str:
         is_mariadb = "mariadb" in version.lower()
-        # The server's own modes, set again: a call may have changed those of the session.
-        limit = f"max_statement_time={self._timeout:.3f}" if is_mariadb else f"max_execution_time={self._timeout * 1000:.0f}"
         only = f"{'tx' if is_mariadb else 'transaction'}_read_only={int(read_only)}"
-        return f"SET NAMES utf8mb4, SESSION sql_mode='{modes}', SESSION {limit}, SESSION {only}, SESSION autocommit=1"
+        # The server's own modes, set again: a call may have changed those of the session.
+        settings = [f"sql_mode='{modes}'", only, "autocommit=1"]
+        if self._timeout:
+            settings.append(
+                f"max_statement_time={self._timeout:.3f}" if is_mariadb else f"max_execution_time={self._timeout * 1000:.0f}"
+            )
+        return ", ".join(["SET NAMES utf8mb4", *(f"SESSION {setting}" for setting in settings)])
 
     def begin(self, connection: Any, *, read_only: bool) -> None:
         connection.raw.query("START TRANSACTION READ ONLY" if read_only else "START TRANSACTION READ WRITE")
@@ -160,7 +165,7 @@ class MysqlBackend(Backend):
 
     def is_clean(self, connection: Any) -> bool:
         """Reset variables, temporary tables, locks and prepared statements of the session: two short round trips."""
-        if connection.is_moved:
+        if connection.is_changed:
             return False
         raw = connection.raw
         raw._execute_command(RESET_CONNECTION, b"")
@@ -174,7 +179,7 @@ class MysqlBackend(Backend):
         text = _bound(connection.raw, sql, params)
         if not connection.read_only:
             if _USE.search(text):
-                connection.is_moved = True
+                connection.is_changed = True
             if _DEFINES.search(text):
                 self._types.forget()
         try:
