@@ -202,6 +202,7 @@ PROMISES: dict[str, str] = {
     "sync:unchanged:is-stored": "A sync says of no file that it is unchanged unless every store has that very version",
     "sync:delete:guarded": "A sync deletes what it sent of its folders, and nothing of a folder that may just not be there",
     "sync:kill:goes-on": "A sync that is killed at any moment and run again ends as one that was not",
+    "vector:owner:apart": "Each user in each space has a content of its own in a store, in each tool and lane",
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
     "vector:request:whole": "A request of a vector store that is killed at any step is done as a whole or was never begun",
     "vector:folder:in-turns": "Processes that use one folder of a vector store take turns, and all are answered",

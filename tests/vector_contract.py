@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace, VectorStore
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace, VectorStore, owner_of
 from rrext.tools.context import CancelToken, ToolContext
 
 NewStore = Callable[[], VectorStore]
@@ -56,7 +58,11 @@ def everything(store: VectorStore, *object_ids: str) -> list[Chunk]:
 
 
 def paths(store: VectorStore, prefix: str | None = None, offset: int = 0, limit: int = 1000) -> dict[str, tuple[str, int]]:
-    return {place.parent: (place.object_id, place.chunks) for place in store.list(prefix, offset, limit, call()).places}
+    found: dict[str, tuple[str, int]] = {}
+    for one in store.list(prefix, offset, limit, call()).objects:
+        first, chunks = found.get(one.parent, (one.object_id, 0))
+        found[one.parent] = first, chunks + one.chunks
+    return found
 
 
 class StoreContract:
@@ -339,9 +345,32 @@ class StoreContract:
         )
         assert list(paths(store)) == sorted(names)
         assert paths(store)["/a"] == ("/a0", 3)
-        pages = [store.list(None, offset, 4, call()) for offset in (0, 4, 8)]
-        assert [place.parent for page in pages for place in page.places] == sorted(names)
-        assert {page.total for page in pages} == {len(names)}
+        pages = [store.list(None, offset, 5, call()) for offset in (0, 5, 10)]
+        expected = [(parent, f"{parent}{n}") for parent in sorted(names) for n in (0, 1)]
+        assert [(one.parent, one.object_id) for page in pages for one in page.objects] == expected
+        assert {page.total for page in pages} == {len(expected)}
+
+    @pytest.mark.promise("vector:owner:apart")
+    def test_owners_have_nothing_of_each_other(self, store: VectorStore) -> None:
+        for owner in OWNERS:
+            assert store.list(None, 0, 10, call(), owner).total == store.stats(call(), owner).chunks == 0
+            chunks = [
+                Chunk("same", n, f"common words {owner} {n}", "node", "/p", {"signature": owner}, owner) for n in range(3)
+            ]
+            store.upsert(chunks, [hashed("common words", SIZE)] * 3, SPACE, call(), {"same": {0, 1, 2}}, owner)
+        for owner in OWNERS:
+            scope = Scope(owner=owner)
+            for mode in ("dense", "keyword", "hybrid"):
+                hits = store.search(Search(mode, 50, "common words", hashed("common words", SIZE), scope), call())
+                assert [hit.chunk.owner for hit in hits] == [owner] * 3, mode
+            assert {one.owner for one in store.get("same", 0, 10, call(), owner).chunks} == {owner}
+            assert [(one.object_id, one.chunks) for one in store.list("/", 0, 10, call(), owner).objects] == [("same", 3)]
+            assert [version.signature for version in store.versions(["same"], call(), owner)] == [owner]
+            stats = store.stats(call(), owner)
+            assert (stats.chunks, stats.objects, stats.parents) == (3, 1, 1)
+        assert store.upsert([], [], SPACE, call(), {"same": {0}}, OWNERS[1]) == 2
+        assert store.delete(Scope(prefix="/", owner=OWNERS[2]), call()).chunks == 3
+        assert [store.stats(call(), owner).chunks for owner in OWNERS] == [3, 1, 0]
 
     def test_an_object_is_read_in_the_order_of_its_chunks_page_by_page(self, store: VectorStore) -> None:
         numbers = [2**53, 10, 9, 0, 100]
@@ -473,28 +502,37 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         raise failures[0]
 
 
+OWNERS = tuple(owner_of(ToolContext(user_id=user, space_id=space)) for user, space in ((None, None), ("u", None), ("u", "s")))
 WORDS = ("apple", "pear", "plum", "fig", "kiwi")
 OBJECTS = st.sampled_from(["a", "b", "ä/1"])
 PARENTS = st.sampled_from(["/", "/x", "/x/y", "/xy", "plain"])
 CHUNKS = st.builds(
-    lambda object_id, chunk_id, words, parent, node: Chunk(object_id, chunk_id, " ".join(words), node, parent, {"n": chunk_id}),
+    lambda object_id, chunk_id, words, parent, node, owner: Chunk(
+        object_id, chunk_id, " ".join(words), node, parent, {"n": chunk_id}, owner
+    ),
     OBJECTS,
     st.integers(0, 3),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
     PARENTS,
     st.sampled_from(["n1", "n2"]),
+    st.sampled_from(OWNERS),
 )
-SCOPES = st.one_of(
-    st.builds(lambda ids: Scope(object_ids=tuple(sorted(ids))), st.sets(OBJECTS, min_size=1)),
-    st.builds(lambda parent: Scope(parent=parent), PARENTS),
-    st.builds(lambda prefix: Scope(prefix=prefix), PARENTS),
-    st.builds(lambda node, prefix: Scope(node_id=node, prefix=prefix), st.sampled_from(["n1", "n2"]), PARENTS),
+SCOPES = st.builds(
+    lambda scope, owner: msgspec.structs.replace(scope, owner=owner),
+    st.one_of(
+        st.builds(lambda ids: Scope(object_ids=tuple(sorted(ids))), st.sets(OBJECTS, min_size=1)),
+        st.builds(lambda parent: Scope(parent=parent), PARENTS),
+        st.builds(lambda prefix: Scope(prefix=prefix), PARENTS),
+        st.builds(lambda node, prefix: Scope(node_id=node, prefix=prefix), st.sampled_from(["n1", "n2"]), PARENTS),
+    ),
+    st.sampled_from(OWNERS),
 )
 
 
 def fits(scope: Scope, one: Chunk) -> bool:
     return (
-        (scope.object_ids is None or one.object_id in scope.object_ids)
+        one.owner == scope.owner
+        and (scope.object_ids is None or one.object_id in scope.object_ids)
         and scope.node_id in (None, one.node_id)
         and scope.parent in (None, one.parent)
         and (scope.prefix is None or one.parent == scope.prefix or one.parent.startswith(scope.prefix.rstrip("/") + "/"))
@@ -509,7 +547,7 @@ class Oracle(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = type(self).new_store()
-        self.chunks: dict[tuple[str, int], Chunk] = {}
+        self.chunks: dict[tuple[str, str, int], Chunk] = {}
 
     def teardown(self) -> None:
         self.store.close()
@@ -519,12 +557,12 @@ class Oracle(RuleBasedStateMachine):
 
     def forget(self, gone: Collection[Chunk]) -> None:
         for one in gone:
-            del self.chunks[one.object_id, one.chunk_id]
+            del self.chunks[one.owner, one.object_id, one.chunk_id]
 
-    @rule(chunks=st.lists(CHUNKS, min_size=1, max_size=6, unique_by=lambda one: (one.object_id, one.chunk_id)))
+    @rule(chunks=st.lists(CHUNKS, min_size=1, max_size=6, unique_by=lambda one: (one.owner, one.object_id, one.chunk_id)))
     def upsert(self, chunks: list[Chunk]) -> None:
         put(self.store, *chunks)
-        self.chunks.update({(one.object_id, one.chunk_id): one for one in chunks})
+        self.chunks.update({(one.owner, one.object_id, one.chunk_id): one for one in chunks})
 
     @rule(scope=SCOPES)
     def delete(self, scope: Scope) -> None:
@@ -533,35 +571,33 @@ class Oracle(RuleBasedStateMachine):
         deleted = self.store.delete(scope, call())
         assert (deleted.chunks, deleted.object_ids) == (len(gone), {one.object_id for one in gone})
 
-    @rule(object_id=OBJECTS, keep=st.sets(st.integers(0, 3)))
-    def prune(self, object_id: str, keep: set[int]) -> None:
-        gone = self.where(lambda one: one.object_id == object_id and one.chunk_id not in keep)
+    @rule(object_id=OBJECTS, keep=st.sets(st.integers(0, 3)), owner=st.sampled_from(OWNERS))
+    def prune(self, object_id: str, keep: set[int], owner: str) -> None:
+        scope = Scope(object_ids=(object_id,), owner=owner)
+        gone = self.where(lambda one: fits(scope, one) and one.chunk_id not in keep)
         self.forget(gone)
-        assert self.store.upsert([], [], SPACE, call(), {object_id: keep}) == len(gone)
+        assert self.store.upsert([], [], SPACE, call(), {object_id: keep}, owner) == len(gone)
 
-    @rule(object_id=OBJECTS, offset=st.integers(0, 3), limit=st.integers(1, 4))
-    def get(self, object_id: str, offset: int, limit: int) -> None:
-        expected = sorted(self.where(lambda one: one.object_id == object_id), key=lambda one: one.chunk_id)
-        page = self.store.get(object_id, offset, limit, call())
+    @rule(object_id=OBJECTS, offset=st.integers(0, 3), limit=st.integers(1, 4), owner=st.sampled_from(OWNERS))
+    def get(self, object_id: str, offset: int, limit: int, owner: str) -> None:
+        scope = Scope(object_ids=(object_id,), owner=owner)
+        expected = sorted(self.where(lambda one: fits(scope, one)), key=lambda one: one.chunk_id)
+        page = self.store.get(object_id, offset, limit, call(), owner)
         assert (page.chunks, page.total) == (expected[offset : offset + limit], len(expected))
 
-    @rule(prefix=st.none() | PARENTS, offset=st.integers(0, 3), limit=st.integers(1, 4))
-    def list(self, prefix: str | None, offset: int, limit: int) -> None:
-        meant = self.where(lambda one: fits(Scope(prefix=prefix), one))
-        parents = sorted({one.parent for one in meant})
-        page = self.store.list(prefix, offset, limit, call())
-        assert page.total == len(parents)
-        assert [(place.parent, place.object_id, place.chunks) for place in page.places] == [
-            (
-                parent,
-                min(one.object_id for one in meant if one.parent == parent),
-                sum(one.parent == parent for one in meant),
-            )
-            for parent in parents[offset : offset + limit]
-        ]
+    @rule(prefix=st.none() | PARENTS, offset=st.integers(0, 3), limit=st.integers(1, 4), owner=st.sampled_from(OWNERS))
+    def list(self, prefix: str | None, offset: int, limit: int, owner: str) -> None:
+        scope = Scope(prefix=prefix, owner=owner)
+        meant = Counter((one.parent, one.object_id) for one in self.where(lambda one: fits(scope, one)))
+        page = self.store.list(prefix, offset, limit, call(), owner)
+        assert page.total == len(meant)
+        objects = sorted(meant.items())[offset : offset + limit]
+        assert [((one.parent, one.object_id), one.chunks) for one in page.objects] == objects
 
     @rule(
-        text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), scope=SCOPES | st.just(Scope()), top_k=st.integers(1, 20)
+        text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3),
+        scope=SCOPES | st.sampled_from([Scope(owner=owner) for owner in OWNERS]),
+        top_k=st.integers(1, 20),
     )
     def search(self, text: list[str], scope: Scope, top_k: int) -> None:
         vector = hashed(" ".join(text), SIZE)
@@ -578,11 +614,10 @@ class Oracle(RuleBasedStateMachine):
             (one.object_id, one.chunk_id) for one in meant
         )
 
-    @rule()
-    def stats(self) -> None:
-        stats = self.store.stats(call())
-        chunks = self.chunks.values()
-        assert stats.chunks == len(self.chunks)
+    @rule(owner=st.sampled_from(OWNERS))
+    def stats(self, owner: str) -> None:
+        stats, chunks = self.store.stats(call(), owner), self.where(lambda one: one.owner == owner)
+        assert stats.chunks == len(chunks)
         assert stats.objects == len({one.object_id for one in chunks})
         assert stats.parents == len({one.parent for one in chunks})
 

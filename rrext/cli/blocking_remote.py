@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import argparse
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from rrext.cli.interrupts import Interrupts, is_cancel
-from rrext.cli.options import key_from
+from rrext.cli.options import context_from, key_from
 from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
 from rrext.cli.report import print_error
@@ -50,7 +50,7 @@ class BlockingRemotePipeline(ServerPipeline):
         self._is_new = True
         self._is_stopped = False
 
-    def connect(self, address: str, key: str | None) -> None:
+    def connect(self, address: str, key: str | None, context: Mapping[str, str]) -> None:
         """Connect and send `initialize`. Raises `UsageError`, or the reason why no server answers."""
         if address.startswith("unix:"):
             self._end = end = self._connected(address)
@@ -63,7 +63,7 @@ class BlockingRemotePipeline(ServerPipeline):
         try:
             if key is not None:
                 self._request("auth", {"auth": key, **introduction}, None, None)
-            self._request("initialize", {**introduction, "rawTail": True}, None, None)
+            self._request("initialize", {**introduction, "rawTail": True, "context": dict(context)}, None, None)
         except UnknownCommand:
             pass
         except TimeoutError:
@@ -175,7 +175,7 @@ def run_blocking(args: argparse.Namespace, work: Work) -> int:
     pipeline = BlockingRemotePipeline(args.token)
     with Results() as results, Interrupts(pipeline.stop) as interrupts:
         try:
-            pipeline.connect(args.at, key_from(args))
+            pipeline.connect(args.at, key_from(args), context_from(args))
             return _outcome(exit_code_of(work(pipeline, results), interrupts))
         except RrextError as error:
             print_error(error)

@@ -17,6 +17,7 @@ from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.limits import MAX_CHAT_MESSAGES
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
 from rrext.cli.options import (
+    add_caller_options,
     add_partial_option,
     add_pipeline_options,
     add_source_option,
@@ -27,7 +28,6 @@ from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.columns import printable
-from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError
 
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
     parser.add_argument("question", metavar="QUESTION", nargs="?", help="one question; else those of the prompt or of stdin")
     parser.add_argument("--json", action="store_true", help="a line {question, result} or {question, error} for each question")
+    add_caller_options(parser)
     add_pipeline_options(parser)
     add_wait_option(parser)
     add_partial_option(parser)
@@ -168,7 +169,7 @@ class Conversation:
             self._results.write_line(msgspec.json.encode(result))
 
     async def _result(self, question: str) -> dict[str, Any]:
-        caller = Caller(connection_id=f"question-{self._count}")
+        caller = msgspec.structs.replace(self._pipeline.caller, connection_id=f"question-{self._count}")
         asked = {"type": "question", "questions": [{"text": question}], "history": self._messages}
         about = {"name": f"Question {self._count}"}
         try:

@@ -150,7 +150,8 @@ class FileSender:
             if source.skipped is not None:
                 self._skip(source)
                 continue
-            caller = Caller(connection_id=f"file-{index}")  # a separate caller, whose pipe can be dropped alone
+            # A connection of its own, whose pipe can be dropped alone.
+            caller = msgspec.structs.replace(self._pipeline.caller, connection_id=f"file-{index}")
             try:
                 how, result = await self._deal_with(source, caller)
             except asyncio.CancelledError:

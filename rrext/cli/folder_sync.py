@@ -15,6 +15,7 @@ from rrext.cli.limits import MAX_CALL_OBJECTS, MAX_UNASKED_REMOVALS, SETTLED_NAN
 from rrext.cli.local import LocalPipeline
 from rrext.cli.sync_state import SentFile, SyncState
 from rrext.client.upload_files import UploadFile, find_files, url_of
+from rrext.engine.interface.call import ANONYMOUS
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
@@ -86,6 +87,7 @@ class FolderSync:
     ) -> None:
         """`process` identifies the settings of the pipeline, because other settings produce other objects."""
         self._root_name = root_name
+        self._tenant = (pipeline.caller.user_id, pipeline.caller.space_id)
         self._pipeline = pipeline
         self._state = state
         self._stores = stores
@@ -184,7 +186,10 @@ class FolderSync:
             known = sent.digest if sent is not None and sent.stamp == stamp else None
             digest = known or _digest(file)
         signature = hashlib.sha256(f"{self._process} {digest}".encode()).hexdigest()
-        return FileChange(True, key, _object_id(source), stamp, digest, signature), sent
+        return FileChange(True, key, self._object_id(source), stamp, digest, signature), sent
+
+    def _object_id(self, source: UploadFile) -> str:
+        return Entry(source.name, url=url_of(source.identity), tenant=self._tenant).object_id
 
     async def _keep(self, change: FileChange, chunks: Mapping[str, int]) -> None:
         sent = SentFile(change.object_id, _settled(change.stamp), change.digest, change.signature, chunks)
@@ -195,7 +200,7 @@ class FolderSync:
         async with self._lock:
             while object_id not in self._in_stores:
                 some = self._ahead[:MAX_CALL_OBJECTS]
-                ids = await self._pipeline.in_thread(lambda some=some: [_object_id(source) for source in some])
+                ids = await self._pipeline.in_thread(lambda some=some: [self._object_id(source) for source in some])
                 found = {store: await self._versions(store, ids or [object_id]) for store in self._stores}
                 for name in ids or [object_id]:
                     self._in_stores[name] = {store: found[store].get(name, StoredVersion()) for store in self._stores}
@@ -242,7 +247,9 @@ def open_sync(
             "--sync needs a store that files go to and that has the tools versions and delete: here is none",
             hint="Leave --sync out: then all files are sent, and nothing is deleted.",
         )
-    state = SyncState(f"{file}.sync", _named([[store, *about[store][:2], root] for store in stores]))
+    caller = pipeline.caller
+    whose = [] if caller == ANONYMOUS else [caller.user_id, caller.space_id]
+    state = SyncState(f"{file}.sync", _named([*[[store, *about[store][:2], root] for store in stores], *whose]))
     return FolderSync(pipeline, state, stores, _named([mime_type, about]), root_name=root_name)
 
 
@@ -250,10 +257,6 @@ def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[s
     """Whether every store has as many chunks as when the file was sent, all of this version."""
     expected = {store: StoredVersion(count, change.signature if count else None) for store, count in chunks.items()}
     return found == expected
-
-
-def _object_id(source: UploadFile) -> str:
-    return Entry(source.name, url=url_of(source.identity)).object_id
 
 
 def _named(value: Any) -> str:

@@ -38,8 +38,9 @@ T = TypeVar("T")
 class LocalPipeline(Pipeline):
     """A loaded pipeline, and the requests of a command. `source` is where its objects enter, if that is said."""
 
-    def __init__(self, engine: LocalEngine, task: Task, source: str | None = None) -> None:
+    def __init__(self, engine: LocalEngine, task: Task, source: str | None = None, caller: Caller = ANONYMOUS) -> None:
         self._engine = engine
+        self.caller = caller
         self._source = source
         self._is_late = False
         self._readers = Places(engine.limits.threads)
@@ -47,10 +48,10 @@ class LocalPipeline(Pipeline):
         self.limits = engine.limits
 
     async def ask(
-        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller | None = None
     ) -> tuple[bytes, bytes | None]:
         try:
-            return await self._engine.ask(operation, caller, data=data, feed=feed)
+            return await self._engine.ask(operation, caller or self.caller, data=data, feed=feed)
         except ToolTimeout:
             self._is_late = True
             raise
@@ -162,7 +163,7 @@ async def _run(
     task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
     if task is None:
         return EXIT_USAGE
-    pipeline = LocalPipeline(engine, task, getattr(args, "source", None))
+    pipeline = LocalPipeline(engine, task, getattr(args, "source", None), _caller(args))
     me, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert me is not None  # this coroutine runs in it
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
@@ -171,6 +172,10 @@ async def _run(
     if not is_clean:
         end_process(code)
     return code
+
+
+def _caller(args: argparse.Namespace) -> Caller:
+    return Caller(user_id=getattr(args, "user", None), space_id=getattr(args, "space", None))
 
 
 def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task | None:

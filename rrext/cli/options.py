@@ -46,6 +46,12 @@ def add_partial_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_caller_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--user` and `--space`, for a command whose calls may be those of a user."""
+    parser.add_argument("--user", metavar="ID", help="the user whose calls these are: each has a content of its own in stores")
+    parser.add_argument("--space", metavar="ID", help="the same for the space")
+
+
 def add_source_option(parser: argparse.ArgumentParser) -> None:
     """Add `--source`, for a command that sends objects."""
     parser.add_argument("--source", metavar="ID", help="the source at which objects enter, if the pipeline has several")
@@ -150,6 +156,12 @@ def packages_from(args: argparse.Namespace) -> tuple[str, ...]:
 
         offered(names)
     return names
+
+
+def context_from(args: argparse.Namespace) -> dict[str, str]:
+    """`--user` and `--space`, as the `context` of a connection has them."""
+    given = {"userId": getattr(args, "user", None), "spaceId": getattr(args, "space", None)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def key_from(args: argparse.Namespace) -> str | None:

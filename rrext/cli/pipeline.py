@@ -20,10 +20,15 @@ EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
 class Pipeline:
-    """The requests of a command to its pipeline, local or remote. Of a remote one, only the server knows the nodes."""
+    """The requests of a command to its pipeline, local or remote. Of a remote one, only the server knows the nodes.
+
+    `caller` is that of requests which name none; at a server, it is that of the connection.
+    """
+
+    caller: Caller = ANONYMOUS
 
     async def ask(
-        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller | None = None
     ) -> tuple[bytes, bytes | None]:
         """The encoded body of the answer, and the raw bytes of a binary result. Raises the operation's failure.
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rrext.cli.interrupts import Interrupts
-from rrext.cli.options import key_from
+from rrext.cli.options import context_from, key_from
 from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
 from rrext.cli.report import print_error
@@ -48,7 +48,7 @@ async def _run(args: argparse.Namespace, work: Work, results: Results) -> int:
     assert me is not None  # this coroutine runs in it
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
         try:
-            async with Client.connect(args.at, key=key_from(args)) as client:
+            async with Client.connect(args.at, key=key_from(args), context=context_from(args)) as client:
                 return await exit_code_of(work(RemotePipeline(client, args.token), results), interrupts)
         except RrextError as error:
             print_error(error)

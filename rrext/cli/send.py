@@ -14,6 +14,7 @@ import msgspec
 from rrext.cli.file_sender import FileSender
 from rrext.cli.local import LocalPipeline, in_words_of_source
 from rrext.cli.options import (
+    add_caller_options,
     add_pipeline_options,
     add_source,
     add_source_option,
@@ -89,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
         help="the name of the folder given: its files are the same objects wherever it stands",
     )
     parser.add_argument("--json", action="store_true", help="a line for each file also on a terminal")
+    add_caller_options(parser)
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.cli.pipeline import Pipeline
-from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
+from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 from rrext.server.commands import SUBCOMMANDS
@@ -24,7 +24,7 @@ class ServerPipeline(Pipeline):
         self._token = token
 
     async def ask(
-        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller | None = None
     ) -> tuple[bytes, bytes | None]:
         given = {"subcommand": NAMES[type(operation)], **msgspec.to_builtins(operation), "token": self._token}
         try:

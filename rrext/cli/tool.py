@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 
 from rrext.cli.interrupts import is_cancel
-from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, let_words_follow_options, seconds
+from rrext.cli.options import (
+    add_caller_options,
+    add_pipeline_options,
+    add_source,
+    add_wait_option,
+    let_words_follow_options,
+    seconds,
+)
 from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
@@ -74,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
         ("json", "JSON; the default elsewhere"),
     ):
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+    add_caller_options(parser)
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rrext.cli.limits import MAX_LISTED_VALUES, MIN_WRAPPED_WIDTH
-from rrext.cli.options import add_pipeline_options, add_source
+from rrext.cli.options import add_caller_options, add_pipeline_options, add_source
 from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
         metavar="FORMAT",
         help="{tools: […]} for a model: openai, openai-strict, anthropic or mcp; `rrext tool` accepts their names",
     )
+    add_caller_options(parser)
     if not at:
         add_pipeline_options(parser)
 

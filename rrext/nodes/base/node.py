@@ -43,7 +43,7 @@ class Entry:
         self.mime_type = mime_type
         self.size = size
         self.metadata: dict[str, Any] = dict(metadata) if metadata else {}
-        self.object_id = object_id or str(uuid.uuid5(_namespace(tenant), self.url))
+        self.object_id = object_id or str(uuid.uuid5(namespace_of(tenant), self.url))
         self.stored: dict[str, int] = {}
         """Id of a store's node → how many chunks it has of what was sent; a store tells it at `closing`."""
         self.result_types: dict[str, str] = {}
@@ -73,7 +73,7 @@ def _whole_path(path: str, name: str) -> str:
     return path if path == name or path.endswith(f"/{name}") else f"{folder}/{name}" if path else name
 
 
-def _namespace(tenant: Tenant) -> uuid.UUID:
+def namespace_of(tenant: Tenant) -> uuid.UUID:
     """The namespace of a tenant's object ids, so that two tenants who send the same path have two objects."""
     if tenant == NOBODY:
         return uuid.NAMESPACE_URL

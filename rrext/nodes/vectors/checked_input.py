@@ -30,7 +30,7 @@ class ChunkDraft(msgspec.Struct, frozen=True):
     model: str = UNNAMED
 
 
-def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[ChunkDraft]:
+def drafts_of(documents: Sequence[Mapping[str, Any]], owner: str) -> list[ChunkDraft]:
     """Check the documents of the tool `upsert`. Raises `InvalidArguments` at the first mistake."""
     drafts: list[ChunkDraft] = []
     seen: dict[tuple[str, int], int] = {}
@@ -41,13 +41,16 @@ def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[ChunkDraft]:
             document,
             document["object_id"],
             document["content"],
+            owner,
         )
         _require_single(draft.chunk, seen, n)
         drafts.append(draft)
     return drafts
 
 
-def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any) -> ChunkDraft:
+def draft_of(
+    at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any, owner: str
+) -> ChunkDraft:
     """Check one document. `at` is its JSON pointer, `keys` are its keys for content and object id."""
     content_at, object_at = (f"{at}/{key}" for key in keys)
     content = _text(content_at, content)
@@ -58,7 +61,7 @@ def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object
             content_at, f"has {len(content):,} characters, and a chunk has at most {MAX_CONTENT:,}", hint="Split it first."
         )
     object_id = require_name(object_at, object_id)
-    chunk = _chunk(f"{at}/metadata", document.get("metadata"), object_id, content)
+    chunk = _chunk(f"{at}/metadata", document.get("metadata"), object_id, content, owner)
     embedding = document.get("embedding")
     if embedding is None:
         return ChunkDraft(chunk)
@@ -66,7 +69,7 @@ def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object
     return ChunkDraft(chunk, require_vector(f"{at}/embedding", embedding), require_name(f"{at}/embedding_model", model))
 
 
-def _chunk(at: str, metadata: Any, object_id: str, content: str) -> Chunk:
+def _chunk(at: str, metadata: Any, object_id: str, content: str, owner: str) -> Chunk:
     if metadata is None:
         metadata = {}
     if not isinstance(metadata, Mapping):
@@ -84,6 +87,7 @@ def _chunk(at: str, metadata: Any, object_id: str, content: str) -> Chunk:
         node_id=require_name(f"{at}/nodeId", given.get("nodeId", DEFAULT_NODE)),
         parent=require_name(f"{at}/parent", given.get("parent", DEFAULT_PARENT)),
         extra=_extra(at, {key: value for key, value in metadata.items() if key not in PLACED}),
+        owner=owner,
     )
 
 
@@ -161,13 +165,13 @@ class SearchFilter(TypedDict, total=False):
     prefix: Annotated[str | None, msgspec.Meta(description="This path and all below it.")]
 
 
-def scope_of(at: str, filter: Mapping[str, Any] | None, *, ids_key: str = "objectId") -> Scope:
+def scope_of(at: str, filter: Mapping[str, Any] | None, *, owner: str, ids_key: str = "objectId") -> Scope:
     """The scope of a filter; null counts as missing. Raises `InvalidArguments` below the pointer `at`.
 
     `ids_key` is the key of the object ids.
     """
     if not filter:
-        return Scope()
+        return Scope(owner=owner)
     ids = filter.get(ids_key)
     node_id, parent, prefix = filter.get("nodeId"), filter.get("parent"), filter.get("prefix")
     return Scope(
@@ -175,10 +179,11 @@ def scope_of(at: str, filter: Mapping[str, Any] | None, *, ids_key: str = "objec
         node_id=None if node_id is None else require_name(f"{at}/nodeId", node_id),
         parent=None if parent is None else require_name(f"{at}/parent", parent),
         prefix=None if prefix is None else folder_of(f"{at}/prefix", prefix),
+        owner=owner,
     )
 
 
-def scope_to_delete(object_ids: Sequence[str] | None, parent: str | None, prefix: str | None) -> Scope:
+def scope_to_delete(object_ids: Sequence[str] | None, parent: str | None, prefix: str | None, *, owner: str) -> Scope:
     """The scope of the tool `delete`. Raises `InvalidArguments` unless exactly one is given."""
     given = [name for name, value in (("object_ids", object_ids), ("parent", parent), ("prefix", prefix)) if value is not None]
     if len(given) != 1:
@@ -191,6 +196,7 @@ def scope_to_delete(object_ids: Sequence[str] | None, parent: str | None, prefix
         object_ids=None if object_ids is None else _ids("/input/object_ids", object_ids),
         parent=None if parent is None else require_name("/input/parent", parent),
         prefix=None if prefix is None else folder_of("/input/prefix", prefix),
+        owner=owner,
     )
 
 

@@ -17,7 +17,13 @@ T = TypeVar("T")
 
 
 def store_drafts(
-    store: VectorStore, embedder: Embedder, drafts: Sequence[ChunkDraft], ctx: ToolContext, *, replace: bool = False
+    store: VectorStore,
+    embedder: Embedder,
+    drafts: Sequence[ChunkDraft],
+    ctx: ToolContext,
+    *,
+    owner: str,
+    replace: bool = False,
 ) -> tuple[VectorSpace, int]:
     """Embed drafts without a vector and store all or nothing; return the vectors' space and the number of removed chunks.
 
@@ -25,7 +31,7 @@ def store_drafts(
     """
     vectors, space = vectors_of(drafts, embedder, store.space(ctx), ctx)
     kept = chunk_ids_of(drafts) if replace else {}
-    return space, store.upsert([draft.chunk for draft in drafts], vectors, space, ctx, kept)
+    return space, store.upsert([draft.chunk for draft in drafts], vectors, space, ctx, kept, owner)
 
 
 def query_vector(
@@ -143,11 +149,11 @@ class PendingChunks:
         self._objects[object_id] = set()
         self._chunks = {name: kept for name, kept in self._chunks.items() if name[0] != object_id}
 
-    def store(self, store: VectorStore, ctx: ToolContext, *, is_last: bool) -> None:
-        """Store the chunks; with the last part, delete the objects' surplus chunks."""
+    def store(self, store: VectorStore, ctx: ToolContext, owner: str, *, is_last: bool) -> None:
+        """Store the chunks, all of one owner; with the last part, delete the objects' surplus chunks."""
         chunks, self._chunks = list(self._chunks.values()), {}
         replace = self._objects if is_last else {}
         if self.space is not None:
-            store.upsert([chunk for chunk, _ in chunks], [vector for _, vector in chunks], self.space, ctx, replace)
+            store.upsert([chunk for chunk, _ in chunks], [vector for _, vector in chunks], self.space, ctx, replace, owner)
         elif replace:
-            store.delete(Scope(object_ids=tuple(replace)), ctx)
+            store.delete(Scope(object_ids=tuple(replace), owner=owner), ctx)

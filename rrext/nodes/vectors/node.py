@@ -32,7 +32,7 @@ from rrext.nodes.vectors.limits import (
     MAX_TOP_K,
 )
 from rrext.nodes.vectors.questions import answer_to, documents_for
-from rrext.nodes.vectors.store import Mode, Search, VectorStore, chunk_json, hit_json
+from rrext.nodes.vectors.store import NOBODYS, Mode, Search, VectorStore, chunk_json, hit_json, owner_of
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -40,6 +40,14 @@ READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
 
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class VectorSettings:
+    """The settings of all vector stores."""
+
+    shared: Annotated[
+        bool, "Whether all users and spaces read and change one content; else each user in each space has its own."
+    ] = False
 
 
 class DocumentInput(TypedDict):
@@ -71,9 +79,14 @@ class VectorStoreNode(Node):
     invoke = EMBEDDING_SLOT
 
     shared: VectorStore
+    config: VectorSettings
 
     def __init__(self) -> None:
         self._sent = PendingChunks()
+
+    def _owner(self, ctx: ToolContext) -> str:
+        """Whose chunks a call stores and reads."""
+        return NOBODYS if self.config.shared else owner_of(ctx)
 
     @tool_function(group="vectors", annotations=READS)
     def search(
@@ -108,7 +121,7 @@ class VectorStoreNode(Node):
             mode = "dense" if embedding is not None and not text else "hybrid"
         if not text and not (embedding is not None and mode == "dense"):
             raise InvalidArguments.at("/input/query", "expected some text to look for")
-        scope = scope_of("/input/filter", filter)
+        scope = scope_of("/input/filter", filter, owner=self._owner(ctx))
         vector = None if embedding is None else require_vector("/input/embedding", embedding)
         if mode != "keyword":
             vector = query_vector(self.shared, embedder_of(self), text, vector, embedding_model, ctx)
@@ -134,8 +147,9 @@ class VectorStoreNode(Node):
             documents: The chunks. Those without an `embedding` are embedded here.
             replace: Whether these are all chunks of their objects: the ones stored before and not given are removed.
         """
-        drafts = drafts_of(documents)
-        space, removed = store_drafts(self.shared, embedder_of(self), drafts, ctx, replace=replace)
+        owner = self._owner(ctx)
+        drafts = drafts_of(documents, owner)
+        space, removed = store_drafts(self.shared, embedder_of(self), drafts, ctx, replace=replace, owner=owner)
         return {"success": True, "count": len(drafts), "skipped": 0, "removed": removed, "model": space.model}
 
     @tool_function(group="vectors", annotations=WRITES)
@@ -157,7 +171,7 @@ class VectorStoreNode(Node):
             parent: All chunks of this very path.
             prefix: All chunks of this path and those below it: "/a" means "/a" and "/a/b", not "/ab".
         """
-        scope = scope_to_delete(object_ids, parent, prefix)
+        scope = scope_to_delete(object_ids, parent, prefix, owner=self._owner(ctx))
         gone = self.shared.delete(scope, ctx)
         missing = [object_id for object_id in scope.object_ids or () if object_id not in gone.object_ids]
         return {"success": True, "deleted_count": gone.chunks, "objects": len(gone.object_ids), "missing": missing}
@@ -171,23 +185,25 @@ class VectorStoreNode(Node):
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """The parent paths of what is stored, sorted. Answers `{success, paths: {parent: id}, counts: {parent: n}, total}`.
+        """The objects that are stored, sorted by parent path and id. Answers `{success, objects, paths, counts, total}`.
 
-        The id is one object's of that path, the first if there are several; `n` is its number of chunks. `total` counts all
-        paths, not only this page's.
+        `objects` are `{parent, objectId, chunks}`, and `total` counts all of them, not only this page's. Of this page, `paths`
+        has the first object of each path, and `counts` the number of chunks.
 
         Args:
             parent: Only this path and those below it.
-            offset: How many paths are left out at the beginning.
-            limit: How many paths are listed at most.
+            offset: How many objects are left out at the beginning.
+            limit: How many objects are listed at most.
         """
-        found = self.shared.list(None if parent is None else folder_of("/input/parent", parent), offset, limit, ctx)
-        return {
-            "success": True,
-            "paths": {place.parent: place.object_id for place in found.places},
-            "counts": {place.parent: place.chunks for place in found.places},
-            "total": found.total,
-        }
+        prefix = None if parent is None else folder_of("/input/parent", parent)
+        found = self.shared.list(prefix, offset, limit, ctx, self._owner(ctx))
+        paths: dict[str, str] = {}
+        counts: dict[str, int] = {}
+        for one in found.objects:
+            paths.setdefault(one.parent, one.object_id)
+            counts[one.parent] = counts.get(one.parent, 0) + one.chunks
+        objects = [{"parent": one.parent, "objectId": one.object_id, "chunks": one.chunks} for one in found.objects]
+        return {"success": True, "objects": objects, "paths": paths, "counts": counts, "total": found.total}
 
     @tool_function(group="vectors", annotations=READS)
     def objdir(
@@ -202,8 +218,8 @@ class VectorStoreNode(Node):
 
         Args:
             parent: Only this path and those below it.
-            offset: How many paths are left out at the beginning.
-            limit: How many paths are listed at most.
+            offset: How many objects are left out at the beginning.
+            limit: How many objects are listed at most.
         """
         return self.list_paths(parent, offset, limit, ctx=ctx)
 
@@ -225,7 +241,8 @@ class VectorStoreNode(Node):
             offset: How many chunks are left out at the beginning.
             limit: How many chunks are read at most.
         """
-        page = self.shared.get(require_name("/input/object_id", object_id), offset, limit, ctx)
+        object_id = require_name("/input/object_id", object_id)
+        page = self.shared.get(object_id, offset, limit, ctx, self._owner(ctx))
         return {"success": True, "chunks": [chunk_json(chunk) for chunk in page.chunks], "total": page.total}
 
     @tool_function(group="vectors", annotations=READS)
@@ -245,17 +262,18 @@ class VectorStoreNode(Node):
         wanted = [require_name(f"/input/object_ids/{n}", object_id) for n, object_id in enumerate(object_ids)]
         found = {
             version.object_id: {"chunks": version.chunks, "signature": version.signature}
-            for version in self.shared.versions(wanted, ctx)
+            for version in self.shared.versions(wanted, ctx, self._owner(ctx))
         }
         return {"success": True, "versions": found}
 
     @tool_function(group="vectors", annotations=READS)
     def stats(self, *, ctx: ToolContext) -> dict[str, Any]:
-        """What is stored. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
+        """What the caller has. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
 
-        `count` is the number of chunks. `model` and `vector_size` are null while nothing is stored.
+        `count` is the number of chunks. `model` and `vector_size` are null while nothing is stored; these and `disk_bytes` are
+        of the whole store.
         """
-        found = self.shared.stats(ctx)
+        found = self.shared.stats(ctx, self._owner(ctx))
         return {
             "success": True,
             "count": found.chunks,
@@ -285,25 +303,26 @@ class VectorStoreNode(Node):
                 if self._entry.signature is not None and object_id == self._entry.object_id:
                     document = {**document, "metadata": {**metadata, "signature": self._entry.signature}}
                 keys = ("page_content", "metadata/objectId")
-                drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, document.get("page_content")))
+                content = document.get("page_content")
+                drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, content, self._owner(ctx)))
         if drafts:
             stored = self._sent.space or self.shared.space(ctx)
             self._sent.add(drafts, *vectors_of(drafts, embedder_of(self), stored, ctx))
             if self._sent.is_full:
-                self._sent.store(self.shared, ctx, is_last=False)
+                self._sent.store(self.shared, ctx, self._owner(ctx), is_last=False)
 
     def closing(self, ctx: ToolContext) -> None:
         sent, self._sent = self._sent, PendingChunks()
         is_kept = not self._asked and self.listens("documents")
         if is_kept:
             sent.end(self._entry.object_id)
-        sent.store(self.shared, ctx, is_last=True)
+        sent.store(self.shared, ctx, self._owner(ctx), is_last=True)
         if is_kept:
             self._entry.stored[self.node_id] = sent.count
 
     def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
         self._asked = True
-        documents = documents_for(question, self.shared, embedder_of(self), ctx)
+        documents = documents_for(question, self.shared, embedder_of(self), ctx, self._owner(ctx))
         self.emit("documents", documents)
         self.emit("answers", answer_to(question, documents))
         self.emit("questions", {**question, "documents": [*(question.get("documents") or ()), *documents]})

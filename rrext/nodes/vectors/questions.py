@@ -26,19 +26,19 @@ NARROWING: Final = (
 
 
 def documents_for(
-    question: Mapping[str, Any], store: VectorStore, embedder: Embedder, ctx: ToolContext
+    question: Mapping[str, Any], store: VectorStore, embedder: Embedder, ctx: ToolContext, owner: str
 ) -> list[dict[str, Any]]:
     """The chunks for a question, as documents: best first, or for `get` in the order of the objects' chunks.
 
     Raises `InvalidArguments` for a question that asks nothing and for a filter that cannot be kept to.
     """
     filter = {**empty_question()["filter"], **(question.get("filter") or {})}
-    scope = _scope(filter)
+    scope = _scope(filter, owner)
     offset, limit = _count(filter, "offset", 0), _count(filter, "limit", 1)
     if offset + limit > MAX_LIMIT:
         raise InvalidArguments.at("/filter/limit", f"with the offset it is more than {MAX_LIMIT}")
     if question.get("type") == "get":
-        return _read(store, scope, offset, limit, ctx)
+        return _read(store, scope, offset, limit, ctx, owner)
     text = question_text(question).strip()
     if not text:
         raise InvalidArguments.at("/questions", "asks nothing: there is no text to look for")
@@ -59,12 +59,12 @@ def answer_to(question: Mapping[str, Any], documents: Sequence[Mapping[str, Any]
     return {"answer": "\n\n".join(document["page_content"] for document in documents), "expectJson": False}
 
 
-def _scope(filter: Mapping[str, Any]) -> Scope:
+def _scope(filter: Mapping[str, Any], owner: str) -> Scope:
     refused = [key for key in NARROWING if filter.get(key) is not None]
     if refused:
         raise InvalidArguments.of([(f"/filter/{key}", "this store cannot filter by it") for key in refused])
     wanted = {key: filter.get(key) for key in ("objectIds", "nodeId", "parent")}
-    return scope_of("/filter", wanted, ids_key="objectIds")
+    return scope_of("/filter", wanted, ids_key="objectIds", owner=owner)
 
 
 def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
@@ -74,13 +74,13 @@ def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
     return value
 
 
-def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolContext) -> list[dict[str, Any]]:
+def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolContext, owner: str) -> list[dict[str, Any]]:
     """One page of the chunks of all named objects, one object after the other."""
     if not scope.object_ids or scope.node_id is not None or scope.parent is not None:
         raise InvalidArguments.at("/filter/objectIds", 'a question of type "get" names the objects to read, and nothing else')
     documents: list[dict[str, Any]] = []
     for object_id in scope.object_ids:
-        page = store.get(object_id, offset, max(limit - len(documents), 1), ctx)
+        page = store.get(object_id, offset, max(limit - len(documents), 1), ctx, owner)
         documents += [document_json(chunk, None) for chunk in page.chunks[: limit - len(documents)]]
         offset = max(offset - page.total, 0)
         if len(documents) == limit:

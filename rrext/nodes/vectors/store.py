@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.base.node import NOBODY, namespace_of
 from rrext.tools.context import ToolContext
 
 Mode = Literal["dense", "keyword", "hybrid"]
+NOBODYS: Final = str(namespace_of(NOBODY))
+"""The owner of what is stored without a user and a space."""
 
 
 class VectorSpace(msgspec.Struct, frozen=True):
@@ -21,8 +24,16 @@ class VectorSpace(msgspec.Struct, frozen=True):
     size: int
 
 
+def owner_of(ctx: ToolContext) -> str:
+    """The owner of what a call stores and reads: the namespace of the object ids of its user and space."""
+    return str(namespace_of((ctx.user_id, ctx.space_id)))
+
+
 class Chunk(msgspec.Struct, frozen=True):
-    """One piece of a document. `(object_id, chunk_id)` names it; `extra` is the rest of its metadata, any JSON."""
+    """One piece of a document. Among those of its owner, `(object_id, chunk_id)` names it.
+
+    `extra` is the rest of its metadata, any JSON.
+    """
 
     object_id: str
     chunk_id: int
@@ -30,6 +41,7 @@ class Chunk(msgspec.Struct, frozen=True):
     node_id: str
     parent: str
     extra: dict[str, Any] = {}
+    owner: str = NOBODYS
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -40,7 +52,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """A selection of chunks: all that fit each field that is not None.
+    """A selection of chunks of one owner: all that fit each field that is not None.
 
     `parent` is the very path. `prefix` is a folder: the path itself and all below it, so `/a` means `/a` and `/a/b`, but
     not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that begin with `/`.
@@ -50,6 +62,7 @@ class Scope(msgspec.Struct, frozen=True):
     node_id: str | None = None
     parent: str | None = None
     prefix: str | None = None
+    owner: str | None = NOBODYS
 
     @property
     def below(self) -> str | None:
@@ -72,8 +85,8 @@ class Search(msgspec.Struct, frozen=True):
     scope: Scope = Scope()
 
 
-class StoredPath(msgspec.Struct, frozen=True):
-    """A parent path, its first object by id, and the number of chunks that all objects of this very path have."""
+class StoredObject(msgspec.Struct, frozen=True):
+    """An object in a parent path, and the number of its chunks there."""
 
     parent: str
     object_id: str
@@ -81,9 +94,9 @@ class StoredPath(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A page of paths, sorted, and the total number of paths."""
+    """A page of objects, sorted by path and id, and the total number of them."""
 
-    places: list[StoredPath]
+    objects: list[StoredObject]
     total: int
 
 
@@ -110,7 +123,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class StoreStats(msgspec.Struct, frozen=True):
-    """Exact counts. `space` is None while the store is empty; `disk_bytes` is None if the store cannot know it.
+    """Exact counts of what an owner has. `space` is None while the store is empty; `disk_bytes` is None if it is unknown.
 
     `keyword` names the ranking of words, as `bm25`. `details` is JSON with further facts of this kind of store.
     """
@@ -126,6 +139,9 @@ class StoreStats(msgspec.Struct, frozen=True):
 
 class VectorStore(Protocol):
     """The interface of a vector store. All methods block, and any number of threads may call them at once.
+
+    Each owner has a content of its own: no method reads, counts, replaces or deletes a chunk of another one. Only the vector
+    space is that of the whole store.
 
     Nothing is opened or connected before the first call, and a call after a failed one tries again. Answered changes
     survive the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and vectors have the
@@ -144,13 +160,14 @@ class VectorStore(Protocol):
         space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
+        owner: str = NOBODYS,
     ) -> int:
         """Store the chunks, each in place of the one of the same name, and delete the chunks that `replace` names: all or
         nothing.
 
-        `replace` names objects, and of each the `chunk_id`s that stay: its others go, and the answer is how many they were.
-        No chunk comes twice. Nothing between is ever left behind, however the process ends. Raises the errors of
-        `require_space`, also if another call settled the space meanwhile.
+        All chunks are the owner's. `replace` names objects of it, and of each the `chunk_id`s that stay: its others go, and
+        the answer is how many they were. No chunk comes twice. Nothing between is ever left behind, however the process
+        ends. Raises the errors of `require_space`, also if another call settled the space meanwhile.
         """
         ...
 
@@ -162,20 +179,20 @@ class VectorStore(Protocol):
         """At most `top_k` hits, best first. Empty if nothing is stored."""
         ...
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
-        """The parent paths, sorted by code points; with `prefix`, those that a `Scope` with this prefix means."""
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
+        """The objects, by their parent paths, sorted by code points; with `prefix`, in those that a `Scope` with it means."""
         ...
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
         """Chunks of one object; none if there is no such object."""
         ...
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
         """The stored versions of the named objects; unknown ids are left out."""
         ...
 
-    def stats(self, ctx: ToolContext) -> StoreStats:
-        """Count the content now."""
+    def stats(self, ctx: ToolContext, owner: str = NOBODYS) -> StoreStats:
+        """Count the content of an owner now."""
         ...
 
     def close(self) -> None:

@@ -7,15 +7,17 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_stores import SIZE, SPACE, call, chunk, fill, names, open_store, until
+from pg_stores import SIZE, SPACE, call, chunk, fill, names, open_store, until, vectors_of
 from postgres_server import Database, PostgresServer
+from vector_contract import in_threads
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.postgres import search
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.postgres.text_search import any_of, telling_words
-from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
+from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace, owner_of
 from rrext.nodes.vectors.words import former_words, stored_words
+from rrext.tools.context import ToolContext
 
 STRANGE = "a\"b'; DROP TABLE chunks; -- %s %(x)s {} \\ ü😀"
 
@@ -50,7 +52,7 @@ def test_names_that_look_like_sql_are_names(postgres_database: Database) -> None
     for scope in (Scope(object_ids=(STRANGE,)), Scope(node_id=STRANGE), Scope(parent=STRANGE), Scope(prefix=STRANGE)):
         assert names(store, STRANGE, scope=scope) == [f"{STRANGE}/7"]
     assert store.get(STRANGE, 0, 10, call()).chunks == [one]
-    assert {place.parent for place in store.list(None, 0, 10, call()).places} == {STRANGE, "/"}
+    assert {one.parent for one in store.list(None, 0, 10, call()).objects} == {STRANGE, "/"}
     assert store.stats(call()).details["index"] == "none"
     assert store.delete(Scope(object_ids=(STRANGE,)), call()).object_ids == {STRANGE}
     assert store.stats(call()).chunks == 1
@@ -101,11 +103,37 @@ def test_a_dropped_table_is_an_empty_store_for_any_model(store: PgVectorStore, p
 def test_tables_of_a_later_form_are_not_misread(store: PgVectorStore, postgres_database: Database) -> None:
     fill(store, [chunk("a")])
     postgres_database.run("UPDATE rrext_vector_stores SET form = 99")
-    for use in (lambda: store.space(call()), lambda: fill(store, [chunk("b")])):
+    other = open_store(postgres_database)
+    for use in (lambda: store.space(call()), lambda: fill(store, [chunk("b")]), lambda: other.list(None, 0, 1, call())):
         with pytest.raises(ToolError) as failure:
             use()
         assert failure.value.code == "store_format"
+    other.close()
     assert postgres_database.run("SELECT count(*) FROM chunks") == [(1,)]
+
+
+@pytest.mark.promise("vector:owner:apart")
+def test_a_table_without_owners_becomes_nobodys_at_its_first_use(store: PgVectorStore, postgres_database: Database) -> None:
+    fill(store, [chunk("a", n, parent="/p") for n in range(3)])
+    for statement in (
+        "ALTER TABLE chunks DROP COLUMN owner",  # and with it the key and the index
+        "ALTER TABLE chunks ADD PRIMARY KEY (object_id, chunk_id)",
+        "CREATE INDEX ON chunks (parent)",
+        "UPDATE rrext_vector_stores SET form = 1",
+    ):
+        postgres_database.run(statement)
+    stores = [open_store(postgres_database) for _ in range(3)]
+    totals: list[int] = []
+    in_threads(lambda n: totals.append(stores[n].get("a", 0, 10, call()).total), 3)
+    assert totals == [3, 3, 3]
+    ada = owner_of(ToolContext(user_id="ada"))
+    mine = Chunk("a", 0, "some words", "node", "/p", {}, ada)
+    stores[0].upsert([mine], vectors_of([mine]), SPACE, call(), owner=ada)
+    assert stores[1].get("a", 0, 10, call(), ada).chunks == [mine]
+    assert stores[2].stats(call()).chunks == 3
+    assert postgres_database.run("SELECT form FROM rrext_vector_stores") == [(2,)]
+    for one in stores:
+        one.close()
 
 
 def test_a_language_finds_forms_of_a_word_and_stays(postgres_database: Database) -> None:
@@ -269,7 +297,7 @@ def test_the_longest_names_are_kept(store: PgVectorStore) -> None:
     chance = random.Random(3)
     longest = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789/", k=2000)) for _ in range(3)]
     fill(store, [Chunk(longest[0], 2**53, "words", longest[1], longest[2])])
-    assert store.list(None, 0, 10, call()).places[0].parent == longest[2]
+    assert store.list(None, 0, 10, call()).objects[0].parent == longest[2]
     assert store.get(longest[0], 0, 10, call()).chunks[0].chunk_id == 2**53
 
 

@@ -17,7 +17,8 @@ from vector_contract import SPACE, call, chunk, everything, found, in_threads, p
 
 from rrext.errors import Cancelled, ToolError
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
-from rrext.nodes.vectors.store import Scope, VectorSpace, VectorStore
+from rrext.nodes.vectors.store import Scope, VectorSpace, VectorStore, owner_of
+from rrext.tools.context import ToolContext
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -272,7 +273,7 @@ def test_a_process_that_ended_while_it_made_the_store_leaves_nothing_in_the_way(
 
 def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
     manifest = filled(tmp_path) / "store.json"
-    manifest.write_text(manifest.read_text().replace('"format":2', '"format":3'))
+    manifest.write_text(manifest.read_text().replace('"format":3', '"format":4'))
     store = edge_store(tmp_path)
     with pytest.raises(ToolError) as failure:
         everything(store, "a")
@@ -281,22 +282,38 @@ def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
 
 
 def aged(folder: Path) -> None:
-    """Make a closed store one of format 1, whose engine indexes contents with a tokenizer of its own."""
+    """Make a closed store one of format 2, whose chunks have no owners."""
     import qdrant_edge as qe
 
-    from rrext.nodes.vectors.edge.requests import CONTENT, WORDS
+    from rrext.nodes.vectors.edge.requests import OWNER
 
     store = StoreFolder(str(folder), "store")
     shard = qe.EdgeShard.load(store.shard)
-    ids = [record.id for record in shard.scroll(qe.ScrollRequest(limit=1000))[0]]
-    shard.update(qe.UpdateOperation.delete_field_index(WORDS))
-    shard.update(qe.UpdateOperation.delete_payload(ids, [WORDS]))
-    index = qe.TextIndexParams(tokenizer=qe.TokenizerType.Multilingual, lowercase=True, scoring=True)
-    shard.update(qe.UpdateOperation.create_field_index(CONTENT, index))
+    shard.update(qe.UpdateOperation.delete_field_index(OWNER))
+    shard.update(
+        qe.UpdateOperation.delete_payload([record.id for record in shard.scroll(qe.ScrollRequest(limit=1000))[0]], [OWNER])
+    )
     shard.flush()
     shard.close()
     manifest = msgspec.json.decode((folder / "data" / "store.json").read_bytes(), type=Manifest)
-    store.save(msgspec.structs.replace(manifest, format=1, files=store.files()))
+    store.save(msgspec.structs.replace(manifest, format=2, files=store.files()))
+
+
+@pytest.mark.promise("vector:owner:apart")
+def test_what_a_store_without_owners_holds_is_nobodys(tmp_path: Path) -> None:
+    store = edge_store(tmp_path)
+    put(store, *(chunk(name, n, parent=f"/{name}") for name in "abc" for n in range(200)))
+    expected = everything(store, "a")
+    store.close()
+    aged(tmp_path)
+    store, ada = edge_store(tmp_path), owner_of(ToolContext(user_id="ada"))
+    assert everything(store, "a") == expected
+    assert store.stats(call(), ada).chunks == store.list(None, 0, 10, call(), ada).total == 0
+    put(store, chunk("a", 0, "new words"))
+    assert store.stats(call()).chunks == 600
+    assert found(store, "new words", "keyword", top_k=1) == ["a"]
+    store.close()
+    assert msgspec.json.decode((tmp_path / "data" / "store.json").read_bytes(), type=Manifest).format == 3
 
 
 def test_nothing_is_stored_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:

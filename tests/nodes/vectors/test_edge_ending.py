@@ -141,7 +141,7 @@ def test_closing_kills_a_process_that_does_not_end(tmp_path: Path, caplog: pytes
 
 
 @pytest.mark.parametrize(
-    "code", ["write.write(b'words' * 9)", "receive(read); write.write(frame(0, Stats())); write.flush(); read.read()"]
+    "code", ["write.write(b'words' * 9)", "receive(read); write.write(frame(0, Stats(''))); write.flush(); read.read()"]
 )
 def test_a_process_that_answers_nonsense_is_ended(
     code: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -59,9 +59,9 @@ class Recorder:
     """Keeps what it is called with; the calls are those of a store."""
 
     def __init__(self) -> None:
-        self.given: tuple[Any, ...] = ()
+        self.given: dict[str, Any] = {}
 
-    def search(self, *given: Any) -> None:
+    def search(self, **given: Any) -> None:
         self.given = given
 
 
@@ -90,7 +90,7 @@ def test_chunks_and_their_vectors_arrive_as_they_were(pairs: list[tuple[Chunk, l
 def test_a_search_is_done_with_its_arguments(search: Search) -> None:
     recorder: Any = Recorder()
     Query(search).call(recorder, call())
-    assert recorder.given[0] == search
+    assert recorder.given["search"] == search
 
 
 @given(ERRORS)

@@ -16,7 +16,7 @@ from rrext.nodes.child.process import Cancel
 from rrext.nodes.child.worker import AnswerStream
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
-from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, VectorSpace
+from rrext.nodes.vectors.store import NOBODYS, ChunkPage, Deleted, Scope, Search, VectorSpace
 from rrext.tools.context import ToolContext
 
 SPACE = VectorSpace("model", 3)
@@ -37,7 +37,7 @@ class SlowStore:
         self.done.append("delete")
         return Deleted(1, frozenset())
 
-    def upsert_staged(self, request: int, space: VectorSpace, replace: Any, ctx: ToolContext) -> int:
+    def upsert_staged(self, request: int, space: VectorSpace, replace: Any, owner: str, ctx: ToolContext) -> int:
         ctx.check()
         if "close" in self.done:
             raise Unavailable("closed")
@@ -47,7 +47,7 @@ class SlowStore:
     def search(self, search: Search, ctx: ToolContext) -> list[Any]:
         return []
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str) -> ChunkPage:
         raise OSError("a bug")
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def link() -> Iterator[Link]:
 
 def test_searches_are_answered_while_a_write_goes_on(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
-    link.send(2, Upsert(2, SPACE, {}))
+    link.send(2, Upsert(2, SPACE, {}, NOBODYS))
     for number in range(3, 30):
         link.send(number, SEARCH)
     assert {link.receive()[0] for _ in range(3, 30)} == set(range(3, 30))
@@ -104,8 +104,8 @@ def test_searches_are_answered_while_a_write_goes_on(link: Link) -> None:
 
 def test_a_write_that_is_cancelled_before_its_turn_is_never_done(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
-    link.send(2, Upsert(2, SPACE, {}))
-    link.send(3, Upsert(3, SPACE, {}))
+    link.send(2, Upsert(2, SPACE, {}, NOBODYS))
+    link.send(3, Upsert(3, SPACE, {}, NOBODYS))
     link.send(2, Cancel("timeout"))
     link.send(77, Cancel("cancelled"))  # its answer has left already
     link.send(4, SEARCH)
@@ -120,7 +120,7 @@ def test_a_write_that_is_cancelled_before_its_turn_is_never_done(link: Link) -> 
 
 
 def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.CaptureFixture[str]) -> None:
-    link.send(1, Get("a", 0, 1))
+    link.send(1, Get("a", 0, 1, NOBODYS))
     _, answer = link.receive()
     assert isinstance(answer, Failed)
     assert (answer.code, answer.message) == ("internal", "The vector store failed; the server's log has it")
@@ -132,7 +132,7 @@ def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.C
 def test_at_its_end_it_finishes_what_it_does_and_tells_the_others(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
     assert link.store.begun.wait(30)
-    link.send(2, Upsert(2, SPACE, {}))
+    link.send(2, Upsert(2, SPACE, {}, NOBODYS))
     link.requests.close()
     while "close" not in link.store.done:
         link.thread.join(0.005)

@@ -14,13 +14,14 @@ from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.nodes.vectors.checked_input import ChunkDraft, drafts_of
 from rrext.nodes.vectors.embedding import store_drafts
+from rrext.nodes.vectors.store import NOBODYS
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 def drafts(count: int) -> list[ChunkDraft]:
-    return drafts_of([{"content": f"text {n}", "object_id": f"o{n}"} for n in range(count)])
+    return drafts_of([{"content": f"text {n}", "object_id": f"o{n}"} for n in range(count)], NOBODYS)
 
 
 class FailingEmbedder(HashingEmbedder):
@@ -41,7 +42,7 @@ class FailingEmbedder(HashingEmbedder):
 def test_nothing_is_stored_if_the_last_text_cannot_be_embedded(tmp_path: Path) -> None:
     store = edge_store(tmp_path)
     with pytest.raises(RrextError) as failure:
-        store_drafts(store, FailingEmbedder("text 599"), drafts(600), call())
+        store_drafts(store, FailingEmbedder("text 599"), drafts(600), call(), owner=NOBODYS)
     assert failure.value.code == "model_gone"
     assert store.stats(call()).chunks == 0
     store.close()
@@ -50,11 +51,11 @@ def test_nothing_is_stored_if_the_last_text_cannot_be_embedded(tmp_path: Path) -
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), 1e300])
 def test_numbers_that_json_cannot_carry_are_refused_from_python_too(odd: float) -> None:
     with pytest.raises(InvalidArguments, match="/input/documents/0/embedding"):
-        drafts_of([{"content": "x", "object_id": "a", "embedding": [0.5, odd]}])
+        drafts_of([{"content": "x", "object_id": "a", "embedding": [0.5, odd]}], NOBODYS)
     if odd < 1e308:
         return
     with pytest.raises(InvalidArguments, match="/input/documents/0/metadata"):
-        drafts_of([{"content": "x", "object_id": "a", "metadata": {"number": odd}}])
+        drafts_of([{"content": "x", "object_id": "a", "metadata": {"number": odd}}], NOBODYS)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "half \udfff"])
@@ -66,4 +67,4 @@ def test_half_of_a_character_is_refused(text: str) -> None:
         {"content": "x", "object_id": "a", "metadata": {"more": [text]}},
     ):
         with pytest.raises(InvalidArguments, match="/input/documents/0/"):
-            drafts_of([document])
+            drafts_of([document], NOBODYS)

@@ -59,6 +59,10 @@ async def test_what_is_stored_is_found_listed_read_counted_and_deleted(client: C
     assert page == {"success": True, "chunks": [chunk], "total": 2}
     listing = {
         "success": True,
+        "objects": [
+            {"parent": "/kitchen/bread", "objectId": "recipe", "chunks": 1},
+            {"parent": "/travel", "objectId": "plan", "chunks": 2},
+        ],
         "paths": {"/kitchen/bread": "recipe", "/travel": "plan"},
         "counts": {"/kitchen/bread": 1, "/travel": 2},
         "total": 2,

@@ -25,8 +25,10 @@ from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.limits import COMPARED_HEAD
 from rrext.nodes.vectors.store import VectorSpace
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""
+WITHOUT_OWNERS: Final = 2
+"""The version before chunks had owners. Its stores are brought to the present one when they are opened."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 VOLATILE: Final = "_journal.dat"
@@ -125,7 +127,7 @@ class StoreFolder:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
             raise self.corrupt(f'"{DATA}/{MANIFEST}" cannot be read: {error}') from error
-        if found.engine != ENGINE or found.format != FORMAT:
+        if found.engine != ENGINE or found.format not in (WITHOUT_OWNERS, FORMAT):
             raise ToolError(
                 f'The store in "{self.shown}" is {found.engine}, format {found.format}; this version reads {ENGINE}, {FORMAT}',
                 code="store_format",

@@ -40,7 +40,7 @@ class StoreRequest(ChildRequest, frozen=True, tag=True):
 
     def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         """Run the call on the store. Raises the errors of the store."""
-        return getattr(store, self.method)(*(getattr(self, name) for name in self.__struct_fields__), ctx)
+        return getattr(store, self.method)(**{name: getattr(self, name) for name in self.__struct_fields__}, ctx=ctx)
 
 
 class FindSpace(StoreRequest, frozen=True, tag=True):
@@ -69,6 +69,7 @@ class Upsert(StoreRequest, frozen=True, tag=True):
     request: int
     space: VectorSpace
     replace: dict[str, frozenset[int]]
+    owner: str
 
 
 class Delete(StoreRequest, frozen=True, tag=True):
@@ -88,6 +89,7 @@ class List(StoreRequest, frozen=True, tag=True):
     prefix: str | None
     offset: int
     limit: int
+    owner: str
 
 
 class Get(StoreRequest, frozen=True, tag=True):
@@ -95,15 +97,18 @@ class Get(StoreRequest, frozen=True, tag=True):
     object_id: str
     offset: int
     limit: int
+    owner: str
 
 
 class FindVersions(StoreRequest, frozen=True, tag=True):
     method, in_turn = "versions", True
     object_ids: list[str]
+    owner: str
 
 
 class Stats(StoreRequest, frozen=True, tag=True):
     method, in_turn = "stats", True
+    owner: str
 
 
 Request = FindSpace | Stage | Unstage | Upsert | Delete | Query | List | Get | FindVersions | Stats

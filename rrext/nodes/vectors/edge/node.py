@@ -11,7 +11,7 @@ import msgspec
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.vectors.edge.remote import ProcessStore
-from rrext.nodes.vectors.node import VectorStoreNode
+from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 
 MIB = 1024 * 1024
 
@@ -37,7 +37,7 @@ class QdrantEdgeNode(VectorStoreNode):
 
     paths = {"path": "folder"}
 
-    class Config:
+    class Config(VectorSettings):
         path: Annotated[
             str, "The folder of the store. A relative one begins at --root, or else at the folder of the pipeline's file."
         ] = "vectors"

@@ -12,12 +12,12 @@ import qdrant_edge as qe
 
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
-from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
+from rrext.nodes.vectors.edge.folder import FORMAT, WITHOUT_OWNERS, Manifest, StoreFolder
 from rrext.nodes.vectors.edge.journal import StoreChange
 from rrext.nodes.vectors.edge.path_counts import PathCounts
-from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
+from rrext.nodes.vectors.edge.requests import OBJECT, OWNER, PARENT, create_shard, owner_index, point_of
 from rrext.nodes.vectors.limits import FLUSH_EVERY, QDRANT_BATCH, WRITE_AGAIN, WRITTEN_TIMES
-from rrext.nodes.vectors.store import VectorSpace
+from rrext.nodes.vectors.store import NOBODYS, VectorSpace
 from rrext.tools.context import ToolContext
 
 LOCKED: Final = "WouldBlock"
@@ -27,20 +27,28 @@ LOCKED: Final = "WouldBlock"
 class OpenShard:
     """The shard of a folder that this process has locked. Changes run one after the other; reads run at any time.
 
-    `places` are counted at their first use, and kept up to date from then on.
+    `places` are counted for each owner at their first use, and kept up to date from then on.
     """
 
     def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
         self.folder = folder
         self.manifest = manifest
         self.shard = shard
-        self.places: PathCounts | None = None
+        self.places: dict[str, PathCounts] | None = None
         self.is_between = False
         """Whether a change was begun and is not done."""
         self.is_empty = True
         """Whether there was no chunk after the last change. Each search asks for the space, so it is not looked up then."""
         self._min_free = min_free
         self._unflushed = 0
+        with qdrant_errors():
+            facets = shard.facet(qe.FacetRequest(OWNER, limit=2, exact=True)).hits
+        self._owners = {str(hit.value) for hit in facets}
+        """The owners of what is stored, or was since then; of more than two, two."""
+
+    def is_of(self, owner: str | None) -> bool:
+        """Whether nobody but this owner has stored anything. It is false before a chunk of another one can be found."""
+        return self._owners <= {owner}
 
     @property
     def space(self) -> VectorSpace | None:
@@ -72,13 +80,14 @@ class OpenShard:
         places, self.places = self.places, None  # if Qdrant fails, the paths are counted anew
         for piece in change.pieces:
             chunks, vectors = piece.decoded()
+            self._owners = self._owners.union(chunk.owner for chunk in chunks)
             points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
             self._forget(places, [point.id for point in points])
             with qdrant_errors():
                 self.shard.update(qe.UpdateOperation.upsert_points(points))
             if places is not None:
                 for chunk in chunks:
-                    places.add(chunk.parent, chunk.object_id)
+                    places.setdefault(chunk.owner, PathCounts()).add(chunk.parent, chunk.object_id)
             self._written(piece.size)
         for start in range(0, len(change.gone), QDRANT_BATCH):
             ids = list(change.gone[start : start + QDRANT_BATCH])
@@ -94,13 +103,13 @@ class OpenShard:
             raise self.folder.unusable(error) from error
         self.is_between = False
 
-    def _forget(self, places: PathCounts | None, ids: Sequence[Any]) -> None:
+    def _forget(self, places: dict[str, PathCounts] | None, ids: Sequence[Any]) -> None:
         """Subtract those of the points that exist from the counts."""
         if places is not None:
             with qdrant_errors():
-                records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
+                records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OWNER, OBJECT, PARENT]), False)
             for payload in (record.payload or {} for record in records):
-                places.remove(payload[PARENT], payload[OBJECT])
+                places[payload[OWNER]].remove(payload[PARENT], payload[OBJECT])
 
     def _written(self, size: int) -> None:
         self._unflushed += size
@@ -201,6 +210,8 @@ class ShardTurns:
                 folder.save(manifest)
                 raise
             try:
+                if manifest.format == WITHOUT_OWNERS:
+                    manifest = _with_owners(folder, manifest, shard)
                 opened = OpenShard(folder, manifest, shard, self._min_free)
                 opened.resume()
             except BaseException:
@@ -229,6 +240,18 @@ def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
         shard.close()
         raise folder.corrupt(f"it had {manifest.chunks} chunks when it was closed, and {chunks} can be read")
     return shard
+
+
+def _with_owners(folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard) -> Manifest:
+    """Make everything in a store without owners nobody's. A process that is killed meanwhile leaves it to the next one."""
+    unowned = qe.Filter(must=[qe.IsEmptyCondition(OWNER)])
+    with qdrant_errors():
+        shard.update(qe.UpdateOperation.create_field_index(OWNER, owner_index()))
+        shard.update(qe.UpdateOperation.set_payload_by_filter(unowned, {OWNER: NOBODYS}))
+        shard.flush()
+    manifest = msgspec.structs.replace(manifest, format=FORMAT, clean=False)
+    folder.save(manifest)
+    return manifest
 
 
 @contextmanager

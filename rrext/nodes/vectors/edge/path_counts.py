@@ -1,13 +1,12 @@
-"""The parent paths of a store with their objects and numbers of chunks, for `list` without a scan of the data."""
+"""The objects of an owner with their parent paths and numbers of chunks, for `list` without a scan of the data."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import Final
 
-from rrext.nodes.vectors.store import Listing, Scope, StoredPath
+from rrext.nodes.vectors.store import Listing, Scope, StoredObject
 
 BETWEEN: Final = "\0"
 """The separator between parent and object id in a key. Neither contains it, and it sorts before every other character."""
@@ -20,12 +19,10 @@ class PathCounts:
     One entry for each object, about 250 bytes with its share of the sorted list: 25 MB for 100,000 objects.
     """
 
-    def __init__(self, chunks: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self._sorted: list[StoredPath] | None = None
+        self._sorted: list[StoredObject] | None = None
         self._paths: list[str] = []
-        for parent, object_id in chunks:
-            self.add(parent, object_id)
 
     def add(self, parent: str, object_id: str) -> None:
         """Count a chunk that was added to a path."""
@@ -42,14 +39,14 @@ class PathCounts:
         self._sorted = None
 
     def listing(self, prefix: str | None, offset: int, limit: int) -> Listing:
-        """A page of the paths, as the answer of `VectorStore.list`."""
-        places = self._all()
-        ranges = [(0, len(places))] if prefix is None else list(self._ranges(prefix))
-        wanted = [place for start, end in ranges for place in places[start:end]] if len(ranges) > 1 else None
-        if wanted is None:
-            start, end = ranges[0]
-            return Listing(places[start:end][offset : offset + limit], end - start)
-        return Listing(wanted[offset : offset + limit], len(wanted))
+        """A page of the objects, as the answer of `VectorStore.list`."""
+        objects = self._all()
+        ranges = [(0, len(objects))] if prefix is None else list(self._ranges(prefix))
+        if len(ranges) > 1:
+            objects = [one for start, end in ranges for one in objects[start:end]]
+            ranges = [(0, len(objects))]
+        ((start, end),) = ranges
+        return Listing(objects[start:end][offset : offset + limit], end - start)
 
     def chunks(self) -> int:
         """The number of chunks."""
@@ -61,26 +58,19 @@ class PathCounts:
 
     def parents(self) -> int:
         """The number of paths."""
-        return len(self._all())
+        return len({key.partition(BETWEEN)[0] for key in self._counts})
 
     def _ranges(self, prefix: str) -> Iterator[tuple[int, int]]:
         """The ranges of a prefix in the sorted list: the path itself, and the paths below it."""
         below = Scope(prefix=prefix).below or ""
         if prefix != below:
-            start = bisect_left(self._paths, prefix)
-            yield start, start + self._paths[start : start + 1].count(prefix)
+            yield bisect_left(self._paths, prefix), bisect_right(self._paths, prefix)
         yield bisect_left(self._paths, below), bisect_left(self._paths, below[:-1] + AFTER_SLASH)
 
-    def _all(self) -> list[StoredPath]:
+    def _all(self) -> list[StoredObject]:
         if self._sorted is None:
             keys = sorted(self._counts)  # by path, then by object: the separator sorts before all other characters
-            self._sorted = [self._place(parent, list(group)) for parent, group in groupby(keys, _parent)]
-            self._paths = [place.parent for place in self._sorted]
+            parts = [(key.partition(BETWEEN), self._counts[key]) for key in keys]
+            self._sorted = [StoredObject(parent, object_id, chunks) for (parent, _, object_id), chunks in parts]
+            self._paths = [one.parent for one in self._sorted]
         return self._sorted
-
-    def _place(self, parent: str, keys: list[str]) -> StoredPath:
-        return StoredPath(parent, keys[0].partition(BETWEEN)[2], sum(self._counts[key] for key in keys))
-
-
-def _parent(key: str) -> str:
-    return key.partition(BETWEEN)[0]

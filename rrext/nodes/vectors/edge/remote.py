@@ -30,6 +30,7 @@ from rrext.nodes.vectors.edge.messages import (
 )
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, QDRANT_BATCH
 from rrext.nodes.vectors.store import (
+    NOBODYS,
     Chunk,
     ChunkPage,
     Deleted,
@@ -93,6 +94,7 @@ class ProcessStore:
         space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
+        owner: str = NOBODYS,
     ) -> int:
         """See `VectorStore`. Sends the chunks to the process in pieces; the process stores them after the last one."""
         ctx.check()
@@ -102,7 +104,7 @@ class ProcessStore:
             for number, piece in enumerate(pieces_of(chunks, vectors), 1):
                 process.ask(Stage(request, piece), ctx)
                 ctx.progress(min(number * QDRANT_BATCH, len(chunks)), len(chunks), "chunks sent to the store")
-            return msgspec.json.decode(process.ask(Upsert(request, space, kept), ctx), type=int)
+            return msgspec.json.decode(process.ask(Upsert(request, space, kept, owner), ctx), type=int)
         except BaseException:
             process.tell(Unstage(request))
             raise
@@ -113,18 +115,19 @@ class ProcessStore:
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
         return msgspec.json.decode(self._ask(Query(_sendable(search)), ctx), type=builtins.list[Hit])
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
-        return msgspec.json.decode(self._ask(List(prefix, offset, limit), ctx), type=Listing)
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
+        return msgspec.json.decode(self._ask(List(prefix, offset, limit, owner), ctx), type=Listing)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
-        return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=ChunkPage)
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
+        return msgspec.json.decode(self._ask(Get(object_id, offset, limit, owner), ctx), type=ChunkPage)
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
-        return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[ObjectVersion])
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
+        answer = self._ask(FindVersions(list(object_ids), owner), ctx)
+        return msgspec.json.decode(answer, type=builtins.list[ObjectVersion])
 
-    def stats(self, ctx: ToolContext) -> StoreStats:
+    def stats(self, ctx: ToolContext, owner: str = NOBODYS) -> StoreStats:
         """See `VectorStore`. The details name the process for monitoring."""
-        found = msgspec.json.decode(self._ask(Stats(), ctx), type=StoreStats)
+        found = msgspec.json.decode(self._ask(Stats(owner), ctx), type=StoreStats)
         return msgspec.structs.replace(found, details={**found.details, "process": self.process_id})
 
     def close(self) -> None:

@@ -10,18 +10,19 @@ import msgspec
 import qdrant_edge as qe
 
 from rrext.nodes.vectors.limits import OVERSAMPLING
-from rrext.nodes.vectors.store import Chunk, Scope, Search
+from rrext.nodes.vectors.store import NOBODYS, Chunk, Scope, Search
 from rrext.nodes.vectors.words import former_words, stored_words
 
 VECTOR: Final = "dense"
-OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "object", "parent", "node", "number", "content", "extra"
+OWNER, OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "owner", "object", "parent", "node", "number", "content", "extra"
 """The fields of a point. `extra` is JSON text, so that every value comes back unchanged."""
 WORDS: Final = "words"
 """The field for keyword search: the words of the content, separated by spaces."""
 CHUNK: Final = qe.PayloadSelector.Exclude([WORDS])
 """The fields of a chunk."""
 IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
-"""The namespace of point ids, which are made from object id and chunk number. A change would lose all stored points."""
+"""The namespace of the point ids of nobody's chunks, which are made from object id and chunk number; those of other owners
+have the owner as their namespace. A change would lose all stored points."""
 
 
 def create_shard(path: str, size: int) -> None:
@@ -34,6 +35,7 @@ def create_shard(path: str, size: int) -> None:
     vectors = qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine, quantization_config=quantized)
     shard = qe.EdgeShard.create(path, qe.EdgeConfig(vectors={VECTOR: vectors}))
     fields = {
+        OWNER: owner_index(),
         OBJECT: qe.KeywordIndexParams(),
         NODE: qe.KeywordIndexParams(),
         PARENT: qe.KeywordIndexParams(prefix=True),
@@ -51,19 +53,25 @@ def word_index() -> qe.TextIndexParams:
     return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True)
 
 
+def owner_index() -> qe.UuidIndexParams:
+    """The index of `OWNER`."""
+    return qe.UuidIndexParams()
+
+
 def words_of(content: str) -> str:
     """The value of `WORDS` for a content."""
     return " ".join(stored_words(content))
 
 
-def point_id(object_id: str, chunk_id: int) -> uuid.UUID:
+def point_id(owner: str, object_id: str, chunk_id: int) -> uuid.UUID:
     """The id of a chunk in Qdrant."""
-    return uuid.uuid5(IDS, f"{chunk_id} {object_id}")
+    return uuid.uuid5(IDS if owner == NOBODYS else uuid.UUID(owner), f"{chunk_id} {object_id}")
 
 
 def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
     """Make Qdrant's point of a chunk."""
     payload = {
+        OWNER: chunk.owner,
         OBJECT: chunk.object_id,
         PARENT: chunk.parent,
         NODE: chunk.node_id,
@@ -72,7 +80,7 @@ def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
         WORDS: words_of(chunk.content),
         EXTRA: msgspec.json.encode(chunk.extra).decode(),
     }
-    return qe.Point(point_id(chunk.object_id, chunk.chunk_id), {VECTOR: list(vector)}, payload)
+    return qe.Point(point_id(chunk.owner, chunk.object_id, chunk.chunk_id), {VECTOR: list(vector)}, payload)
 
 
 def chunk_of(payload: dict[str, Any]) -> Chunk:
@@ -84,12 +92,15 @@ def chunk_of(payload: dict[str, Any]) -> Chunk:
         node_id=payload[NODE],
         parent=payload[PARENT],
         extra=msgspec.json.decode(payload[EXTRA]),
+        owner=payload[OWNER],
     )
 
 
 def condition(scope: Scope) -> qe.Filter | None:
     """The filter for a scope; None if it means everything."""
     must: list[Any] = []
+    if scope.owner is not None:
+        must.append(qe.FieldCondition(OWNER, match=qe.MatchValue(scope.owner)))
     if scope.object_ids is not None:
         must.append(qe.FieldCondition(OBJECT, match=qe.MatchAny(list(scope.object_ids))))
     if scope.node_id is not None:
@@ -127,10 +138,9 @@ def worded(search: Search, words: Sequence[str], limit: int, *, whole: bool, **m
     return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, text), filter=scope, **more)
 
 
-def chunks_request(object_id: str, offset: int, limit: int) -> qe.QueryRequest:
+def chunks_request(scope: Scope, offset: int, limit: int) -> qe.QueryRequest:
     """Qdrant's request for a page of an object's chunks, in their order."""
-    filter = condition(Scope(object_ids=(object_id,)))
-    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=filter, with_payload=CHUNK)
+    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=condition(scope), with_payload=CHUNK)
 
 
 def similarity(score: float) -> float:

@@ -21,6 +21,7 @@ from rrext.nodes.vectors.edge.requests import (
     EXTRA,
     NUMBER,
     OBJECT,
+    OWNER,
     PARENT,
     WORDS,
     chunk_of,
@@ -33,6 +34,7 @@ from rrext.nodes.vectors.edge.requests import (
 )
 from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
+    NOBODYS,
     Chunk,
     ChunkPage,
     Deleted,
@@ -79,8 +81,9 @@ class EdgeStore:
         space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
+        owner: str = NOBODYS,
     ) -> int:
-        return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx)
+        return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx, owner)
 
     def stage(self, request: int, piece: StagedPiece, ctx: ToolContext) -> None:
         """Keep a piece of a request until `upsert_staged` stores it or `unstage` discards it."""
@@ -90,12 +93,19 @@ class EdgeStore:
         """Discard the pieces of a request."""
         self._staged.pop(request, None)
 
-    def upsert_staged(self, request: int, space: VectorSpace, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
+    def upsert_staged(
+        self, request: int, space: VectorSpace, replace: Mapping[str, Collection[int]], owner: str, ctx: ToolContext
+    ) -> int:
         """See `upsert`; stores the staged pieces."""
-        return self._upsert(self._staged.pop(request, []), space, replace, ctx)
+        return self._upsert(self._staged.pop(request, []), space, replace, ctx, owner)
 
     def _upsert(
-        self, pieces: Sequence[StagedPiece], space: VectorSpace, replace: Mapping[str, Collection[int]], ctx: ToolContext
+        self,
+        pieces: Sequence[StagedPiece],
+        space: VectorSpace,
+        replace: Mapping[str, Collection[int]],
+        ctx: ToolContext,
+        owner: str,
     ) -> int:
         for _ in range(MAKE_TRIES):
             with self._turns.writing(ctx) as opened:
@@ -104,7 +114,7 @@ class EdgeStore:
                     gone = [
                         point
                         for object_id, kept in replace.items()
-                        for point, payload in _points(opened.shard, condition(Scope(object_ids=(object_id,))), ctx)
+                        for point, payload in _points(opened.shard, condition(Scope(object_ids=(object_id,), owner=owner)), ctx)
                         if payload[NUMBER] not in kept
                     ]
                     opened.do(StoreChange(pieces, gone))
@@ -126,34 +136,41 @@ class EdgeStore:
             if opened is None:
                 return []
             with qdrant_errors():
+                if opened.is_of(search.scope.owner):  # the filter by owner would make the search take twice the time
+                    scope = msgspec.structs.replace(search.scope, owner=None)
+                    hits = found(opened.shard, msgspec.structs.replace(search, scope=scope))
+                    if opened.is_of(search.scope.owner):  # nobody else has stored anything meanwhile
+                        return hits
                 return found(opened.shard, search)
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
         with self._turns.writing(ctx) as opened:
-            return _counted(opened, ctx).listing(prefix, offset, limit)
+            return _counted(opened, ctx, owner).listing(prefix, offset, limit)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
+        scope = Scope(object_ids=(object_id,), owner=owner)
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return ChunkPage([], 0)
             with qdrant_errors():
-                total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
-                points = opened.shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
+                total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(scope)))
+                points = opened.shard.query(chunks_request(scope, offset, limit)) if offset < total else []
             return ChunkPage([chunk_of(point.payload or {}) for point in points], total)
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
+        scope = Scope(object_ids=tuple(object_ids), owner=owner)
         with self._turns.writing(ctx) as opened:
             if opened is None:
                 return []
             signed: dict[str, builtins.list[Any]] = {}
-            for _, payload in _points(opened.shard, condition(Scope(object_ids=tuple(object_ids))), ctx, (OBJECT, EXTRA)):
+            for _, payload in _points(opened.shard, condition(scope), ctx, (OBJECT, EXTRA)):
                 signature = msgspec.json.decode(payload[EXTRA]).get("signature")
                 signed.setdefault(payload[OBJECT], []).append(signature if isinstance(signature, str) else None)
         return [ObjectVersion(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
 
-    def stats(self, ctx: ToolContext) -> StoreStats:
+    def stats(self, ctx: ToolContext, owner: str = NOBODYS) -> StoreStats:
         with self._turns.writing(ctx) as opened:
-            places = _counted(opened, ctx)
+            places = _counted(opened, ctx, owner)
             return StoreStats(
                 chunks=places.chunks(),
                 objects=places.objects(),
@@ -168,13 +185,16 @@ class EdgeStore:
         self._turns.close()
 
 
-def _counted(opened: OpenShard | None, ctx: ToolContext) -> PathCounts:
-    """The path counts, computed now if unknown. No change may run meanwhile."""
+def _counted(opened: OpenShard | None, ctx: ToolContext, owner: str) -> PathCounts:
+    """The path counts of an owner; those of all are computed now if unknown. No change may run meanwhile."""
     if opened is None:
         return PathCounts()
     if opened.places is None:
-        opened.places = PathCounts((payload[PARENT], payload[OBJECT]) for _, payload in _points(opened.shard, None, ctx))
-    return opened.places
+        places: dict[str, PathCounts] = {}
+        for _, payload in _points(opened.shard, None, ctx, (OWNER, OBJECT, PARENT)):
+            places.setdefault(payload[OWNER], PathCounts()).add(payload[PARENT], payload[OBJECT])
+        opened.places = places
+    return opened.places.get(owner) or PathCounts()
 
 
 def _points(

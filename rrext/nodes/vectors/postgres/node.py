@@ -11,7 +11,7 @@ import msgspec
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters
-from rrext.nodes.vectors.node import VectorStoreNode
+from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 
 if TYPE_CHECKING:
     from rrext.nodes.vectors.postgres.store import PgVectorStore
@@ -28,7 +28,7 @@ class PgVectorNode(VectorStoreNode):
     title = "Vector store (PostgreSQL)"
     capabilities = ("network",)
 
-    class Config(PostgresSettings):
+    class Config(PostgresSettings, VectorSettings):
         table: Annotated[str, msgspec.Meta(min_length=1), "Name of the table, without its schema."] = "rrext_chunks"
         schema: Annotated[str, msgspec.Meta(min_length=1), "Schema of the table; created if it is not there."] = "public"
         language: Annotated[

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, StoredPath, StoreStats, VectorSpace
+from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, StoredObject, StoreStats, VectorSpace
 
 KEYWORD: Final = "ts_rank"
 
 # The total has a row of its own, so that a page beyond the end has it too.
-PLACES: Final = """
-WITH places AS (SELECT parent, min(object_id), count(*) FROM {table} WHERE {scope} GROUP BY parent)
-SELECT total.*, page.* FROM (SELECT count(*) FROM places) AS total
-LEFT JOIN (SELECT * FROM places ORDER BY parent OFFSET %(offset)s LIMIT %(limit)s) AS page ON true ORDER BY parent
+OBJECTS: Final = """
+WITH objects AS (SELECT parent, object_id, count(*) FROM {table} WHERE {scope} GROUP BY parent, object_id)
+SELECT total.*, page.* FROM (SELECT count(*) FROM objects) AS total
+LEFT JOIN (SELECT * FROM objects ORDER BY parent, object_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true
+ORDER BY parent, object_id
 """
 
 CHUNKS: Final = """
-SELECT total.*, page.* FROM (SELECT count(*) FROM {table} WHERE object_id = %(object_id)s) AS total
-LEFT JOIN (SELECT {columns} FROM {table} WHERE object_id = %(object_id)s
+SELECT total.*, page.* FROM (SELECT count(*) FROM {table} WHERE {scope}) AS total
+LEFT JOIN (SELECT {columns} FROM {table} WHERE {scope}
     ORDER BY chunk_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true ORDER BY chunk_id
 """
 
 COUNTS: Final = """
-SELECT count(*), (SELECT count(*) FROM (SELECT DISTINCT object_id FROM {table}) AS objects),
-    (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table}) AS parents), pg_total_relation_size(%s) FROM {table}
+SELECT count(*), (SELECT count(*) FROM (SELECT DISTINCT object_id FROM {table} WHERE {scope}) AS objects),
+    (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table} WHERE {scope}) AS parents),
+    pg_total_relation_size(%(name)s) FROM {table} WHERE {scope}
 """
 
 SIGNED: Final = """
 SELECT object_id, count(*), CASE WHEN count(signature) = count(*) AND min(signature) = max(signature) THEN min(signature) END
 FROM (SELECT object_id, CASE WHEN json_typeof(extra -> 'signature') = 'string' THEN extra ->> 'signature' END AS signature
-    FROM {table} WHERE object_id = ANY(%s)) AS signed GROUP BY object_id
+    FROM {table} WHERE {scope}) AS signed GROUP BY object_id
 """
 
 SIZE: Final = "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)"
@@ -42,34 +43,40 @@ SIZE: Final = "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)"
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
 
 
-def places_page(connection: Connection[Any], table: StoreTable, prefix: str | None, offset: int, limit: int) -> Listing:
-    """The parent paths from `offset` on, by code points. Raises the driver's errors."""
-    where, values = condition(Scope(prefix=prefix))
-    statement = sql.SQL(PLACES).format(table=table.quoted, scope=where)
+def objects_page(connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int) -> Listing:
+    """The objects from `offset` on, by the code points of their paths. Raises the driver's errors."""
+    where, values = condition(scope)
+    statement = sql.SQL(OBJECTS).format(table=table.quoted, scope=where)
     rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
-    return Listing([StoredPath(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
+    return Listing([StoredObject(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 
-def chunks_page(connection: Connection[Any], table: StoreTable, object_id: str, offset: int, limit: int) -> ChunkPage:
+def chunks_page(connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int) -> ChunkPage:
     """The chunks of an object from `offset` on. Raises the driver's errors."""
-    statement = sql.SQL(CHUNKS).format(table=table.quoted, columns=COLUMNS)
-    values = {"object_id": object_id, "offset": offset, "limit": limit}
-    rows = connection.execute(statement, values).fetchall()
+    where, values = condition(scope)
+    statement = sql.SQL(CHUNKS).format(table=table.quoted, columns=COLUMNS, scope=where)
+    rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
     return ChunkPage([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 
-def versions_of(connection: Connection[Any], table: StoreTable, object_ids: Sequence[str]) -> list[ObjectVersion]:
+def versions_of(connection: Connection[Any], table: StoreTable, scope: Scope) -> list[ObjectVersion]:
     """The versions of those objects that exist. Raises the driver's errors."""
-    return [ObjectVersion(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
+    where, values = condition(scope)
+    statement = sql.SQL(SIGNED).format(table=table.quoted, scope=where)
+    return [ObjectVersion(*row) for row in connection.execute(statement, values)]
 
 
-def counted(connection: Connection[Any], table: StoreTable, space: VectorSpace | None, *, index: str) -> StoreStats:
-    """Count the content in one statement. `disk_bytes` includes the indexes. Raises the driver's errors."""
+def counted(
+    connection: Connection[Any], table: StoreTable, space: VectorSpace | None, scope: Scope, *, index: str
+) -> StoreStats:
+    """Count the content of an owner in one statement. `disk_bytes` includes the indexes. Raises the driver's errors."""
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
     details = {"server": versions[0], "pgvector": versions[1], "index": index}
     if space is None:
         (size,) = connection.execute(SIZE, (table.full_name,)).fetchone() or (0,)
         return StoreStats(0, 0, 0, None, size, KEYWORD, details)
-    row = connection.execute(sql.SQL(COUNTS).format(table=table.quoted), (table.full_name,)).fetchone()
+    where, values = condition(scope)
+    statement = sql.SQL(COUNTS).format(table=table.quoted, scope=where)
+    row = connection.execute(statement, values | {"name": table.full_name}).fetchone()
     chunks, objects, parents, size = row or (0, 0, 0, 0)
     return StoreStats(chunks, objects, parents, space, size, KEYWORD, details)

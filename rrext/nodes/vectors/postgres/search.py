@@ -16,7 +16,7 @@ from rrext.nodes.vectors.postgres.table import StoreTable
 from rrext.nodes.vectors.postgres.text_search import SIMPLE, all_of, any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
-COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
+COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text, owner::text")
 """The columns of a chunk, for `chunk_of`."""
 
 NEAR: Final = sql.SQL("coalesce(embedding <=> %(vector)b::vector, 1)")
@@ -29,38 +29,39 @@ SELECT *, 1 - distance FROM (
 """
 
 RANKED: Final = """(
-    SELECT object_id, chunk_id, whole, rank + CASE WHEN whole THEN
+    SELECT owner, object_id, chunk_id, whole, rank + CASE WHEN whole THEN
         greatest(0, max(rank) FILTER (WHERE NOT whole) OVER () - min(rank) FILTER (WHERE whole) OVER ()) ELSE 0 END AS rank
     FROM (
-        SELECT object_id, chunk_id, words @@ {whole} AS whole, ts_rank(words, {query}, 1) AS rank FROM {table}
+        SELECT owner, object_id, chunk_id, words @@ {whole} AS whole, ts_rank(words, {query}, 1) AS rank FROM {table}
         WHERE words @@ {query} AND {scope} ORDER BY whole DESC, rank DESC, object_id, chunk_id LIMIT %(candidates)s
     ) AS hits
 )"""
 """Chunks with any of the words. Those with the `whole` of them come first: `ts_rank` alone would prefer a repetition."""
 
 KEYWORD: Final = """
-SELECT {columns}, rank FROM {ranked} AS ranked JOIN {table} USING (object_id, chunk_id)
+SELECT {columns}, rank FROM {ranked} AS ranked JOIN {table} USING (owner, object_id, chunk_id)
 ORDER BY whole DESC, rank DESC, object_id, chunk_id
 """
 
 HYBRID: Final = """
 WITH near AS MATERIALIZED (
-    SELECT object_id, chunk_id, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(candidates)s
+    SELECT owner, object_id, chunk_id, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(candidates)s
 ), ranked AS MATERIALIZED {ranked}, best AS MATERIALIZED (
     SELECT rank * greatest(1, cardinality(lexemes))
         / greatest(1, (SELECT count(*) FROM unnest(words) WHERE lexeme = ANY (lexemes))) AS rank
     FROM (SELECT * FROM ranked ORDER BY whole DESC, rank DESC, object_id, chunk_id LIMIT 1) AS first
-    JOIN {table} USING (object_id, chunk_id) CROSS JOIN (SELECT {lexemes} AS lexemes) AS asked
+    JOIN {table} USING (owner, object_id, chunk_id) CROSS JOIN (SELECT {lexemes} AS lexemes) AS asked
 ), worded AS MATERIALIZED (
-    SELECT object_id, chunk_id, {near} AS distance, coalesce(ranked.rank / nullif(best.rank, 0), 0) AS relevance
-    FROM ranked CROSS JOIN best JOIN {table} USING (object_id, chunk_id)
+    SELECT owner, object_id, chunk_id, {near} AS distance, coalesce(ranked.rank / nullif(best.rank, 0), 0) AS relevance
+    FROM ranked CROSS JOIN best JOIN {table} USING (owner, object_id, chunk_id)
 ), fused AS (
-    SELECT object_id, chunk_id, (greatest(1 - coalesce(n.distance, w.distance), 0) + coalesce(w.relevance, 0)) / 2 AS score
-    FROM near AS n FULL JOIN worded AS w USING (object_id, chunk_id)
+    SELECT owner, object_id, chunk_id,
+        (greatest(1 - coalesce(n.distance, w.distance), 0) + coalesce(w.relevance, 0)) / 2 AS score
+    FROM near AS n FULL JOIN worded AS w USING (owner, object_id, chunk_id)
     ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
 )
 SELECT {columns}, (SELECT count(*) FROM near), (SELECT max(distance) FROM near), score
-FROM fused JOIN {table} USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id
+FROM fused JOIN {table} USING (owner, object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id
 """
 """`best` is the rank that a chunk with all of the words would have, if the first one with its share of them is a measure."""
 
@@ -106,6 +107,9 @@ def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
     """A scope as SQL, and the values of its parameters."""
     parts: list[sql.Composable] = []
     values: dict[str, Any] = {}
+    if scope.owner is not None:
+        parts.append(sql.SQL("owner = %(owner)s"))
+        values["owner"] = scope.owner
     if scope.object_ids is not None:
         parts.append(sql.SQL("object_id = ANY(%(object_ids)s)"))
         values["object_ids"] = list(scope.object_ids)
@@ -124,8 +128,8 @@ def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
 
 def chunk_of(row: tuple[Any, ...]) -> Chunk:
     """Make the chunk of a row that begins with `COLUMNS`."""
-    object_id, chunk_id, content, node_id, parent, extra = row[:6]
-    return Chunk(object_id, chunk_id, content, node_id, parent, msgspec.json.decode(extra) if extra else {})
+    object_id, chunk_id, content, node_id, parent, extra, owner = row[:7]
+    return Chunk(object_id, chunk_id, content, node_id, parent, msgspec.json.decode(extra) if extra else {}, owner)
 
 
 def _by_index(vector: Vector) -> sql.Composable:

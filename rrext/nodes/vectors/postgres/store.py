@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,12 +16,13 @@ from rrext.nodes.vectors.limits import CHANGE_TRIES, ROWS_AT_ONCE
 from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.index import IndexBuilder
-from rrext.nodes.vectors.postgres.pages import chunks_page, counted, places_page, versions_of
+from rrext.nodes.vectors.postgres.pages import chunks_page, counted, objects_page, versions_of
 from rrext.nodes.vectors.postgres.search import FrequentWords, condition, found
 from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
-from rrext.nodes.vectors.postgres.table import StoreTable
+from rrext.nodes.vectors.postgres.table import FORM, StoreTable
 from rrext.nodes.vectors.postgres.text_search import indexed_words
 from rrext.nodes.vectors.store import (
+    NOBODYS,
     Chunk,
     ChunkPage,
     Deleted,
@@ -38,19 +40,19 @@ from rrext.tools.context import ToolContext
 T = TypeVar("T")
 
 UPSERT: Final = """
-INSERT INTO {table} (object_id, chunk_id, content, node_id, parent, extra, embedding, words)
-SELECT object_id, chunk_id, content, node_id, parent, extra::json, embedding,
+INSERT INTO {table} (owner, object_id, chunk_id, content, node_id, parent, extra, embedding, words)
+SELECT owner, object_id, chunk_id, content, node_id, parent, extra::json, embedding,
     CASE book.language WHEN 'simple' THEN worded::tsvector ELSE to_tsvector(book.language::regconfig, worded) END
-FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::vector[], %b::text[])
-    AS given (object_id, chunk_id, content, node_id, parent, extra, embedding, worded),
-    {book} AS book WHERE book.name = %s AND book.model = %s AND book.size = %s AND book.language = %s AND book.form = 1
-ON CONFLICT (object_id, chunk_id) DO UPDATE SET content = excluded.content, node_id = excluded.node_id,
+FROM unnest(%b::uuid[], %b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::vector[], %b::text[])
+    AS given (owner, object_id, chunk_id, content, node_id, parent, extra, embedding, worded),
+    {book} AS book WHERE book.name = %s AND book.model = %s AND book.size = %s AND book.language = %s AND book.form = %s
+ON CONFLICT (object_id, chunk_id, owner) DO UPDATE SET content = excluded.content, node_id = excluded.node_id,
     parent = excluded.parent, extra = excluded.extra, embedding = excluded.embedding, words = excluded.words
 """
 """Stores chunks, all or none, if the table still has this model and language; else stores nothing."""
 
 REPLACE: Final = """
-DELETE FROM {table} AS old WHERE object_id = ANY(%s) AND NOT EXISTS (
+DELETE FROM {table} AS old WHERE owner = %s AND object_id = ANY(%s) AND NOT EXISTS (
     SELECT FROM unnest(%s::text[], %s::bigint[]) AS kept (object_id, chunk_id)
     WHERE kept.object_id = old.object_id AND kept.chunk_id = old.chunk_id
 )
@@ -90,7 +92,7 @@ class PgVectorStore:
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
     def space(self, ctx: ToolContext) -> VectorSpace | None:
-        with self._connections.use(ctx) as connection:
+        with self._connection(ctx) as connection:
             return self._table.space(connection)
 
     def upsert(
@@ -100,12 +102,13 @@ class PgVectorStore:
         space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
+        owner: str = NOBODYS,
     ) -> int:
         # In the same order in every process, so that row locks queue up instead of a deadlock.
-        rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
-        with self._connections.use(ctx) as connection:
+        rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id, row[0].owner))
+        with self._connection(ctx) as connection:
             for _ in range(CHANGE_TRIES):
-                removed = self._stored(connection, rows, space, replace or {}, ctx)
+                removed = self._stored(connection, rows, space, replace or {}, owner, ctx)
                 if removed is not None:
                     break
                 require_space(self._table.settled(connection), space, doing="These chunks were embedded")
@@ -120,33 +123,41 @@ class PgVectorStore:
         statement = sql.SQL(
             "WITH gone AS (DELETE FROM {} WHERE {} RETURNING object_id) SELECT object_id, count(*) FROM gone GROUP BY object_id"
         ).format(self._table.quoted, where)
-        with self._connections.use(ctx) as connection:
+        with self._connection(ctx) as connection:
             rows = self._changed(connection, lambda: connection.execute(statement, values).fetchall(), [])
         return Deleted(sum(row[1] for row in rows), frozenset(row[0] for row in rows))
 
     def search(self, search: Search, ctx: ToolContext) -> list[Hit]:
         return self._read(lambda connection: self._found(connection, search), [], ctx)
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
-        return self._read(lambda connection: places_page(connection, self._table, prefix, offset, limit), Listing([], 0), ctx)
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
+        scope = Scope(prefix=prefix, owner=owner)
+        return self._read(lambda connection: objects_page(connection, self._table, scope, offset, limit), Listing([], 0), ctx)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
-        return self._read(
-            lambda connection: chunks_page(connection, self._table, object_id, offset, limit), ChunkPage([], 0), ctx
-        )
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
+        scope = Scope(object_ids=(object_id,), owner=owner)
+        return self._read(lambda connection: chunks_page(connection, self._table, scope, offset, limit), ChunkPage([], 0), ctx)
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
-        return self._read(lambda connection: versions_of(connection, self._table, object_ids), [], ctx)
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
+        scope = Scope(object_ids=tuple(object_ids), owner=owner)
+        return self._read(lambda connection: versions_of(connection, self._table, scope), [], ctx)
 
-    def stats(self, ctx: ToolContext) -> StoreStats:
-        with self._connections.use(ctx) as connection:
-            space = self._table.space(connection)
-            found = counted(connection, self._table, space, index=self._builder.state(connection))
+    def stats(self, ctx: ToolContext, owner: str = NOBODYS) -> StoreStats:
+        with self._connection(ctx) as connection:
+            space, index = self._table.space(connection), self._builder.state(connection)
+            found = counted(connection, self._table, space, Scope(owner=owner), index=index)
         return msgspec.structs.replace(found, details={"table": self._shown, **found.details})
 
     def close(self) -> None:
         self._builder.close()
         self._connections.close()
+
+    @contextmanager
+    def _connection(self, ctx: ToolContext) -> Iterator[Connection[Any]]:
+        """A connection for a call; a table of an older version is brought to the present one first."""
+        with self._connections.use(ctx) as connection:
+            self._table.renew(connection)
+            yield connection
 
     def _found(self, connection: Connection[Any], search: Search) -> builtins.list[Hit]:
         frequent = self._frequent.words(connection) if search.mode != "dense" else ()
@@ -157,7 +168,7 @@ class PgVectorStore:
 
     def _read(self, question: Callable[[Connection[Any]], T], nothing: T, ctx: ToolContext) -> T:
         """Run a query; return `nothing` if there is no table, because no chunk was ever stored."""
-        with self._connections.use(ctx) as connection:
+        with self._connection(ctx) as connection:
             try:
                 return question(connection)
             except psycopg.Error as error:
@@ -183,6 +194,7 @@ class PgVectorStore:
         rows: Sequence[Row],
         space: VectorSpace,
         replace: Mapping[str, Collection[int]],
+        owner: str,
         ctx: ToolContext,
     ) -> int | None:
         """Store and delete in one transaction; return the number of deleted chunks. None if no table has this space."""
@@ -192,7 +204,7 @@ class PgVectorStore:
                 return None
         try:
             return self._changed(
-                connection, lambda: self._transaction(connection, rows, space, replace, ctx), None if rows else 0
+                connection, lambda: self._transaction(connection, rows, space, replace, owner, ctx), None if rows else 0
             )
         except _OtherSpaceError:
             return None
@@ -207,10 +219,11 @@ class PgVectorStore:
         rows: Sequence[Row],
         space: VectorSpace,
         replace: Mapping[str, Collection[int]],
+        owner: str,
         ctx: ToolContext,
     ) -> int:
         statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
-        line = (self._table.name, space.model, space.size, self._table.language)
+        line = (self._table.name, space.model, space.size, self._table.language, FORM)
         with connection.transaction():
             for start in range(0, len(rows), ROWS_AT_ONCE):
                 ctx.check()
@@ -222,12 +235,15 @@ class PgVectorStore:
                 return 0
             kept = [(object_id, chunk_id) for object_id, chunk_ids in replace.items() for chunk_id in chunk_ids]
             names = [object_id for object_id, _ in kept], [chunk_id for _, chunk_id in kept]
-            return connection.execute(sql.SQL(REPLACE).format(table=self._table.quoted), (list(replace), *names)).rowcount
+            return connection.execute(
+                sql.SQL(REPLACE).format(table=self._table.quoted), (owner, list(replace), *names)
+            ).rowcount
 
 
 def _columns(rows: Sequence[Row], language: str) -> list[Sequence[Any]]:
     """The parameters of `UPSERT`."""
     return [
+        [chunk.owner for chunk, _ in rows],
         [chunk.object_id for chunk, _ in rows],
         [chunk.chunk_id for chunk, _ in rows],
         [chunk.content for chunk, _ in rows],

@@ -10,12 +10,14 @@ from psycopg import Connection, sql
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.limits import INLINE_SIZE
 from rrext.nodes.vectors.postgres.failures import is_missing_table
-from rrext.nodes.vectors.store import VectorSpace
+from rrext.nodes.vectors.store import NOBODYS, VectorSpace
 
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
-FORM: Final = 1
+FORM: Final = 2
 """The version of the tables below. A table of another version is refused instead of misread."""
+WITHOUT_OWNERS: Final = 1
+"""The version before chunks had owners. `renew` brings its tables to the present one."""
 MAX_NAME: Final = 63
 """Bytes of a name in PostgreSQL; longer ones it would cut."""
 CREATION_LOCK: Final = 0x7272657874
@@ -44,6 +46,7 @@ class StoreTable:
         self.quoted = _quoted(schema, name)
         """As it stands in statements that have parameters, be they none."""
         self.book = _quoted(schema, BOOK)
+        self._is_present = False
 
     def space(self, connection: Connection[Any]) -> VectorSpace | None:
         """The vector space of the content; None if the store is empty. Raises `ToolError` for an unknown version."""
@@ -83,6 +86,51 @@ class StoreTable:
                 connection.execute(sql.SQL("DROP TABLE {}").format(self.quoted), ())
             self._create_table(connection, space)
 
+    def renew(self, connection: Connection[Any]) -> None:
+        """Bring a table without owners to the present version, once and as a whole: what it holds is nobody's.
+
+        Raises `ToolError` for an unknown version.
+        """
+        if self._is_present:
+            return
+        form = self._form(connection)
+        if form == WITHOUT_OWNERS:
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(self.quoted), ())
+                form = self._form(connection)
+                if form == WITHOUT_OWNERS:  # no other process was faster
+                    self._add_owners(connection)
+                    form = FORM
+        if form is not None:
+            self._require_form(form)
+            self._is_present = True
+
+    def _form(self, connection: Connection[Any]) -> int | None:
+        known = "SELECT form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL"
+        try:
+            row = connection.execute(sql.SQL(known).format(self.book), (self.name, self.full_name)).fetchone()
+        except psycopg.Error as error:
+            if is_missing_table(error):
+                return None
+            raise
+        return None if row is None else row[0]
+
+    def _add_owners(self, connection: Connection[Any]) -> None:
+        found = connection.execute(
+            "SELECT conname FROM pg_constraint WHERE conrelid = to_regclass(%s) AND contype = 'p'", (self.full_name,)
+        ).fetchone()
+        assert found is not None, "tables of stores have a primary key"
+        for statement in (
+            "ALTER TABLE {table} ADD owner uuid NOT NULL DEFAULT {nobody}",  # a constant: no row is written again
+            "ALTER TABLE {table} ALTER owner DROP DEFAULT",
+            "ALTER TABLE {table} DROP CONSTRAINT {key}, ADD PRIMARY KEY (object_id, chunk_id, owner)",
+            "CREATE INDEX ON {table} (owner, parent)",
+        ):
+            parts = {"table": self.quoted, "nobody": sql.Literal(NOBODYS), "key": _quoted(found[0])}
+            connection.execute(sql.SQL(statement).format(**parts), ())
+        connection.execute(sql.SQL("UPDATE {} SET form = %s WHERE name = %s").format(self.book), (FORM, self.name))
+
     def _line(self, connection: Connection[Any], *, filled: bool = False) -> tuple[str, int, str] | None:
         """The store's row in the table of stores; None if it is missing or, with `filled`, if the store is empty."""
         known = sql.SQL("SELECT model, size, language, form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL")
@@ -98,13 +146,16 @@ class StoreTable:
         if row is None:
             return None
         model, size, language, form = row
+        self._require_form(form)
+        return model, size, language
+
+    def _require_form(self, form: int) -> None:
         if form != FORM:
             raise ToolError(
                 f"The table {self.schema}.{self.name} has the form {form}, which this version of rrext does not know",
                 code="store_format",
                 hint="Use the version of rrext that made it.",
             )
-        return model, size, language
 
     def _create_extension(self, connection: Connection[Any]) -> None:
         row = connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -148,14 +199,14 @@ class StoreTable:
             sql.SQL(
                 'CREATE TABLE {table} (object_id text COLLATE "C" NOT NULL, chunk_id bigint NOT NULL, '
                 'content text NOT NULL, node_id text COLLATE "C" NOT NULL, parent text COLLATE "C" NOT NULL, '
-                "extra json, embedding vector({size}), words tsvector NOT NULL, "
-                "PRIMARY KEY (object_id, chunk_id))"
+                "extra json, embedding vector({size}), words tsvector NOT NULL, owner uuid NOT NULL, "
+                "PRIMARY KEY (object_id, chunk_id, owner))"
             ).format(table=self.quoted, size=sql.Literal(space.size)),
             (),
         )
         if space.size <= INLINE_SIZE:
             connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE PLAIN").format(self.quoted), ())
-        connection.execute(sql.SQL("CREATE INDEX ON {} (parent)").format(self.quoted), ())
+        connection.execute(sql.SQL("CREATE INDEX ON {} (owner, parent)").format(self.quoted), ())
         # A short list of what is not indexed yet (kB): each search reads it, and without one storing takes three times as long.
         connection.execute(
             sql.SQL("CREATE INDEX ON {} USING gin (words) WITH (gin_pending_list_limit = 256)").format(self.quoted), ()
