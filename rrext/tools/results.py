@@ -6,26 +6,49 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 import msgspec
 
-from rrext.limits import MAX_LOOPED_ENTRIES
+from rrext.limits import KIB, MAX_LOOPED_ENTRIES
 from rrext.tools.validation import pointer
 
-_encode_into = msgspec.json.Encoder().encode_into
+LARGE_VALUES: Final = Lock()
+"""Held by a thread while it has the value of a large JSON text: that takes up to thirty times the memory of the text."""
+LARGE_TEXT: Final = 256 * KIB
+"""Bytes of such a text: 64 threads that have smaller ones at once take no more than one with the largest."""
+
+
+class JsonText:
+    """A value in a result as strict JSON that was checked, as it is handed on."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+
+def _hand_on(value: Any) -> msgspec.Raw:
+    if type(value) is JsonText:
+        return msgspec.Raw(value.text)
+    raise TypeError(f"an object of type {type(value).__qualname__}")
+
 
 # bytes become base64 strings.
-_ATOMS = frozenset({str, int, bool, type(None), bytes, bytearray})
+_ATOMS = frozenset({str, int, bool, type(None), bytes, bytearray, JsonText})
 _CONTAINERS = frozenset({dict, list, tuple})
 _PLAIN = _ATOMS | _CONTAINERS | {float}
 _STRINGS = frozenset({str})
 
 
+_encoder = msgspec.json.Encoder(enc_hook=_hand_on)
+
+
 def _encode_in_bounds(value: Any) -> bytes:
     """Encode where an allocation may fail: there `encode`, which is three times as fast, crashes the process (msgspec 0.22)."""
     buffer = bytearray()
-    _encode_into(value, buffer)
+    _encoder.encode_into(value, buffer)
     return bytes(buffer)
 
 
@@ -39,7 +62,7 @@ def _is_memory_bounded() -> bool:
     return any(bound != resource.RLIM_INFINITY for bound in bounds)
 
 
-_encode = _encode_in_bounds if _is_memory_bounded() else msgspec.json.encode
+_encode = _encode_in_bounds if _is_memory_bounded() else _encoder.encode
 
 
 class NotJson(Exception):

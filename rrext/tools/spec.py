@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from asyncio import _get_running_loop  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +17,7 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
 from rrext.tools.metadata import FunctionMetadata
 from rrext.tools.predicates import Predicate, both, predicate_of
-from rrext.tools.results import NotJson, encode_json
+from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
 if TYPE_CHECKING:
@@ -262,10 +264,13 @@ class ToolSpec:
             validator = self._metadata.output(self._output_schema(node))
             if not callable(self._output):
                 self._validator = validator
-        value = msgspec.json.decode(raw)
-        if validator.fits(value):
+        with LARGE_VALUES if len(raw) > LARGE_TEXT and _get_running_loop() is None else nullcontext():  # the loop has one
+            value = msgspec.json.decode(raw)
+            problems = None if validator.fits(value) else validator.problems(value, limits.max_errors)
+            del value
+        if problems is None:
             return
-        found = [(pointer("", path), message) for path, message in validator.problems(value, limits.max_errors)]
+        found = [(pointer("", path), message) for path, message in problems]
         path, message = found[0] if found else ("", "does not fit")
         raise ToolError(
             f'The {what} of tool "{self.name}" breaks its output_schema: {path or "its root"}: {message}',

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import math
+import threading
 import uuid
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from rrext import ToolError, tool_function
 from rrext.errors import ResultTooLarge
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.registry import ToolRegistry
-from rrext.tools.results import NotJson, encode_json, plain_json
+from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, JsonText, NotJson, encode_json, plain_json
 from rrext.tools.spec import ToolSpec
 
 
@@ -246,6 +248,32 @@ def test_the_output_schema_sees_what_the_caller_gets() -> None:
         n: int
 
     assert tool(give, output_schema=OUTPUT).encode(None, Found(1), DEFAULTS) == b'{"n":1}'
+
+
+def test_a_checked_text_is_handed_on_beside_values_that_are_checked() -> None:
+    assert encode_json(JsonText(b"[1]")) == b"[1]"
+    assert encode_json({"a": [JsonText(b"[1]"), (2,)], "b": 1}) == b'{"a":[[1],[2]],"b":1}'
+    with pytest.raises(NotJson, match="/b: NaN"):
+        encode_json({"a": JsonText(b"[1]"), "b": NAN})
+    with pytest.raises(NotJson, match="/b: an object of type object"):
+        encode_json({"a": JsonText(b"[1]"), "b": object()})
+
+
+def test_one_thread_at_a_time_has_the_value_of_a_large_result_to_check_it() -> None:
+    spec, large = tool(give, output_schema={"type": "array", "items": {"type": "integer"}}), [1] * LARGE_TEXT
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(spec.encode(None, large, DEFAULTS)), daemon=True)
+
+    async def on_loop() -> bytes:
+        return spec.encode(None, large, DEFAULTS)
+
+    with LARGE_VALUES:
+        thread.start()
+        assert spec.encode(None, [1], DEFAULTS) == b"[1]"
+        assert len(asyncio.run(on_loop())) > LARGE_TEXT, "the loop waits for threads"
+        assert not found
+    thread.join()
+    assert len(found[0]) > LARGE_TEXT
 
 
 def test_an_unusable_output_schema_is_the_authors_error() -> None:

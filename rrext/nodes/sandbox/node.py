@@ -14,6 +14,7 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.sandbox.limits import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+from rrext.tools.results import LARGE_TEXT, JsonText, encode_json
 
 if TYPE_CHECKING:
     from rrext.nodes.base.setup import SetupContext
@@ -131,11 +132,12 @@ class PythonNode(Node):
             "exit_code": run.exit_code,
             "timed_out": run.timed_out,
         }
-        if run.has_result:
-            answer["result"] = run.result
+        text = run.result_text
+        if text is not None:
+            answer["result"] = run.result if len(text) <= LARGE_TEXT else JsonText(text)
         if run.picture is None:
             return answer
-        return Content(msgspec.json.encode(answer).decode(), run.picture, structured=answer)
+        return Content(encode_json(answer).decode(), run.picture, structured=answer)
 
 
 def _modules(config: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:

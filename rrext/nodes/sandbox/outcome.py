@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from base64 import b64decode
+from contextlib import nullcontext
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.values import MAX_DEPTH, MOST_BITS
+from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, NotJson, encode_json
 
 _KILLED = 128
 _PNG: Final = "iVBORw0KGgo"
@@ -42,17 +44,26 @@ class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a program.
 
     `exit_code` is 0 after a clean end, 1 after an exception, the program's own after `sys.exit(n)`, −1 when its time
-    was up, and 128 + n when signal n ended it. `result` is JSON-safe; `has_result` tells a result from none. `picture` is a
-    PNG, if the result is one.
+    was up, and 128 + n when signal n ended it. `result_text` is the variable `result` as strict JSON, None without one: a
+    guest may send a text whose value is thirty times as large. `picture` is a PNG, if the result is one.
     """
 
     stdout: str
     stderr: str
     exit_code: int
     timed_out: bool
-    result: Any = None
-    has_result: bool = False
+    result_text: bytes | None = None
     picture: bytes | None = None
+
+    @property
+    def result(self) -> Any:
+        """The value of `result`, None without one."""
+        return None if self.result_text is None else msgspec.json.decode(self.result_text)
+
+    @property
+    def has_result(self) -> bool:
+        """Whether there is one."""
+        return self.result_text is not None
 
 
 class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,17 +112,20 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits, grant: Gran
     if not report:  # `os._exit`: the program's own choice
         return _run(answer, limits, answer.exit_code)
     try:
-        told = msgspec.json.decode(report, type=_Report)
-        _check(told.result)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        with LARGE_VALUES if len(report) > LARGE_TEXT else nullcontext():
+            told = msgspec.json.decode(report, type=_Report)
+            _check(told.result)
+            text = picture = None
+            if told.result is not msgspec.UNSET and told.result is not None:
+                text, picture = encode_json(told.result), _png(told.picture or told.result)
+            told = msgspec.structs.replace(told, result=None)
+    except (msgspec.MsgspecError, ValueError, RecursionError, NotJson):
         note = "The variable `result` could not be read: what arrived is not what the sandbox sends"
         return _run(answer, limits, answer.exit_code or 1, note)
     # The status tells what happened after the report, in threads and at exit; in a report the code may be wider.
     exit_code = told.exit_code if told.exit_code & 0xFF == answer.exit_code else answer.exit_code
     run = _run(answer, limits, exit_code, _lack_note(told.lack, limits, grant))
-    if told.result is msgspec.UNSET or told.result is None:
-        return run
-    return msgspec.structs.replace(run, result=told.result, has_result=True, picture=_png(told.picture or told.result))
+    return msgspec.structs.replace(run, result_text=text, picture=picture)
 
 
 def _png(text: Any) -> bytes | None:

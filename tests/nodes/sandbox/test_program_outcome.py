@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
 from rrext.nodes.sandbox.sandlock_sandbox import probe, verdict
 from rrext.nodes.sandbox.values import MAX_DEPTH
+from rrext.tools.results import LARGE_TEXT, LARGE_VALUES
 
 LIMITS = SandboxLimits(timeout=2.5)
 LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
@@ -45,6 +47,18 @@ def test_a_report_gives_code_and_result() -> None:
 )
 def test_a_picture_is_a_png_whatever_a_guest_claims(members: bytes, picture: bytes | None) -> None:
     assert answered(b'{"exit_code": 0, %b}' % members).picture == picture
+
+
+def test_one_thread_at_a_time_has_the_value_of_a_large_report() -> None:
+    large = b'{"exit_code": 0, "result": [%b{}]}' % (b"{}," * LARGE_TEXT)
+    runs: list[PythonRun] = []
+    thread = threading.Thread(target=lambda: runs.append(answered(large)), daemon=True)
+    with LARGE_VALUES:
+        thread.start()
+        assert answered(b'{"exit_code": 0, "result": {"a": [1, {}]}}').result_text == b'{"a":[1,{}]}'
+        assert not runs
+    thread.join()
+    assert len(runs[0].result) == LARGE_TEXT + 1
 
 
 def test_a_status_that_contradicts_the_report_wins() -> None:
@@ -162,12 +176,10 @@ def test_the_test_program_finds_missing_walls(tmp_path: Path) -> None:
 
 
 def test_only_an_empty_list_from_a_clean_end_passes() -> None:
-    def ended(**parts: Any) -> PythonRun:
-        return PythonRun(
-            **{"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "result": [], "has_result": True, **parts}
-        )
+    def ended(result: bytes | None = b"[]", **parts: Any) -> PythonRun:
+        return PythonRun(**{"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "result_text": result, **parts})
 
     assert verdict(ended()) is None
-    assert verdict(ended(result=["read a file", "list"])) == "the test program could read a file, list"
-    for wrong in (ended(exit_code=1, stderr="boom"), ended(result=None, has_result=False), ended(result="")):
+    assert verdict(ended(b'["read a file","list"]')) == "the test program could read a file, list"
+    for wrong in (ended(exit_code=1, stderr="boom"), ended(None), ended(b'""')):
         assert "did not come to its end" in str(verdict(wrong))

@@ -22,6 +22,7 @@ from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox, missing_piece
 from rrext.threads import Workers
 from rrext.tools.context import CancelToken, ToolContext
+from rrext.tools.results import LARGE_TEXT
 
 
 class FakeSandbox:
@@ -57,8 +58,11 @@ def test_the_answer_has_the_documented_shape() -> None:
 
 
 def test_a_result_is_there_only_if_the_program_left_one() -> None:
-    made, _ = node(PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result=0, has_result=True))
+    made, _ = node(PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result_text=b"0"))
     assert made.execute("1", ctx=ToolContext())["result"] == 0
+    large = b"[%b1]" % (b"1," * LARGE_TEXT)
+    made, _ = node(PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result_text=large))
+    assert made.execute("1", ctx=ToolContext())["result"].text is large, "its value would take thirty times the memory"
 
 
 def test_a_failing_program_is_a_successful_call() -> None:
@@ -85,7 +89,7 @@ def test_input_that_is_no_program_is_refused_before_the_call(value: Any) -> None
 
 def test_the_published_answer_admits_what_is_answered() -> None:
     spec = PythonNode.tools["execute"]
-    made, _ = node(PythonRun(stdout="", stderr="", exit_code=-1, timed_out=True, result={"a": [None]}, has_result=True))
+    made, _ = node(PythonRun(stdout="", stderr="", exit_code=-1, timed_out=True, result_text=b'{"a":[null]}'))
     assert b'"timed_out":true' in spec.encode(made, made.execute("1", ctx=ToolContext()), DEFAULTS)
     assert set(spec.describe(made)["inputSchema"]["properties"]) == {"code"}
 
@@ -206,7 +210,7 @@ def test_a_warden_that_cannot_start_makes_the_tool_unavailable(capable: pytest.M
 @pytest.mark.parametrize(
     "run",
     [
-        PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result=["read a file"], has_result=True),
+        PythonRun(stdout="", stderr="", exit_code=0, timed_out=False, result_text=b'["read a file"]'),
         PythonRun(stdout="", stderr="Segmentation fault", exit_code=139, timed_out=False),
         PythonRun(stdout="", stderr="", exit_code=-1, timed_out=True),
     ],
