@@ -15,6 +15,8 @@ from rrext.tools.context import ToolContext
 Mode = Literal["dense", "keyword", "hybrid"]
 NOBODYS: Final = str(namespace_of(NOBODY))
 """The owner of what is stored without a user and a space."""
+SIMPLE: Final = "simple"
+"""The language whose words are searched for as they are, without stemming and stop words."""
 
 
 class VectorSpace(msgspec.Struct, frozen=True):
@@ -233,6 +235,19 @@ def require_space(stored: VectorSpace | None, given: VectorSpace, *, doing: str)
             "given": {"model": given.model, "size": given.size},
         },
     )
+
+
+def require_language(stored: str, given: str, *, words_of: str, another: str) -> None:
+    """Raise `ToolError` (`language_mismatch`) unless words of the language `given` can be stored beside those that are.
+
+    `words_of` names the store in the message, and `another` is what can be filled instead.
+    """
+    if stored != given:
+        raise ToolError(
+            f'The words of {words_of} were indexed as "{stored}", not as "{given}"',
+            code="language_mismatch",
+            hint=f'Set "language": "{stored}", or fill another {another}.',
+        )
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

@@ -24,11 +24,11 @@ def process_store(folder: Path | str, *, wait: float = 20, patience: float = 20)
     return ProcessStore(lambda: (str(folder), str(folder)), min_free=0, wait=wait, patience=patience)
 
 
-def edge_store(folder: Path | str, *, min_free: int = 0, wait: float = 20) -> VectorStore:
+def edge_store(folder: Path | str, *, min_free: int = 0, wait: float = 20, language: str = "simple") -> VectorStore:
     """A store as that process has it, in this one."""
     from rrext.nodes.vectors.edge.store import EdgeStore
 
-    return EdgeStore(lambda: StoreFolder(str(folder), str(folder)), min_free=min_free, wait=wait)
+    return EdgeStore(lambda: StoreFolder(str(folder), str(folder)), min_free=min_free, wait=wait, language=language)
 
 
 @contextmanager

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from edge_process import edge_store
+from qdrant_edge import SnowballLanguage
 from vector_contract import SIZE, NewStore, StoreContract, call, chunk, found, put
 
+from rrext.errors import ToolError
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.edge import requests
-from rrext.nodes.vectors.store import Search
+from rrext.nodes.vectors.edge.node import Language
+from rrext.nodes.vectors.store import Scope, Search
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -40,3 +44,28 @@ def test_what_an_older_version_stored_with_accents_is_found_as_it_was(tmp_path: 
     assert found(store, "na\u00efve", "keyword") == ["new", "old"]
     assert set(found(store, "Na\u00efve idea", "hybrid")) == {"new", "old"}
     store.close()
+
+
+def test_a_store_of_a_language_finds_other_forms_of_a_word_and_keeps_its_language(tmp_path: Path) -> None:
+    store = edge_store(tmp_path / "store", language="english")
+    texts = {"a": "He was running, and the engines stopped", "b": "a run", "c": "the machines"}
+    put(store, *(chunk(name, 0, text) for name, text in texts.items()))
+    store.close()
+    store = edge_store(tmp_path / "store")
+    assert found(store, "stopping ENGINE runs", "keyword")[0] == "a"
+    assert found(store, "engine", "keyword") == ["a"]
+    scores = {hit.chunk.object_id: hit.score for hit in store.search(Search("hybrid", 3, "stops runs", [0.0] * SIZE), call())}
+    assert scores["a"] == pytest.approx(0.5)
+    assert 0 < scores["b"] < 0.5
+    with pytest.raises(ToolError) as failure:
+        put(store, chunk("d"))
+    assert failure.value.code == "language_mismatch"
+    store.delete(Scope(prefix="/"), call())
+    put(store, chunk("d", 0, "engines"))
+    assert found(store, "engine", "keyword") == []
+    store.close()
+
+
+def test_the_languages_are_those_of_the_engine() -> None:
+    known = {name.lower() for name in vars(SnowballLanguage) if name.istitle()}
+    assert {*get_args(Language)} == {"simple", *known}

@@ -23,7 +23,7 @@ from rrext.errors import ToolError
 from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.limits import COMPARED_HEAD
-from rrext.nodes.vectors.store import VectorSpace
+from rrext.nodes.vectors.store import SIMPLE, VectorSpace
 
 FORMAT: Final = 3
 """The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""
@@ -50,6 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
     clean: bool
     chunks: int
     files: dict[str, tuple[int, int]]
+    language: str = SIMPLE
 
     @property
     def space(self) -> VectorSpace:
@@ -150,13 +151,13 @@ class StoreFolder:
             elif files[name][0] == 0 < size:
                 raise self.corrupt(f'"{name}" is empty')
 
-    def begin(self, space: VectorSpace, make: Callable[[str], None]) -> Manifest:
+    def begin(self, space: VectorSpace, language: str, make: Callable[[str], None]) -> Manifest:
         """Create a store, whole or not at all: `make` puts Qdrant's files into the folder of its argument.
 
         Replaces an empty, closed store.
         """
         new, old, data = self.path / NEW, self.path / OLD, self.path / DATA
-        manifest = Manifest(FORMAT, ENGINE, space.model, space.size, True, 0, {})
+        manifest = Manifest(FORMAT, ENGINE, space.model, space.size, True, 0, {}, language)
         try:
             for left in (new, old):  # left by a process that ended before it reported that anything was stored
                 if left.exists():

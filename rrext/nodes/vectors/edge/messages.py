@@ -11,7 +11,7 @@ import msgspec
 
 from rrext.nodes.child.process import Cancel, ChildRequest
 from rrext.nodes.vectors.edge.journal import StagedPiece
-from rrext.nodes.vectors.store import Scope, Search, VectorSpace
+from rrext.nodes.vectors.store import SIMPLE, Scope, Search, VectorSpace
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 class StoreSettings(msgspec.Struct, frozen=True):
     """The first message: the folder, its name in messages, the free bytes to leave, the seconds that a call waits for other
-    processes, the server's process id."""
+    processes, the server's process id, the language of a new store."""
 
     path: str
     shown: str
     min_free: int
     wait: float
     owner: int
+    language: str = SIMPLE
 
 
 class StoreRequest(ChildRequest, frozen=True, tag=True):

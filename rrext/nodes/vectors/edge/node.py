@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,6 +14,11 @@ from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 
 MIB = 1024 * 1024
+Language = Literal[
+    "simple", "arabic", "armenian", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
+    "italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
+]  # fmt: skip
+"""The languages whose word forms Qdrant knows."""
 
 
 class QdrantEdgeNode(VectorStoreNode):
@@ -44,6 +49,11 @@ class QdrantEdgeNode(VectorStoreNode):
         min_free_bytes: Annotated[
             int, "With less room on the disk nothing is stored: a full disk would end the store's process, not one call."
         ] = 256 * MIB
+        language: Annotated[
+            Language,
+            "The language of the texts: other forms of a word are found too. `simple` finds words as they are, and fits all "
+            "languages. A store keeps the one it began with.",
+        ] = "simple"
         wait: Annotated[
             float, msgspec.Meta(ge=0, le=3600), "Seconds that a call waits for other processes that use the folder."
         ] = 10.0
@@ -59,7 +69,12 @@ class QdrantEdgeNode(VectorStoreNode):
         """Make the store without opening it. Its end flushes all data and lets another process open the folder."""
 
         shown = ctx.shown(config.path)
-        store = ProcessStore(lambda: (ctx.path(config.path), shown), min_free=config.min_free_bytes, wait=ctx.wait(config.wait))
+        store = ProcessStore(
+            lambda: (ctx.path(config.path), shown),
+            min_free=config.min_free_bytes,
+            wait=ctx.wait(config.wait),
+            language=config.language,
+        )
         try:
             yield store
         finally:

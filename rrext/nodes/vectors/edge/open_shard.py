@@ -17,7 +17,7 @@ from rrext.nodes.vectors.edge.journal import StoreChange
 from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import OBJECT, OWNER, PARENT, create_shard, owner_index, point_of
 from rrext.nodes.vectors.limits import FLUSH_EVERY, QDRANT_BATCH, WRITE_AGAIN, WRITTEN_TIMES
-from rrext.nodes.vectors.store import NOBODYS, VectorSpace
+from rrext.nodes.vectors.store import NOBODYS, VectorSpace, require_language, require_space
 from rrext.tools.context import ToolContext
 
 LOCKED: Final = "WouldBlock"
@@ -54,6 +54,17 @@ class OpenShard:
     def space(self) -> VectorSpace | None:
         """The vector space of the stored vectors; None if the store is empty."""
         return None if self.is_empty else self.manifest.space
+
+    def fits(self, space: VectorSpace, language: str) -> bool:
+        """Whether vectors of a space and words of a language can be stored; false if the store is empty and has others.
+
+        Raises `ToolError` if it has others and is not empty.
+        """
+        if self.is_empty:
+            return (self.manifest.space, self.manifest.language) == (space, language)
+        require_space(self.manifest.space, space, doing="These documents were embedded")
+        require_language(self.manifest.language, language, words_of=f'"{self.folder.shown}"', another="folder")
+        return True
 
     def do(self, change: StoreChange) -> None:
         """Make a change as a whole: once the journal has it, the next process to open the store completes it if necessary."""
@@ -138,10 +149,11 @@ class ShardTurns:
     """The shard of a folder for all readers and writers of this process, in turns with other processes.
 
     `folder` makes the folder when the store is opened; it may fail, because a path may lead out of its root. `wait` is
-    in seconds.
+    in seconds, `language` that of the words in a new store.
     """
 
-    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
+    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float, language: str) -> None:
+        self.language = language
         self._find_folder = folder
         self._min_free = min_free
         self._wait = wait
@@ -171,7 +183,7 @@ class ShardTurns:
             self._writing.release()
 
     def make(self, space: VectorSpace, ctx: ToolContext) -> None:
-        """Create the store, unless there is one that holds chunks or has the same space."""
+        """Create the store, unless there is one that holds chunks or has the same space and language."""
 
         def check() -> None:
             ctx.check()
@@ -183,11 +195,12 @@ class ShardTurns:
         try:
             if folder.has_store():
                 manifest = folder.manifest()
-                if not manifest.clean or manifest.chunks or manifest.space == space:
+                same = (manifest.space, manifest.language) == (space, self.language)
+                if not manifest.clean or manifest.chunks or same:
                     return
             folder.require_room(self._min_free)
             with qdrant_errors():
-                folder.begin(space, lambda path: create_shard(path, space.size))
+                folder.begin(space, self.language, lambda path: create_shard(path, space.size, self.language))
         finally:
             folder.release()
 

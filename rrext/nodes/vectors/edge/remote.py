@@ -31,6 +31,7 @@ from rrext.nodes.vectors.edge.messages import (
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, QDRANT_BATCH
 from rrext.nodes.vectors.store import (
     NOBODYS,
+    SIMPLE,
     Chunk,
     ChunkPage,
     Deleted,
@@ -51,10 +52,10 @@ _WHAT_NOW: Final = (
 )
 
 
-def started(path: str, shown: str, min_free: int, wait: float) -> NodeProcess:
+def started(path: str, shown: str, min_free: int, wait: float, language: str = SIMPLE) -> NodeProcess:
     """Start a process with the store of one folder. Raises `Unavailable` if the start fails."""
     command = module_command("rrext.nodes.vectors.edge.worker")
-    settings = StoreSettings(path, shown, min_free, wait, os.getpid())
+    settings = StoreSettings(path, shown, min_free, wait, os.getpid(), language)
     return NodeProcess(
         command, settings, what=f'the vector store in "{shown}"', crash=("store_crashed", _WHAT_NOW), closed=CLOSED
     )
@@ -67,14 +68,20 @@ class ProcessStore:
     end its process. A process of its own keeps that from the server: calls in progress then fail with
     `store_crashed`, and the next call starts another process.
 
-    `wait`: seconds that a call waits for other processes that use the folder.
+    `wait`: seconds that a call waits for other processes that use the folder. `language`: that of the words in a new store.
     `place` returns the folder and its name in messages; it is called at each start of a process and may raise.
     """
 
     def __init__(
-        self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = CLOSING_TIMEOUT
+        self,
+        place: Callable[[], tuple[str, str]],
+        *,
+        min_free: int,
+        wait: float,
+        language: str = SIMPLE,
+        patience: float = CLOSING_TIMEOUT,
     ) -> None:
-        self._supervisor = Supervisor(lambda: started(*place(), min_free, wait), closed=CLOSED)
+        self._supervisor = Supervisor(lambda: started(*place(), min_free, wait, language), closed=CLOSED)
         self._patience = patience
         self._requests = itertools.count()
 

@@ -10,7 +10,7 @@ import msgspec
 import qdrant_edge as qe
 
 from rrext.nodes.vectors.limits import OVERSAMPLING
-from rrext.nodes.vectors.store import NOBODYS, Chunk, Scope, Search
+from rrext.nodes.vectors.store import NOBODYS, SIMPLE, Chunk, Scope, Search
 from rrext.nodes.vectors.words import former_words, stored_words
 
 VECTOR: Final = "dense"
@@ -25,8 +25,8 @@ IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
 have the owner as their namespace. A change would lose all stored points."""
 
 
-def create_shard(path: str, size: int) -> None:
-    """Make Qdrant's files for vectors of `size` numbers.
+def create_shard(path: str, size: int, language: str = SIMPLE) -> None:
+    """Make Qdrant's files for vectors of `size` numbers and words of a language.
 
     Vectors are kept in full and again in 4 bits per number. A search compares all of the small ones: exact enough,
     fast for hundreds of thousands, and without an index, whose construction would block the process for minutes.
@@ -40,7 +40,7 @@ def create_shard(path: str, size: int) -> None:
         NODE: qe.KeywordIndexParams(),
         PARENT: qe.KeywordIndexParams(prefix=True),
         NUMBER: qe.IntegerIndexParams(lookup=False, range=True),
-        WORDS: word_index(),
+        WORDS: word_index(language),
     }
     for name, index in fields.items():
         shard.update(qe.UpdateOperation.create_field_index(name, index))
@@ -48,9 +48,22 @@ def create_shard(path: str, size: int) -> None:
     shard.close()
 
 
-def word_index() -> qe.TextIndexParams:
+def word_index(language: str) -> qe.TextIndexParams:
     """The index of `WORDS`. Qdrant's own tokenizers drop numbers, or ignore marks."""
-    return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True)
+    return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True, stemmer=_stemmer(language))
+
+
+def terms(words: Collection[str], language: str) -> Collection[Any]:
+    """What the index of a language has for words: equal things for forms of one word."""
+    if language == SIMPLE:
+        return words
+    whitespace, nothing = qe.TokenizerType.Whitespace, qe.StopwordsSet()
+    config = qe.Bm25Config(tokenizer=whitespace, lowercase=False, stopwords=nothing, stemmer=_stemmer(language))
+    return qe.Bm25(config).embed_query(" ".join(words)).indices
+
+
+def _stemmer(language: str) -> qe.SnowballParams | None:
+    return None if language == SIMPLE else qe.SnowballParams(getattr(qe.SnowballLanguage, language.capitalize()))
 
 
 def owner_index() -> qe.UuidIndexParams:

@@ -30,11 +30,13 @@ from rrext.nodes.vectors.edge.requests import (
     distances,
     near,
     similarity,
+    terms,
     worded,
 )
 from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
     NOBODYS,
+    SIMPLE,
     Chunk,
     ChunkPage,
     Deleted,
@@ -47,7 +49,6 @@ from rrext.nodes.vectors.store import (
     VectorSpace,
     candidates,
     fused_score,
-    require_space,
 )
 from rrext.nodes.vectors.words import asked_words, share_of_words
 from rrext.tools.context import ToolContext
@@ -66,8 +67,8 @@ class EdgeStore:
     is killed: then by the process that opens the store next.
     """
 
-    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
-        self._turns = ShardTurns(folder, min_free=min_free, wait=wait)
+    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float, language: str = SIMPLE) -> None:
+        self._turns = ShardTurns(folder, min_free=min_free, wait=wait, language=language)
         self._staged: dict[int, list[StagedPiece]] = {}
 
     def space(self, ctx: ToolContext) -> VectorSpace | None:
@@ -109,8 +110,7 @@ class EdgeStore:
     ) -> int:
         for _ in range(MAKE_TRIES):
             with self._turns.writing(ctx) as opened:
-                if opened is not None and (opened.manifest.space == space or not opened.is_empty):
-                    require_space(opened.manifest.space, space, doing="These documents were embedded")
+                if opened is not None and opened.fits(space, self._turns.language):
                     gone = [
                         point
                         for object_id, kept in replace.items()
@@ -136,12 +136,13 @@ class EdgeStore:
             if opened is None:
                 return []
             with qdrant_errors():
+                language = opened.manifest.language
                 if opened.is_of(search.scope.owner):  # the filter by owner would make the search take twice the time
                     scope = msgspec.structs.replace(search.scope, owner=None)
-                    hits = found(opened.shard, msgspec.structs.replace(search, scope=scope))
+                    hits = found(opened.shard, msgspec.structs.replace(search, scope=scope), language)
                     if opened.is_of(search.scope.owner):  # nobody else has stored anything meanwhile
                         return hits
-                return found(opened.shard, search)
+                return found(opened.shard, search, language)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
         with self._turns.writing(ctx) as opened:
@@ -213,7 +214,7 @@ def _points(
             return
 
 
-def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
+def found(shard: qe.EdgeShard, search: Search, language: str = SIMPLE) -> list[Hit]:
     """At most `top_k` hits, best first. Raises Qdrant's errors."""
     if search.mode == "dense":
         points = shard.query(near(search, search.top_k, with_payload=CHUNK))
@@ -221,7 +222,7 @@ def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
     words = asked_words(search.text)
     if search.mode == "keyword":
         return [Hit(chunk_of(point.payload or {}), score) for point, score in _ranked(shard, search, words, CHUNK)]
-    return _hybrid(shard, search, words)
+    return _hybrid(shard, search, words, language)
 
 
 def _ranked(
@@ -240,11 +241,12 @@ def _ranked(
     return [*((point, point.score + more) for point in whole), *((point, point.score) for point in rest)]
 
 
-def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str]) -> list[Hit]:
+def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str], language: str) -> list[Hit]:
     limit = candidates(search.top_k)
     nearest = shard.query(near(search, limit))
     ids: dict[int, UUID] = {}  # numbers stand for ids: many of these are compared, and Python hashes UUIDs slowly
-    relevances = _relevances(shard, words, _ranked(shard, msgspec.structs.replace(search, top_k=limit), words), ids)
+    ranked = _ranked(shard, msgspec.structs.replace(search, top_k=limit), words)
+    relevances = _relevances(shard, words, language, ranked, ids)
     scores: dict[int, float] = {}
     if relevances:
         for point in shard.query(distances(search, ids.values())):
@@ -269,7 +271,11 @@ def _score(point: qe.ScoredPoint, relevance: float) -> float:
 
 
 def _relevances(
-    shard: qe.EdgeShard, words: Sequence[str], ranked: Sequence[tuple[qe.ScoredPoint, float]], ids: dict[int, UUID]
+    shard: qe.EdgeShard,
+    words: Sequence[str],
+    language: str,
+    ranked: Sequence[tuple[qe.ScoredPoint, float]],
+    ids: dict[int, UUID],
 ) -> Mapping[int, float]:
     """The relevance of each point, for `fused_score`."""
     if not ranked:
@@ -277,7 +283,7 @@ def _relevances(
     first, most = ranked[0]
     records = shard.retrieve([first.id], qe.PayloadSelector.Include([WORDS]), False)
     held = (records[0].payload or {}).get(WORDS, "").split() if records else []
-    share = share_of_words(words, held) / most
+    share = share_of_words(terms(words, language), terms(held, language)) / most
     return {_number(point, ids): score * share for point, score in ranked}
 
 

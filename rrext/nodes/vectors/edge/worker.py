@@ -85,7 +85,7 @@ def main() -> None:
     def folder() -> StoreFolder:
         return StoreFolder(given.path, given.shown, owner=given.owner)
 
-    store = EdgeStore(folder, min_free=given.min_free, wait=given.wait)
+    store = EdgeStore(folder, min_free=given.min_free, wait=given.wait, language=given.language)
     try:
         EdgeWorker(store, answers).serve(requests)
     except ToolError as error:

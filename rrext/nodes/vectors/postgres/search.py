@@ -13,8 +13,8 @@ from psycopg import Connection, sql
 from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.postgres.text_search import SIMPLE, all_of, any_of, telling_words
-from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
+from rrext.nodes.vectors.postgres.text_search import all_of, any_of, telling_words
+from rrext.nodes.vectors.store import SIMPLE, Chunk, Hit, Scope, Search, candidates
 
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text, owner::text")
 """The columns of a chunk, for `chunk_of`."""

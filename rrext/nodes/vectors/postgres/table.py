@@ -10,7 +10,7 @@ from psycopg import Connection, sql
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.limits import INLINE_SIZE
 from rrext.nodes.vectors.postgres.failures import is_missing_table
-from rrext.nodes.vectors.store import NOBODYS, VectorSpace
+from rrext.nodes.vectors.store import NOBODYS, VectorSpace, require_language
 
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
@@ -58,12 +58,7 @@ class StoreTable:
         row = self._line(connection, filled=True)
         if row is None:
             return None
-        if row[2] != self.language:
-            raise ToolError(
-                f'The words of {self.schema}.{self.name} were indexed as "{row[2]}", not as "{self.language}"',
-                code="language_mismatch",
-                hint=f'Set "language": "{row[2]}", or fill another table.',
-            )
+        require_language(row[2], self.language, words_of=f"{self.schema}.{self.name}", another="table")
         return VectorSpace(row[0], row[1])
 
     def create(self, connection: Connection[Any], space: VectorSpace) -> None:

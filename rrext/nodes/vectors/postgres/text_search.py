@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import Final
 
+from rrext.nodes.vectors.store import SIMPLE
 from rrext.nodes.vectors.words import asked_words, former_words, stored_words
 
-SIMPLE: Final = "simple"
-"""The language without stemming and stop words."""
 LAST_PLACE: Final = 16383
 """The last word position that PostgreSQL stores."""
 
