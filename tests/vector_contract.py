@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import random
 import threading
 import time
 from collections import Counter
@@ -110,6 +111,26 @@ class StoreContract:
         assert found(store, "plums", "keyword") == ["a"]
         assert paths(store) == {"/": ("a", 1), "/new": ("a", 1)}
         assert store.stats(call()).chunks == 2
+
+    def test_an_object_that_is_moved_keeps_its_vectors_and_replaces_another(self, store: VectorStore) -> None:
+        assert store.move("a", "b", "/b", call()) == 0
+        chunks = [chunk("a", n, f"words of {n}", parent="/a", n=n) for n in range(150)]
+        dice = random.Random(3)
+        given = [[dice.gauss(0, 1) for _ in range(SIZE)] for _ in chunks]  # no embedder makes them of these texts
+        store.upsert(chunks, given, SPACE, call())
+        put(store, *(chunk("b", n, "others", parent="/b") for n in (0, 200)), chunk("c"))
+        stranger = Chunk("a", 0, "of another", "node", "/a", {}, OWNERS[1])
+        store.upsert([stranger], [given[0]], SPACE, call(), owner=OWNERS[1])
+        assert store.move("nobody", "c", "/c", call()) == 0
+        assert store.move("a", "b", "/to", call()) == 150
+        moved = [msgspec.structs.replace(one, object_id="b", parent="/to") for one in chunks]
+        assert everything(store, "a", "b", "c") == [*moved, chunk("c")]
+        for n in (0, 149):
+            hit = store.search(Search("dense", 1, "", given[n]), call())[0]
+            assert (hit.chunk, hit.score) == (moved[n], pytest.approx(1, abs=1e-5))
+        assert store.move("b", "b", None, call()) == 150
+        assert paths(store) == {"/": ("c", 1), "/to": ("b", 150)}
+        assert store.get("a", 0, 9, call(), OWNERS[1]).chunks == [stranger]
 
     def test_chunks_that_an_object_has_no_more_go_with_the_new_ones(self, store: VectorStore) -> None:
         put(store, *(chunk("a", n) for n in range(5)), chunk("b", 9), chunk("c", 1))

@@ -28,7 +28,7 @@ from rrext.wire.codec import encode
 if TYPE_CHECKING:
     from rrext.cli.folder_sync import FolderSync, Gone
 
-CHANGES: Final = ("new", "changed")
+CHANGES: Final = ("new", "changed", "moved")
 OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
 """The outcomes of a file."""
 
@@ -126,7 +126,7 @@ class FileSender:
 
     def counts(self) -> dict[str, int]:
         """The number of files by outcome, and of stored chunks."""
-        words = ("new", "changed", "unchanged", "deleted", "failed", "skipped")
+        words = ("new", "changed", "moved", "unchanged", "deleted", "failed", "skipped")
         kept = {"notDeleted": self._counts["gone but not deleted"], "chunks": sum(self._chunks.values())}
         return {word: self._counts[word] for word in words} | kept
 
@@ -186,6 +186,8 @@ class FileSender:
         change = await self._sync.change(source)
         if change is None:
             return "unchanged", None
+        if await self._sync.move(source, change):
+            return "moved", None
         await self._sync.begin(change)
         try:
             closed, stored = await self._send(source, caller, {**source.about, "signature": change.signature})
@@ -266,9 +268,9 @@ class FileSender:
         if how == "failed" and error is not None:
             self._progress.clear()
             print_error(error, shown(source.path))
-        if how == "unchanged":
+        if how in ("unchanged", "moved"):
             self._bytes_total -= source.size  # it is not sent
-        else:
+        if how != "unchanged":
             self._write(_line(source, None if self._sync is None else how, error, result))
         self._advance(source, 0)
 

@@ -83,9 +83,20 @@ class FolderSync:
     """Compares files with their last sent state, and with the state of the stores."""
 
     def __init__(
-        self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str, *, root_name: str | None = None
+        self,
+        pipeline: LocalPipeline,
+        state: SyncState,
+        stores: Sequence[str],
+        process: str,
+        *,
+        root_name: str | None = None,
+        can_move: bool = False,
     ) -> None:
-        """`process` identifies the settings of the pipeline, because other settings produce other objects."""
+        """`process` identifies the settings of the pipeline, because other settings produce other objects.
+
+        `can_move`: all stores have the tool `move`.
+        """
+        self._can_move = can_move
         self._root_name = root_name
         self._tenant = (pipeline.caller.user_id, pipeline.caller.space_id)
         self._pipeline = pipeline
@@ -96,6 +107,8 @@ class FolderSync:
         self._lock = asyncio.Lock()
         self._in_stores: dict[str, dict[str, StoredVersion]] = {}
         """The state of the stores for the next files, by object id and store; `_ahead` are the files after them."""
+        self._lost: dict[tuple[str | None, bytes], dict[bytes, SentFile]] = {}
+        """Files that were sent and are gone, by signature and extension: new ones may be the same files, moved."""
 
     def find(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
         """`find_files`, without the sync state itself."""
@@ -107,7 +120,17 @@ class FolderSync:
             for source in find_files(paths, exclude=exclude, root_name=self._root_name)
         ]
         self._ahead = [source for source in sources if source.real and source.problem is None]
+        self._find_lost(paths, sources)
         return sources
+
+    def _find_lost(self, paths: Sequence[str], sources: Sequence[UploadFile]) -> None:
+        if not self._can_move:
+            return
+        present, unseen = _seen(sources)
+        for folder in filter(os.path.isdir, paths):
+            for key, sent in self._state.unlisted(os.fsencode(self._root_name or os.path.realpath(folder)), present):
+                if not key.startswith(unseen):
+                    self._lost.setdefault((sent.signature, os.path.splitext(key)[1]), {})[key] = sent
 
     async def reach(self) -> None:
         """Send a query to each store, so that an unreachable one fails once. Raises its failure."""
@@ -127,6 +150,29 @@ class FolderSync:
     async def begin(self, change: FileChange) -> None:
         """Note that a file is being sent: from now on the stores may have parts of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
+
+    async def move(self, source: UploadFile, change: FileChange) -> bool:
+        """Let a new file have the chunks of one with the same content that is gone. Raises failures of stores.
+
+        False if there is none of which every store has all.
+        """
+        lost = self._lost.get((change.signature, os.path.splitext(change.key)[1]))
+        if not lost or not change.is_new:
+            return False
+        key, sent = lost.popitem()
+        former = {
+            store: (await self._versions(store, [sent.object_id])).get(sent.object_id, StoredVersion())
+            for store in self._stores
+        }
+        if not _is_complete(change, sent.chunks, former):
+            return False
+        await self.begin(change)
+        given = {"object_id": sent.object_id, "to": change.object_id, "parent": source.about["path"]}
+        for store in self._stores:
+            await self._ask(store, "move", given)
+        await self._keep(change, sent.chunks)
+        await self._pipeline.in_thread(lambda: self._state.forget([key]))
+        return True
 
     async def drop(self, change: FileChange) -> None:
         """Delete a file from the stores that became one of a kind that is not read. Raises failures of stores."""
@@ -156,10 +202,7 @@ class FolderSync:
         """
         root = self._root_name or await self._pipeline.in_thread(lambda: os.path.realpath(folder))
         known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(root)))
-        present = {os.fsencode(source.identity) for source in sources}
-        unseen = tuple(
-            os.fsencode(os.path.join(source.identity, "")) for source in sources if source.identity and source.problem
-        )
+        present, unseen = _seen(sources)
         files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
         if most is None:
             most = max(MAX_UNASKED_REMOVALS, len(known) // 2) if len(files) < len(known) else 0
@@ -250,7 +293,15 @@ def open_sync(
     caller = pipeline.caller
     whose = [] if caller == ANONYMOUS else [caller.user_id, caller.space_id]
     state = SyncState(f"{file}.sync", _named([*[[store, *about[store][:2], root] for store in stores], *whose]))
-    return FolderSync(pipeline, state, stores, _named([mime_type, about]), root_name=root_name)
+    can_move = all("move" in component.node_class.tools for component in task.spec.components if component.id in stores)
+    return FolderSync(pipeline, state, stores, _named([mime_type, about]), root_name=root_name, can_move=can_move)
+
+
+def _seen(sources: Sequence[UploadFile]) -> tuple[set[bytes], tuple[bytes, ...]]:
+    """The keys of files that are there, and the beginnings of those in folders that cannot be read."""
+    known = [source for source in sources if source.identity]
+    unseen = tuple(os.fsencode(os.path.join(source.identity, "")) for source in known if source.problem)
+    return {os.fsencode(source.identity) for source in known}, unseen
 
 
 def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:

@@ -52,11 +52,12 @@ line on stdout, in the order in which they are done: {path, result}, {path, skip
 far as there is one. On a terminal there is progress instead: only a single file, or --json, has its line.
 `stored` in a result says how many chunks each store has of the file.
 
---sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else the
-content) and that every store still has are left out, others are sent, and what is gone from a folder since it was sent
-with --sync is deleted from the stores; an interrupted --sync goes on where it was. Its lines say {"sync": "new"},
-"changed" or "deleted"; the last one is {summary}. If all files of a folder are gone, or more than half of them (and more
-than 10), nothing is deleted, unless --max-delete allows it. What was sent is kept in FILE.pipe.sync, beside the pipeline.
+--sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else
+the content) and that every store still has are left out, others are sent, and what is gone from a folder since it was
+sent with --sync is deleted from the stores; an interrupted --sync goes on where it was. A file that was moved, or got
+another name, keeps its chunks in the stores. Its lines say {"sync": "new"}, "changed", "moved" or "deleted"; the last
+one is {summary}. If all files of a folder are gone, or more than half of them (and more than 10), nothing is deleted,
+unless --max-delete allows it. What was sent is kept in FILE.pipe.sync, beside the pipeline.
 
 Exit code 0: done. 1: at least one file failed, or is gone and was not deleted. 2: nothing was sent, because the command
 or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl-C; stderr says what was done.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any, Final
@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS file (
     PRIMARY KEY (target, path)
 ) WITHOUT ROWID
 """
+COLUMNS: Final = "object, stamp, digest, signature, chunks"
 BELOW: Final = "target = ? AND (path = ? OR path >= ? AND path < ?)"
 
 
@@ -70,8 +71,7 @@ class SyncState:
 
     def find(self, path: bytes) -> SentFile | None:
         """The state of a file."""
-        columns = "object, stamp, digest, signature, chunks"
-        found = self._run(f"SELECT {columns} FROM file WHERE target = ? AND path = ?", [(self._target, path)])
+        found = self._run(f"SELECT {COLUMNS} FROM file WHERE target = ? AND path = ?", [(self._target, path)])
         if not found:
             return None
         *known, chunks = found[0]
@@ -88,6 +88,16 @@ class SyncState:
         folder = root.rstrip(b"/") + b"/"
         names = (self._target, root, folder, folder[:-1] + b"0")  # the character behind the slash
         return dict(self._run(f"SELECT path, object FROM file WHERE {BELOW}", [names]))
+
+    def unlisted(self, root: bytes, listed: Container[bytes]) -> Iterator[tuple[bytes, SentFile]]:
+        """The files below a path that were sent whole and are not among the listed ones."""
+        folder = root.rstrip(b"/") + b"/"
+        names = (self._target, root, folder, folder[:-1] + b"0")
+        for path, *known, chunks in self._run(
+            f"SELECT path, {COLUMNS} FROM file WHERE {BELOW} AND signature NOT NULL", [names]
+        ):
+            if path not in listed:
+                yield path, SentFile(*known, chunks=msgspec.json.decode(chunks, type=dict[str, int]))
 
     def forget(self, paths: Iterable[bytes]) -> None:
         """Remove files that were deleted from the stores."""

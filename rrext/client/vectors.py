@@ -67,6 +67,10 @@ class Vectors(NodeTools):
         input = {"object_ids": object_ids, "parent": parent, "prefix": prefix}
         return await self._call("delete", input, options)
 
+    async def move(self, object_id: str, to: str, *, parent: str | None = None, **options: Unpack[CallOptions]) -> Body:
+        """Give an object another id, and another `parent` path; its chunks keep their vectors. Returns `{count}`."""
+        return await self._call("move", {"object_id": object_id, "to": to, "parent": parent}, options)
+
     async def list(
         self,
         *,
@@ -75,7 +79,7 @@ class Vectors(NodeTools):
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> Body:
-        """The stored objects by parent: `{paths: {parent: id}, counts: {parent: n}, total}`."""
+        """The stored objects: `{objects: [{parent, objectId, chunks}], paths, counts, total}`."""
         input = {"parent": parent, "offset": offset, "limit": limit}
         return await self._call("list", input, options)
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from commands import EXAMPLES, NODES, Done, InProcess, call, component, pipeline
 from rrext.cli.folder_sync import FolderSync
 from rrext.cli.sync_state import SentFile, SyncState, SyncStateError
 from rrext.client.upload_files import UploadFile, find_files
+from rrext.engine.interface.call import ANONYMOUS
 from rrext.testing import open_pipeline
 
 COUNTS = dict.fromkeys(("new", "changed", "unchanged", "deleted", "failed", "skipped", "notDeleted"), 0)
@@ -237,6 +239,43 @@ def test_with_other_settings_files_are_sent_again(docs: Path, store: str, tmp_pa
     assert counts(run("send", "--sync", store, docs, "--mime", "text/plain")) == {"changed": 6}
 
 
+@pytest.mark.promise("sync:store:as-folder")
+def test_a_moved_file_keeps_its_chunks_and_is_not_sent(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
+    for number in range(20):
+        (docs / f"more {number}.txt").write_text(f"more {number}")
+    (docs / "twin.txt").write_text("more 0")
+    assert counts(run("send", "--sync", store, docs)) == {"new": 27}
+    (docs / "sub").mkdir()
+    for path in docs.glob("more*"):
+        path.rename(docs / "sub" / path.name)
+    (docs / "long.md").rename(docs / "longer.md")
+    (docs / "twin.txt").unlink()
+    shutil.copyfile(docs / "sub" / "more 1.txt", docs / "copy.txt")
+    (docs / "0" / "0.txt").rename(docs / "0" / "0.md")  # the extension says how a file is read
+    done = run("send", "--sync", store, docs)
+    assert (done.code, counts(done)) == (0, {"moved": 21, "new": 2, "unchanged": 4, "deleted": 2})
+    assert {line["sync"] for line in done.lines[:-1] if "longer" in line["path"]} == {"moved"}
+    assert "6 B sent" not in done.err
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 27}
+    assert content(store) == fresh(tmp_path, docs)
+
+
+def test_what_a_store_has_only_in_part_is_not_moved(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
+    former = json.loads(run("tool", store, "list", f"parent={docs / 'long.md'}").out)["objects"][0]["objectId"]
+    upsert = {"documents": [{"object_id": former, "content": "somebody else's", "metadata": {"chunkId": 1}}]}
+    run("tool", store, "upsert", json.dumps(upsert))
+    (docs / "long.md").rename(docs / "longer.md")
+    assert counts(run("send", "--sync", store, docs)) == {"new": 1, "unchanged": 5, "deleted": 1}
+    former = json.loads(run("tool", store, "list", f"parent={docs / 'longer.md'}").out)["objects"][0]["objectId"]
+    (docs / "longer.md").rename(docs / "long.md")
+    (again,) = [source for source in find_files([str(docs)]) if source.name.endswith("long.md")]
+    moved = str(uuid.uuid5(uuid.NAMESPACE_URL, again.about["url"]))
+    run("tool", store, "move", f"object_id={former}", f"to={moved}")  # a sync that was killed behind its move
+    assert counts(run("send", "--sync", store, docs)) == {"changed": 1, "unchanged": 5, "deleted": 1}
+    assert content(store) == fresh(tmp_path, docs)
+
+
 @pytest.mark.promise("object:one-per-source")
 def test_a_folder_with_a_name_is_the_same_objects_wherever_it_stands(
     docs: Path, store: str, tmp_path: Path, run: InProcess
@@ -314,6 +353,8 @@ def test_more_than_half_of_many_files_are_not_deleted_unasked(docs: Path, store:
 
 class Threads:
     """Stands in for a pipeline: what may block is simply done."""
+
+    caller = ANONYMOUS
 
     async def in_thread(self, work: Any) -> Any:
         return work()

@@ -176,6 +176,29 @@ class VectorStoreNode(Node):
         missing = [object_id for object_id in scope.object_ids or () if object_id not in gone.object_ids]
         return {"success": True, "deleted_count": gone.chunks, "objects": len(gone.object_ids), "missing": missing}
 
+    @tool_function(group="vectors", annotations=WRITES)
+    def move(
+        self,
+        object_id: Annotated[str, msgspec.Meta(min_length=1)],
+        to: Annotated[str, msgspec.Meta(min_length=1)],
+        parent: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Give an object another id, as after its file was moved. Answers `{success, count}`.
+
+        Its chunks keep their vectors and their metadata; an object of the new id is replaced. All is done or nothing.
+        `count` is the number of chunks; if it is 0, there is no such object, and nothing was changed.
+
+        Args:
+            object_id: The object.
+            to: Its new id.
+            parent: The new path of all its chunks; without it they keep theirs.
+        """
+        object_id, to = require_name("/input/object_id", object_id), require_name("/input/to", to)
+        place = None if parent is None else require_name("/input/parent", parent)
+        return {"success": True, "count": self.shared.move(object_id, to, place, ctx, self._owner(ctx))}
+
     @tool_function(name="list", group="vectors", annotations=READS)
     def list_paths(
         self,

@@ -173,6 +173,13 @@ class VectorStore(Protocol):
         """
         ...
 
+    def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:
+        """Give an object another id, and a path if one is given, in place of an object of that id; all or nothing.
+
+        Its chunks keep their vectors. The answer is how many they are; without any, nothing is done.
+        """
+        ...
+
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         """Delete all chunks in the scope, in one step. The scope names at least one thing."""
         ...

@@ -78,6 +78,14 @@ class Delete(StoreRequest, frozen=True, tag=True):
     scope: Scope
 
 
+class Move(StoreRequest, frozen=True, tag=True):
+    method, in_turn, changes = "move", True, True
+    object_id: str
+    to: str
+    parent: str | None
+    owner: str
+
+
 class Query(StoreRequest, frozen=True, tag=True):
     """A search, whose vector is a list."""
 
@@ -112,5 +120,5 @@ class Stats(StoreRequest, frozen=True, tag=True):
     owner: str
 
 
-Request = FindSpace | Stage | Unstage | Upsert | Delete | Query | List | Get | FindVersions | Stats
+Request = FindSpace | Stage | Unstage | Upsert | Delete | Move | Query | List | Get | FindVersions | Stats
 Message = Request | Cancel

@@ -20,6 +20,7 @@ from rrext.nodes.vectors.edge.messages import (
     FindVersions,
     Get,
     List,
+    Move,
     Query,
     Request,
     Stage,
@@ -115,6 +116,9 @@ class ProcessStore:
         except BaseException:
             process.tell(Unstage(request))
             raise
+
+    def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:
+        return msgspec.json.decode(self._ask(Move(object_id, to, parent, owner), ctx), type=int)
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         return msgspec.json.decode(self._ask(Delete(scope), ctx), type=Deleted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -23,12 +23,14 @@ from rrext.nodes.vectors.edge.requests import (
     OBJECT,
     OWNER,
     PARENT,
+    VECTOR,
     WORDS,
     chunk_of,
     chunks_request,
     condition,
     distances,
     near,
+    point_id,
     similarity,
     terms,
     worded,
@@ -122,6 +124,27 @@ class EdgeStore:
             self._turns.make(space, ctx)
         raise ToolError("The store is emptied as fast as it is filled", code="store_conflict", hint="Call again.")
 
+    def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:
+        with self._turns.writing(ctx) as opened:
+            if opened is None:
+                return 0
+            chunks: builtins.list[Chunk] = []
+            vectors: builtins.list[Sequence[float]] = []
+            old: builtins.list[Any] = []
+            for record in _records(
+                opened.shard, condition(Scope(object_ids=(object_id,), owner=owner)), ctx, CHUNK, vectors=True
+            ):
+                one = chunk_of(record.payload or {})
+                chunks.append(msgspec.structs.replace(one, object_id=to, parent=parent or one.parent))
+                vectors.append(cast("Mapping[str, Sequence[float]]", record.vector)[VECTOR])
+                old.append(record.id)
+            if chunks:
+                replaced = _points(opened.shard, condition(Scope(object_ids=(to,), owner=owner)), ctx)
+                new = {point_id(one.owner, one.object_id, one.chunk_id) for one in chunks}
+                gone = {*old, *(point for point, _ in replaced)} - new
+                opened.do(StoreChange(list(pieces_of(chunks, vectors)), list(gone)))
+            return len(chunks)
+
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         with self._turns.writing(ctx) as opened:
             if opened is None:
@@ -202,14 +225,21 @@ def _points(
     shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, names: Sequence[str] = (OBJECT, PARENT, NUMBER)
 ) -> Iterator[Point]:
     """The paths and objects of the points of a scope, read page by page. No change may run meanwhile."""
-    fields = qe.PayloadSelector.Include(list(names))
+    for record in _records(shard, filter, ctx, qe.PayloadSelector.Include(list(names))):
+        yield record.id, record.payload or {}
+
+
+def _records(
+    shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, fields: qe.PayloadSelector, *, vectors: bool = False
+) -> Iterator[qe.Record]:
+    """The points of a scope, read page by page. No change may run meanwhile."""
     offset = None
     while True:
         ctx.check()
+        request = qe.ScrollRequest(offset=offset, limit=NAMES_PAGE, filter=filter, with_payload=fields, with_vector=vectors)
         with qdrant_errors():
-            page, offset = shard.scroll(qe.ScrollRequest(offset=offset, limit=NAMES_PAGE, filter=filter, with_payload=fields))
-        for record in page:
-            yield record.id, record.payload or {}
+            page, offset = shard.scroll(request)
+        yield from page
         if offset is None:
             return
 

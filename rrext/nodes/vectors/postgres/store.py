@@ -58,6 +58,15 @@ DELETE FROM {table} AS old WHERE owner = %s AND object_id = ANY(%s) AND NOT EXIS
 )
 """
 
+REPLACED: Final = """
+DELETE FROM {table} WHERE owner = %(owner)s AND object_id = %(to)s AND object_id <> %(object_id)s
+    AND EXISTS (SELECT FROM {table} WHERE owner = %(owner)s AND object_id = %(object_id)s)
+"""
+MOVED: Final = """
+UPDATE {table} SET object_id = %(to)s, parent = coalesce(%(parent)s::text, parent)
+WHERE owner = %(owner)s AND object_id = %(object_id)s
+"""
+
 Row = tuple[Chunk, Sequence[float]]
 """A chunk and its vector."""
 
@@ -117,6 +126,17 @@ class PgVectorStore:
                 raise ToolError(f"{self._table!r} is dropped as fast as it is created", code="database_conflict")
         self._builder.stored(len(chunks))
         return removed
+
+    def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:
+        values = {"object_id": object_id, "to": to, "parent": parent, "owner": owner}
+
+        def change(connection: Connection[Any]) -> int:
+            with connection.transaction():
+                connection.execute(sql.SQL(REPLACED).format(table=self._table.quoted), values)
+                return connection.execute(sql.SQL(MOVED).format(table=self._table.quoted), values).rowcount
+
+        with self._connection(ctx) as connection:
+            return self._changed(connection, lambda: change(connection), 0)
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         where, values = condition(scope)
