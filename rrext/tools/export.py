@@ -9,6 +9,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
 from rrext.limits import MAX_OPENAI_DESCRIPTION
+from rrext.tools.schema_view import mapped
 from rrext.tools.strict_schema import NotStrict, strict_schema
 
 Schema = Mapping[str, Any]
@@ -18,9 +19,6 @@ _AT_ROOT: Final = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "the
 WRAPS_KEY: Final = "rrext/wrapsResult"
 """The member of `_meta` that marks a tool of MCP whose structured content is `{result: value}`."""
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_INNER: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
 
 
 class ExportedTool(msgspec.Struct, frozen=True):
@@ -119,7 +117,7 @@ def _title(tool: ExportedTool) -> str:
 
 def _as_result(schema: Schema) -> dict[str, Any]:
     """The schema of `{result: value}`: structured content of MCP is an object."""
-    inner = _mapped(schema, _under_result)
+    inner = mapped(schema, _under_result)
     return {"type": "object", "properties": {"result": inner}, "required": ["result"], "additionalProperties": False}
 
 
@@ -137,7 +135,7 @@ def _closed_root(schema: Schema) -> dict[str, Any]:
 
 def _with_items(schema: Schema) -> Any:
     """The schema with `items` for every array: OpenAI refuses arrays without, and does not know `prefixItems`."""
-    return _mapped(schema, _with_own_items)
+    return mapped(schema, _with_own_items)
 
 
 def _with_own_items(schema: Schema) -> Schema:
@@ -152,20 +150,3 @@ def _with_own_items(schema: Schema) -> Schema:
     distinct = [member for at, member in enumerate(members) if member not in members[:at]]
     others = {key: value for key, value in schema.items() if key != "prefixItems"}
     return {**others, "items": distinct[0] if len(distinct) == 1 else {"anyOf": distinct}}
-
-
-def _mapped(schema: Any, change: Callable[[Schema], Schema]) -> Any:
-    """A new schema in which `change` was applied to every schema inside, then to the schema itself."""
-    if not isinstance(schema, Mapping):
-        return schema
-    found = dict(schema)
-    for key in _MAPS:
-        if isinstance(found.get(key), Mapping):
-            found[key] = {name: _mapped(inner, change) for name, inner in found[key].items()}
-    for key in _LISTS:
-        if isinstance(found.get(key), list | tuple):
-            found[key] = [_mapped(inner, change) for inner in found[key]]
-    for key in _INNER:
-        if key in found:
-            found[key] = _mapped(found[key], change)
-    return change(found)

@@ -45,6 +45,11 @@ class Grammar:
         self.definitions: dict[str, Any] = {}
         """The entries of `#/$defs`."""
 
+    @property
+    def classes(self) -> list[Any]:
+        """The classes in the types so far."""
+        return list(self._known)
+
     def form(self, hint: Any) -> Form:
         """The form of a type. Raises `UnsupportedType` with the type and the reason."""
         if hasattr(hint, "__metadata__"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.limits import MAX_KEPT_SCHEMAS
 from rrext.tools.decorator import ToolDefinitionError, ToolOptions, kind_of
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
     from rrext.tools.signature import Signature
 
 
+_NO_CLASS: Final = re.compile(r"<class '(?:str|int|float|bool|bytes|dict|list)'>|(?:[a-z\[\], |.]|typing\.|Any|None)*")
+"""An annotation without a class of its own, as text."""
+
+
 class FunctionMetadata:
     """Metadata of one function, computed at first use. Copies of a tool share it."""
 
     __slots__ = (
-        "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner",
+        "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner", "_returned",
         "_signature", "input",
     )  # fmt: skip
 
@@ -34,6 +39,7 @@ class FunctionMetadata:
         self._signature: Signature | None = None
         self._docstring: Docstring | None = None
         self._chunks: bool | None = None
+        self._returned: tuple[Mapping[str, Any] | None] | None = None
         self._inputs: dict[bytes, InputPlan] = {}
         self._outputs: dict[bytes, SchemaValidator] = {}
         self.input: InputPlan | None = None
@@ -94,6 +100,22 @@ class FunctionMetadata:
                 return _kept(self._outputs, schema or {}, compiled)
             except InvalidSchema as error:
                 raise self.unusable(error) from None
+
+    @property
+    def returned(self) -> Mapping[str, Any] | None:
+        """The schema of the output that the annotation of the return value says, if it does."""
+        if self._returned is None:
+            with self._lock:
+                self._returned = (self._derived_output(),)
+        return self._returned[0]
+
+    def _derived_output(self) -> Mapping[str, Any] | None:
+        said = getattr(self._function, "__annotations__", {}).get("return")
+        if kind_of(self._function) not in ("sync", "async") or said is None or _NO_CLASS.fullmatch(str(said)):
+            return None  # most tools: without the import of what reads types
+        from rrext.tools.output import derived_output
+
+        return derived_output(self._function, self._owner)
 
     def unusable(self, error: Exception) -> ToolDefinitionError:
         """The definition error for an unusable schema or type."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from rrext.tools.forms import KINDS, NUMBER, json_kind
 
 ANYTHING: Mapping[str, Any] = {}
+_MAPS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_INNER: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
 
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
@@ -68,3 +71,20 @@ def type_names(schema: Mapping[str, Any]) -> list[str]:
 def is_open_object(schema: Mapping[str, Any]) -> bool:
     """Whether a schema is of an object with any properties, such as a mapping: one without `properties` that is not closed."""
     return "object" in type_names(schema) and not schema.get("properties") and schema.get("additionalProperties") is not False
+
+
+def mapped(schema: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
+    """A new schema in which `change` was applied to every schema inside, then to the schema itself."""
+    if not isinstance(schema, Mapping):
+        return schema
+    found = dict(schema)
+    for key in _MAPS:
+        if isinstance(found.get(key), Mapping):
+            found[key] = {name: mapped(inner, change) for name, inner in found[key].items()}
+    for key in _LISTS:
+        if isinstance(found.get(key), list | tuple):
+            found[key] = [mapped(inner, change) for inner in found[key]]
+    for key in _INNER:
+        if key in found:
+            found[key] = mapped(found[key], change)
+    return change(found)

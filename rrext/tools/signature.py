@@ -70,6 +70,12 @@ def read_signature(function: Callable[..., Any], owner: type | None, *, bound: b
     return Signature(tuple(taken), context.name, context.default is not context.empty)
 
 
+def returned_hint(function: Callable[..., Any], owner: type | None) -> Any:
+    """The evaluated annotation of what a function returns; `Any` without one. Raises `ToolDefinitionError`."""
+    annotation = function.__annotations__.get("return", Any)
+    return _Scope(function, owner).evaluate("return", annotation)
+
+
 def _kind_text(kind: str) -> str:
     return {"VAR_POSITIONAL": "*variable", "VAR_KEYWORD": "**variable", "POSITIONAL_ONLY": "positional-only"}[kind]
 

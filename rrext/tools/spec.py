@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _UNASKED: Any = object()
-"""A context parameter that is not determined yet."""
+"""A context parameter or an output schema that is not determined yet."""
 
 
 class ToolSpec:
@@ -87,7 +87,8 @@ class ToolSpec:
         """Whether the description needs no node."""
         self._metadata = metadata if metadata is not None else FunctionMetadata(function, options, owner, bound)
         self._context: str | None = _UNASKED
-        self._output = options.output_schema
+        may_derive = options.output_schema is None and self.kind in ("sync", "async")
+        self._output = _UNASKED if may_derive else options.output_schema
         self._plan: InputPlan | None = None
         self._validator: SchemaValidator | None = None
         self._predicate: Predicate | None = None
@@ -207,7 +208,7 @@ class ToolSpec:
             raise self._no_json("result", error) from None
         if len(raw) > limits.max_result:
             raise self._too_large("result", len(raw), limits)
-        if self._output is not None and not self._metadata.chunks_described:
+        if self._output is not None and self._is_described:
             self._check_output("result", node, raw, limits)
         return raw
 
@@ -224,19 +225,25 @@ class ToolSpec:
         if content.structured is not msgspec.UNSET:
             value = self.encode(node, structured, limits)
             raw = b'%b,"structuredContent":%b}' % (raw[:-1], encoded_structure(value, wraps=self.wraps(node)))
-        elif self._output is not None and not self._metadata.chunks_described:
+        elif self._is_described:
             raise ToolError(f'The result of tool "{self.name}" has no structured content, which its output_schema describes')
         return raw
 
     def value_of(self, content: Content) -> Any:
         """The result for callers that ask for no content: what `output_schema` describes, if there is one."""
-        is_described = self._output is not None and content.structured is not msgspec.UNSET
-        return content.structured if is_described else content.value
+        return content.structured if content.structured is not msgspec.UNSET and self._is_described else content.value
 
     def wraps(self, node: Any) -> bool:
         """Whether structured content of this tool is always `{result: value}`: its output is described, and is no object."""
-        output = None if self._output is None or self._metadata.chunks_described else self._output_schema(node)
+        output = self._output_schema(node) if self._is_described else None
         return output is not None and output.get("type") != "object"
+
+    @property
+    def _is_described(self) -> bool:
+        """Whether there is a schema of the value that the function returns."""
+        if self._output is _UNASKED:
+            self._output = self._metadata.returned
+        return self._output is not None and not self._metadata.chunks_described
 
     def encode_chunk(self, node: Any, value: Any, limits: Limits, *, checked: bool) -> bytes:
         """A chunk of a generator as JSON; `checked`: `output_schema` describes it. Raises as `encode`."""
@@ -289,7 +296,7 @@ class ToolSpec:
 
     def _output_schema(self, node: Any) -> Mapping[str, Any] | None:
         given = self.options.output_schema
-        return None if given is None else _option_value(self, "output_schema", given, node, Mapping)
+        return self._metadata.returned if given is None else _option_value(self, "output_schema", given, node, Mapping)
 
     def __repr__(self) -> str:
         return f"<ToolSpec {self.name} of {self.origin}>"
