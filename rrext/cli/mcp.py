@@ -102,8 +102,10 @@ def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:
 
 def _offers(engine: LocalEngine, tokens: Sequence[str], allowed: frozenset[str] | None) -> HostOffers | None:
     """What the pipelines offer beside tools; None if their settings offer nothing, which is found without an import."""
-    settings = [part.settings for token in tokens for part in engine.task(token).spec.components]
-    if not any(getattr(each, "offer", False) or getattr(each, "resources", ()) for each in settings):
+    parts = [part for token in tokens for part in engine.task(token).spec.components]
+    settings = [part.settings for part in parts]
+    offers = any(getattr(each, "offer", False) or getattr(each, "resources", ()) for each in settings)
+    if not offers and not any(part.provider == "tool_mcp_client" for part in parts):
         return None
     from rrext.faces.mcp.host_offers import HostOffers
 

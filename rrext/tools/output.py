@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from rrext.tools.decorator import ToolDefinitionError
 from rrext.tools.forms import UnsupportedType
 from rrext.tools.grammar import Grammar
 from rrext.tools.schema_view import mapped
 from rrext.tools.signature import returned_hint
 
-_REFUSING: Final = frozenset(
-    ("format", "pattern", "contentEncoding", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-     "multipleOf", "default")
-)  # fmt: skip
+_REFUSING: Final = frozenset((
+    "format", "pattern", "contentEncoding", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "default",
+))  # fmt: skip
 """Keywords for what callers may send, which a tool does not promise of what it returns, such as the offset of a time."""
 
 

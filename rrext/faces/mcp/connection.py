@@ -245,7 +245,7 @@ class McpConnection:
                 return self._offered(request_id, command, msgspec.json.decode(body)["result"])
             return [*before, *self._result(request_id, content_of(body))]
         assert isinstance(command, _Command)
-        if command.method.startswith(("prompts/", "resources/")):
+        if command.method.startswith(("prompts/", "resources/", "completion/", "logging/")):
             return self._offered(request_id, command, None)
         if command.method == "initialize":
             self._shakes_hands = True

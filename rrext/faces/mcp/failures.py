@@ -40,6 +40,8 @@ def failure_of(error: RrextError, method: str = "", *, shakes_hands: bool = Fals
     """The error of JSON-RPC: `{code, message, data}`. A resource that is not there has the number of its era."""
     parts = wire_error(error)
     number = NUMBERS.get(parts.code, OTHER_NUMBER)
+    if isinstance(own := parts.data.get("mcpCode"), int):  # of a server outside
+        number = own
     if method == "resources/read" and parts.code in NO_RESOURCE:
         number = -32002 if shakes_hands else -32602
     data = {**parts.data, "code": parts.code} | ({} if parts.hint is None else {"hint": parts.hint})

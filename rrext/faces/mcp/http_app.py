@@ -68,6 +68,8 @@ class McpServer(Server[Any]):
             tools=ToolsCapability(list_changed=True),
             prompts=found.prompts and PromptsCapability(),
             resources=found.resources and ResourcesCapability(),
+            completions=found.completions,
+            logging=found.logging,
         )
 
 

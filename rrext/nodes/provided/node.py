@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.providers.provided_tools import ProvidedTools
+from rrext.tools.spec import ToolSpec
 
 
 class ProvidedToolsNode(Node):
@@ -28,5 +29,11 @@ class ProvidedToolsNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
         """Connect, and learn the tools."""
-        async with ProvidedTools.of(await ctx.provider(cls.connection_of(config), cls.kind)) as found:
+        provider = await ctx.provider(cls.connection_of(config), cls.kind)
+        async with ProvidedTools.of(provider, cls.more(provider)) as found:
             yield found
+
+    @classmethod
+    def more(cls, provider: Any) -> Mapping[str, ToolSpec]:
+        """Tools of the node itself, beside those of the provider."""
+        return {}

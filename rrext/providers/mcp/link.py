@@ -169,15 +169,19 @@ class Link:
         self._adopt(self.listing)
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The raw result of `tools/call`. A cancel of the calling task cancels the call at the server, too.
+        """The raw result of `tools/call`, as `ask` gives and raises it."""
+        headers = {**mcp_param_headers(self.listing.headers.get(tool, {}), arguments), **headers}
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments}, ctx, headers)
+
+    async def ask(self, method: str, params: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The raw result of a request. A cancel of the calling task cancels the request at the server, too.
 
         Raises the error that the server answered, and `ToolError` if the server was lost.
         """
         name = self._target.name
-        headers = {**mcp_param_headers(self.listing.headers.get(tool, {}), arguments), **headers}
         progress = _progress_of(ctx) if ctx.wants_progress else None
         try:
-            return await self._request("tools/call", {"name": tool, "arguments": arguments}, progress, headers)
+            return await self._request(method, params, progress, headers)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and self.transport.is_ending:
                 raise of_lost(name, *await self.transport.ending()) from None
@@ -199,8 +203,9 @@ class Link:
         if version in MODERN_PROTOCOL_VERSIONS:
             params["_meta"] = {PROTOCOL_VERSION_META_KEY: version, **_ABOUT_US}
             sent[MCP_METHOD_HEADER] = method
-            if "name" in params:
-                sent[MCP_NAME_HEADER] = encode_header_value(params["name"])
+            named = params.get("name", params.get("uri"))
+            if named is not None:
+                sent[MCP_NAME_HEADER] = encode_header_value(named)
         options: CallOptions = {"headers": sent}
         if progress is not None:
             options["on_progress"] = progress

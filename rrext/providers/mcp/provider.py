@@ -5,21 +5,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import uniform
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
 from rrext.connections.connection import Connection
 from rrext.content import Content
-from rrext.errors import Unavailable
+from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_WAIT, STABLE_LIFE
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
-from rrext.providers.mcp.results import content_of
+from rrext.providers.mcp.results import content_of, own_meta
 from rrext.providers.mcp.transport import McpTarget
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
+
+OFFERED: Final = {"completion": "completions"}
+"""The beginning of a method → the capability of the server, if it has another name."""
+EMPTY: Final = {
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "completion/complete": "completion",
+}
+"""Method → the member that is empty for a server without that capability."""
+ENTRIES: Final = {
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+    "resources/read": ("contents", "uri"),
+}
+"""Method → the member that is a list, and the member that each entry needs."""
+OFFERS: Final = frozenset((*EMPTY, "prompts/get", "resources/read"))
+"""The methods of what servers offer beside tools."""
+ABOUT_THE_ANSWER: Final = frozenset(("resultType", "ttlMs", "cacheScope", "_meta"))
+"""Members of a result that hold for this connection alone."""
 
 
 class McpProvider(ToolProvider):
@@ -51,9 +72,45 @@ class McpProvider(ToolProvider):
         """Call a tool once; a link that was lost is made again before."""
         link = await self._connected()
         found = self.found(tool, link.listing.tools)
+        return content_of(self.connection.name, found, await link.call(found.name, arguments, ctx, self._headers(ctx)))
+
+    async def ask(self, method: str, params: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        """The result of a request for what the server offers beside tools; empty lists of what it does not have.
+
+        Raises `InvalidArguments` for any other method.
+        """
+        if method not in OFFERS:
+            raise InvalidArguments.at("/input/method", f"expected one of {', '.join(sorted(OFFERS))}")
+        link = await self._connected()
+        capabilities = link.session.server_capabilities
+        kind = method.partition("/")[0]
+        has = capabilities is None or getattr(capabilities, OFFERED.get(kind, kind), None) is not None
+        if not has and method in EMPTY:
+            return {EMPTY[method]: {"values": []} if kind == "completion" else []}
+        result = await link.ask(method, params, ctx, self._headers(ctx))
+        members = {key: value for key, value in result.items() if key not in ABOUT_THE_ANSWER}
+        if method in ENTRIES:
+            members |= self._entries(method, members)
+        meta = own_meta(result.get("_meta"))
         authorization = ctx.authorization_for(self.connection)
-        headers = {} if authorization is None else {"authorization": authorization}
-        return content_of(self.connection.name, found, await link.call(found.name, arguments, ctx, headers))
+        return await self.without_secrets(members if meta is None else {**members, "_meta": meta}, authorization)
+
+    def _entries(self, method: str, members: dict[str, Any]) -> dict[str, Any]:
+        """The entries of a list that can be named; the others are left out, and logged. Raises `ToolError`."""
+        listed, key = ENTRIES[method]
+        entries = members.get(listed)
+        if not isinstance(entries, list):
+            name = self.connection.name
+            raise ToolError(f'the answer of the MCP server of connection "{name}" to {method} has no list of {listed}')
+        found = [each for each in entries if isinstance(each, dict) and isinstance(each.get(key), str)]
+        if len(found) < len(entries):
+            lost = len(entries) - len(found)
+            log.warning("connection %s: %d of its %s have no %s and are left out", self.connection.name, lost, listed, key)
+        return {listed: found}
+
+    def _headers(self, ctx: ToolContext) -> dict[str, str]:
+        authorization = ctx.authorization_for(self.connection)
+        return {} if authorization is None else {"authorization": authorization}
 
     async def aclose(self) -> None:
         """End the link and its server, and wait for that."""

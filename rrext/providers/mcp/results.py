@@ -22,7 +22,7 @@ def content_of(connection: str, tool: ProvidedTool, result: dict[str, Any]) -> C
     blocks = result.get("content", [])
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise ToolError(f"The result of {of} is no MCP result: content is no list of blocks")
-    content = Content.of_members({**result, "_meta": _own_meta(result.get("_meta"))})
+    content = Content.of_members({**result, "_meta": own_meta(result.get("_meta"))})
     if result.get("isError"):
         texts = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
         raise ToolError(cut("\n".join(texts)) or "it failed, and did not say why", data=content.members)
@@ -31,7 +31,7 @@ def content_of(connection: str, tool: ProvidedTool, result: dict[str, Any]) -> C
     return content
 
 
-def _own_meta(meta: Any) -> dict[str, Any] | None:
+def own_meta(meta: Any) -> dict[str, Any] | None:
     """The `_meta` of a result without what the protocol itself says there, which is of this connection alone."""
     given: dict[str, Any] = meta if isinstance(meta, dict) else {}
     return {key: value for key, value in given.items() if not key.startswith(PROTOCOL_KEYS)} or None

@@ -34,7 +34,7 @@ def refuse(request, message, code=-32000):
     say({"id": request["id"], "error": {"code": code, "message": message}})
 
 
-def serve(handle, tools=TOOLS, announces=False):
+def serve(handle, tools=TOOLS, announces=False, **capabilities):
     """Answer as a server of 2025-11-25. `handle(message)` gets what is neither handshake nor list."""
     while True:
         message = read()
@@ -43,8 +43,8 @@ def serve(handle, tools=TOOLS, announces=False):
             refuse(message, "unknown method", -32601)
         elif method == "initialize":
             info = {"name": "lines", "version": "1"}
-            capabilities = {"tools": {"listChanged": announces}}
-            answer(message, {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
+            able = {"tools": {"listChanged": announces}, **capabilities}
+            answer(message, {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info})
         elif method == "tools/list":
             found = tools(message) if callable(tools) else {"tools": tools}
             answer(message, found)
