@@ -128,6 +128,10 @@ PROMISES: dict[str, str] = {
         "Tools that are known only after setup, as those of servers outside, are listed, called and followed like others, "
         "and take no name away from a tool of the pipeline"
     ),
+    "tools:unique-owner": (
+        "With `unique`, as `client.database` and `rrext tool` ask, a tool that several nodes own runs on none of them unless "
+        "one is named"
+    ),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
     "events:call:one-end": (
         "Whoever subscribes hears once that a call started and once how it ended, also if it was refused, cancelled or late"

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     """Add the arguments of the command; `at`: a server is used."""
     add_source(parser, at=at)
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
-    parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
+    parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; needed if several have the tool")
     parser.add_argument("words", nargs="*", metavar="KEY=VALUE|JSON", help="the tool's input; see below")
     parser.add_argument("--input", metavar="JSON|@FILE|-", help="the same input as one JSON value, for programs")
     parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which the tool is stopped")
@@ -127,6 +127,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
     operation = Tool(
         tool=args.tool,
         node_id=args.node,
+        unique=True,
         input=given,
         timeout=args.timeout,
         progress=True,
@@ -166,6 +167,8 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
     """Add a hint in the words of the command line."""
     if error.code == "tool_not_found" and not error.hint:
         error.hint = f"`rrext tools {pipeline}` lists the tools"
+    elif error.code == "invalid_arguments" and "nodes" in error.data:
+        error.hint = f"--node ID says which one is asked: {', '.join(error.data['nodes'])}"
     elif error.code == "result_too_large" and error.hint:
         error.hint = error.hint.replace("`stream: true`", "`--stream`")
 

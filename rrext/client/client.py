@@ -301,6 +301,7 @@ class Client:
         *,
         tool: str,
         node_id: str = "",
+        unique: bool = False,
         input: Mapping[str, Any] | None = None,
         token: str | None = None,
         timeout: float | None = None,
@@ -311,7 +312,8 @@ class Client:
     ) -> Any:
         """Call a tool and return its result: a JSON value, or bytes.
 
-        Without `node_id` the first node that has the tool answers. `progress` is called with value, total and message;
+        Without `node_id` the first node that has the tool answers; with `unique` the only one, and several are
+        `InvalidArguments` with their ids in `data["nodes"]`. `progress` is called with value, total and message;
         `on_chunk` with each chunk of a generator tool; `on_event` with each `rrext_call` event: the start and the end of this
         call and of the calls within it, and the steps of agents; `on_permission` where a tool needs a permit for each call: it
         gets the tool and its arguments, and returns whether the call is allowed. Each may be `async`, and all calls of them
@@ -320,7 +322,7 @@ class Client:
         the tool gave: texts, images, links, with their annotations and URIs. `context` stands in for the client's in this
         call; `meta` crosses as `_meta`.
         """
-        arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta)
+        arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta, unique=unique)
         call = tool_call(self._connected(), arguments, timeout, options)
         return result_of(await call, options)
 

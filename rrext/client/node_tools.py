@@ -9,7 +9,7 @@ from rrext.client.updates import ChunkCallback
 
 
 class WhichNode(TypedDict, total=False):
-    """The node, by default the first one that has the tool, and its pipeline."""
+    """The node, by default the only one that has the tool, and its pipeline."""
 
     node_id: str
     token: str | None
@@ -22,7 +22,7 @@ class CallOptions(WhichNode, total=False):
 
 
 class NodeTools:
-    """Calls tools as `Client.tool` does. Without `node_id` the first node that has the tool answers.
+    """Calls tools as `Client.tool` does with `unique`: `node_id` is needed where several nodes have the tool.
 
     In every method `node_id`, `token` and `timeout` are those of `Client.tool`, and so are the failures.
     """
@@ -38,7 +38,7 @@ class NodeTools:
     ) -> Any:
         """Call a tool. Members of its input that are None are left out."""
         given = {name: value for name, value in input.items() if value is not None}
-        return await self._tool(tool=tool, input=given, on_chunk=on_chunk, **options)
+        return await self._tool(tool=tool, input=given, unique=True, on_chunk=on_chunk, **options)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} tools>"

@@ -71,6 +71,7 @@ class Pipe:
         *,
         tool: str,
         node_id: str = "",
+        unique: bool = False,
         input: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         meta: Any = None,
@@ -78,7 +79,7 @@ class Pipe:
     ) -> Any:
         """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
         session, pipe_id = self._opened()
-        arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta)
+        arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta, unique=unique)
         call = tool_call(session, arguments, timeout, options)
         return result_of(await call, options)
 

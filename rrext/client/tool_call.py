@@ -24,9 +24,13 @@ def tool_arguments(
     pipe_id: int | None,
     context: Mapping[str, Any] | None,
     meta: Any,
+    *,
+    unique: bool,
 ) -> Body:
     """The arguments of a tool call. Optional ones that are None are left out."""
     arguments: Body = {"subcommand": "tool", "tool": tool, "nodeId": node_id, "input": {} if given is None else given}
+    if unique:
+        arguments["unique"] = True
     if token is not None:
         arguments["token"] = token
     if pipe_id is not None:

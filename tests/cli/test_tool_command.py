@@ -315,3 +315,19 @@ def test_a_closed_descriptor_is_no_riddle(closed: str, code: int, out: bytes) ->
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *command(*READ, '{"path": "welcome.txt"}')]
     done = subprocess.run(shell, capture_output=True, env=environment())
     assert (done.returncode, done.stdout[-len(out) :] if out else done.stdout) == (code, out)
+
+
+@pytest.mark.promise("tools:unique-owner")
+@pytest.mark.parametrize("given", ["sql=create table t (n)", '{"sql": "create table t (n)"}'])
+def test_a_tool_that_several_nodes_have_is_called_on_none_of_them(
+    given: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = [component(f"db_{n}", "db_sqlite", control="w", path=f"{n}.db", create=True, allow_execute=True) for n in (1, 2)]
+    file = pipeline(tmp_path, component("w", "webhook"), *parts)
+    done = here(capfd, "tool", file, "execute", given)
+    assert (done.code, done.out) == (2, b"")
+    assert 'nodeId: is required: 2 nodes have a tool "execute"' in done.err
+    assert "--node ID says which one is asked: db_1, db_2" in done.err
+    assert not (tmp_path / "1.db").exists()
+    assert here(capfd, "tool", file, "execute", given, "--node", "db_2").code == 0
+    assert (tmp_path / "2.db").exists()

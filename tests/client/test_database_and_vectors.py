@@ -79,7 +79,7 @@ async def test_a_method_is_a_call_of_its_tool(
     owner: Any = {"database": Database, "vectors": Vectors}[part](tools)
     await getattr(owner, method)(*args, **kwargs)
     await getattr(owner, method)(*args, **kwargs, node_id="db_1", token="t", timeout=3)
-    call = {"tool": tool, "input": input, "on_chunk": None}
+    call = {"tool": tool, "input": input, "unique": True, "on_chunk": None}
     middle = len(tools.calls) // 2  # a refresh of one label takes two calls
     assert tools.calls[middle - 1] == call
     assert tools.calls[-1] == {**call, "node_id": "db_1", "token": "t", "timeout": 3}

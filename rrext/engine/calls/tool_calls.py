@@ -22,7 +22,7 @@ from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Tool
-from rrext.engine.tasks.not_found import tool_not_found
+from rrext.engine.tasks.not_found import several_owners, tool_not_found
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.task import Task
@@ -53,10 +53,13 @@ class ToolCalls:
         else:
             self._host.tool_run = ToolRun
 
-    def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
-        """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept."""
+    def start(self, call: Call, task: Task, operation: Tool, *, alone: bool, learnt: bool = False) -> bool:
+        """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept.
+
+        `learnt`: the nodes were asked for their dynamic tools.
+        """
         route = call.route or task.routes.only(operation.node_id, operation.tool)
-        if route is None and task.may_learn(operation.node_id, operation.tool):
+        if (route is None or operation.unique) and not learnt and _may_learn(task, operation):
             self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
             return False
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
@@ -64,6 +67,8 @@ class ToolCalls:
             routes = [route] if route is not None else self._routes(call, task, operation)
             if call.caller.tools is not None and call.task is None:
                 routes = self._allowed(call, task, operation, routes)
+            if operation.unique and len(routes) > 1:
+                routes = _only_owner(operation, routes)
             kwargs = timeout = None  # of several owners, the tool that will run is not known yet
             chosen = routes[0]
             if len(routes) == 1:
@@ -95,6 +100,8 @@ class ToolCalls:
         """
         route = call.route or task.routes.only(operation.node_id, operation.tool)
         if route is None or not (route.for_threads and route.component.ready):
+            return False
+        if operation.unique and _may_learn(task, operation):
             return False
         if call.caller.tools is not None and call.task is None and not route.is_among(call.caller.tools):
             return False
@@ -134,7 +141,7 @@ class ToolCalls:
             self._host.watch(call)
             await learn_tool(self._host, task, operation.node_id, operation.tool, trusted=call.caller.trusted)
             if not call.settled:
-                self.start(call, task, operation, alone=False)
+                self.start(call, task, operation, alone=False, learnt=True)
         except RrextError as error:
             call.fail(error)
         except asyncio.CancelledError:
@@ -204,3 +211,19 @@ class ToolCalls:
             turn.release()
             pipe.check_usable()
         return Lease(task, turn, pipe)
+
+
+def _may_learn(task: Task, operation: Tool) -> bool:
+    """Whether the tool, or for a caller who wants the only owner a second one of the name, may be known after a setup."""
+    node_id, tool = operation.node_id, operation.tool
+    return task.may_learn(node_id, tool) or bool(operation.unique and not node_id and task.may_learn_owners(tool))
+
+
+def _only_owner(operation: Tool, routes: Sequence[Route]) -> Sequence[Route]:
+    """The one owner among several routes: the pipeline's own, since tools from outside take no name away. Raises
+    `InvalidArguments` with the owners if there are several.
+    """
+    own = [route for route in routes if not route.is_dynamic] or routes
+    if len(own) > 1:
+        raise several_owners(operation.tool, [route.node_id for route in own])
+    return own

@@ -40,10 +40,11 @@ class Fed(Operation, frozen=True, kw_only=True):
 
 
 class Tool(Fed, frozen=True, kw_only=True, rename="camel"):
-    """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
+    """Call one tool. An empty `node_id` asks every node in chain order, with `unique` the only owner. → `{result}`"""
 
     tool: str
     node_id: str | None = None
+    unique: bool | None = None
     input: Any = None
     pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
 

@@ -1,10 +1,10 @@
-"""The texts of `node_not_found` and `tool_not_found`, and their near matches."""
+"""Errors about the node and the tool that a call names, with near matches or candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rrext.errors import NodeNotFound, NotFound, ToolNotFound
+from rrext.errors import InvalidArguments, NodeNotFound, NotFound, ToolNotFound
 from rrext.limits import MAX_LISTED_IDS
 
 
@@ -17,6 +17,16 @@ def tool_not_found(tool: str, node_id: str | None) -> ToolNotFound:
     """The error for a tool that no node has, or not the named node, without near matches."""
     where = f' on node "{node_id}"' if node_id else ""
     return ToolNotFound(f'No handler found for tool "{tool}"{where}')
+
+
+def several_owners(tool: str, node_ids: Sequence[str]) -> InvalidArguments:
+    """The error for a tool that several nodes own, where its caller wants the only owner."""
+    listed = ", ".join(node_ids[:MAX_LISTED_IDS]) + (", …" if len(node_ids) > MAX_LISTED_IDS else "")
+    error = InvalidArguments.at(
+        "/nodeId", f'is required: {len(node_ids)} nodes have a tool "{tool}"', hint=f"pass `nodeId`, one of: {listed}"
+    )
+    error.data["nodes"] = list(node_ids)
+    return error
 
 
 def with_near_names(

@@ -61,6 +61,11 @@ class Route:
         spec = reference.wrap(origin)
         return cls(component, spec, node_id=node_id, origin=origin, asks=reference.permission == "ask")
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the tool is one that the node has learnt, as from a server outside."""
+        return self.component.dynamic_tools.get(self.spec.name) is self.spec
+
     def is_among(self, names: Container[str] | None) -> bool:
         """Whether a caller who may use only the tools of these names may use this one; None are all.
 

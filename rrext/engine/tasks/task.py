@@ -248,6 +248,12 @@ class Task(TaskIdentity):
         """Whether the tool is not known, and may be a dynamic one of a node that is not set up."""
         return bool(self.dynamic) and not self.knows(node_id, tool) and bool(self.unlisted(node_id))
 
+    def may_learn_owners(self, tool: str) -> bool:
+        """Whether a dynamic tool may be one of another node too. A node that failed to tell is not asked again."""
+        if not self.dynamic or not all(route.is_dynamic for route in self.routes.owners(tool.strip())):
+            return False
+        return any(part.failure is None for part in self.unlisted())
+
     def update_routes(self) -> None:
         """Take over the dynamic tools of the components, after a change."""
         self.routes = self.routes.updated(self.components.values())
