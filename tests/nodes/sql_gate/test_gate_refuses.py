@@ -348,6 +348,7 @@ def test_many_threads_may_use_one_gate() -> None:
         "SELECT x FROM t i1(x, y)",
         "SELECT x FROM s.t i1(x), u AS a, v i2(y) WHERE x = y",
         "SELECT x FROM a JOIN t i1(x) ON a.x = i1.x, u i2(y), (SELECT 1) i3(z)",
+        "SELECT x FROM (t i1(x) JOIN u i2(y) ON x = y), ((v i3(z)))",
         "SELECT x FROM (SELECT 1 FROM t i1(x)) s WHERE EXISTS (SELECT 1 FROM a, b i2(y)) ORDER BY x",
     ],
 )
@@ -377,6 +378,10 @@ def test_a_table_is_named_with_its_columns_without_as(dialect: str, sql: str) ->
         "SELECT a IS DISTINCT FROM b, key act(x)",
         "SELECT x FROM (a, key) WHERE b IN (c, key act(x))",
         "SELECT x FROM not act(x)",
+        "SELECT x FROM (SELECT act(x)) s",
+        "SELECT x FROM (t i1(x), act(y))",
+        "SELECT substring('a' FROM (key act(y)))",
+        "SELECT a IS DISTINCT FROM (key act(x))",
         "SELECT x FROM t JOIN u ON act(x)",
         "SELECT x FROM t JOIN u ON key act(x)",
     ],

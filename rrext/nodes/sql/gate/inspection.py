@@ -183,6 +183,12 @@ class Inspection:
             raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
     def _add_table(self, tokens: Sequence[SqlToken], index: int, seen: _Seen) -> None:
+        """Note the table at `index`, and the name that it gets."""
+        if _text(tokens, index) == "(":  # tables that are joined, or a query
+            while _text(tokens, index) == "(":
+                index += 1
+            if _text(tokens, index) in self.dialect.keywords:
+                return
         if self.dialect.tables_from_files and index < len(tokens) and tokens[index].kind == STRING:
             raise refusal("a text in the place of a table names a file")
         parts: list[str] = []
@@ -197,14 +203,12 @@ class Inspection:
         if self.dialect.tables_from_files and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
             raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
         seen.tables[".".join(parts)] = None
-        if tokens[index].kind == WORD and tokens[index].text in self.dialect.keywords:
-            return
-        index += 1
-        is_name = index < len(tokens) and (
-            tokens[index].kind == NAME or (tokens[index].kind == WORD and tokens[index].text not in self.dialect.keywords)
+        table_and_name = tokens[index : index + 2]
+        are_names = all(
+            token.kind == NAME or (token.kind == WORD and token.text not in self.dialect.keywords) for token in table_and_name
         )
-        if is_name and _text(tokens, index + 1) == "(" and _end_of_names(tokens, index + 2):  # FROM t AS a(x, y), without AS
-            seen.aliases.add(index)
+        if are_names and _text(tokens, index + 2) == "(" and _end_of_names(tokens, index + 3):  # FROM t a(x, y), without AS
+            seen.aliases.add(index + 1)
 
     def _check_call(self, sql: str, tokens: Sequence[SqlToken], index: int, closed: dict[int, int], defined: set[str]) -> None:
         """Refuse the function named by the token at `index`, unless it is known or the name calls nothing."""

@@ -32,7 +32,7 @@ _KEYWORDS: Final = words("""
 bernoulli bpchar columns empty explain keep materialized nested omit only ordinality passing path placing repeatable returning
 tablesample unconditional conditional varbit xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi
 xmlroot xmlserialize xmltable json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar
-json_serialize json_table json_value collation system
+json_serialize json_table json_value collation second system
 """)
 
 _FUNCTIONS: Final = words_of(__file__, "functions.txt")
