@@ -325,6 +325,8 @@ MAX_KEPT_SCHEMAS: Final = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 MAX_REFERENCES: Final = 1000
 """References in one list; agents are given tens of tools, and each costs some of a resolution's time."""
+MAX_COMPARED_PARTS: Final = 100
+"""Parts of one schema that are compared with each other; schemas from outside may have any number."""
 MAX_PATTERNS: Final = 100
 """Patterns of names in one list of references; each tool of a server, which may have 10,000, is compared with each."""
 MAX_KEPT_REFERENCES: Final = 2000

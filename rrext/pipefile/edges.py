@@ -19,6 +19,7 @@ from rrext.pipefile.text.problems import Problems, Related, Severity, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.foreign_nodes import ForeignNode
+    from rrext.references.reference import OfferedReferences, Reference
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if they are unknown."""
@@ -37,8 +38,11 @@ class EdgeCheck:
     Edges with a missing end are left out, so that later checks can follow the rest; their components are marked `broken`.
     """
 
-    def __init__(self, drafts: Sequence[ComponentSpec], problems: Problems, near: NearNames) -> None:
+    def __init__(
+        self, drafts: Sequence[ComponentSpec], problems: Problems, near: NearNames, offered: OfferedReferences
+    ) -> None:
         self._drafts = drafts
+        self._offered = offered
         self._problems = problems
         self._near = near
         self.by_id = {draft.id: draft for draft in reversed(drafts) if draft.id}
@@ -55,7 +59,7 @@ class EdgeCheck:
             for edge in draft.controls:
                 self._control_edge(draft, edge)
             for reference in draft.references:
-                target = self.by_id.get(reference.integration) if reference.kind == "node" else None
+                target = self.by_id.get(self._owner(reference))
                 if target is not None:
                     self._link(self.control, draft, target)
         for circle in circles(self._ids, self.data):
@@ -77,6 +81,14 @@ class EdgeCheck:
             path = below(draft.path, kind, index, "from")
             self._problems.add("from_not_found", message, path, near=near, related=related)
         return found
+
+    def _owner(self, reference: Reference) -> str:
+        """The id of the component that has the tool of a reference, which may mean that of another; "" for none of these."""
+        target = self.by_id.get(reference.integration)
+        node = None if target is None else target.node
+        chain = [reference] if node is not None and reference.action in node.tools else self._offered.chain(reference)
+        is_missing = len(chain) == 1 and node is not None and not (node.has_dynamic_tools or reference.action in node.tools)
+        return chain[-1].integration if chain and chain[-1].kind == "node" and not is_missing else ""
 
     def _link(self, edges: dict[str, list[str]], producer: ComponentSpec, draft: ComponentSpec) -> None:
         if draft.id and self.by_id.get(draft.id) is draft:
@@ -221,7 +233,7 @@ class EdgeCheck:
         for sender, receiver in pairwise(circle):
             draft = self.by_id[receiver]
             listed = [(name, below(draft.path, kind, edge.index), edge.source_id) for name, edge in draft.edges(kind)]
-            listed += [("tool", each.path, sender) for each in self.by_id[sender].references if each.integration == receiver]
+            listed += [("tool", each.path, sender) for each in self.by_id[sender].references if self._owner(each) == receiver]
             name, path = next((name, path) for name, path, source_id in listed if source_id == sender)
             step = f"-[{name}]->{receiver}"
             text += step

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rrext.limits import DEFAULTS
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.spec import ComponentSpec
+from rrext.pipefile.spec import ComponentSpec, listed_references
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related
-from rrext.references.reference import Reference
+from rrext.references.reference import OfferedReferences, Reference
 from rrext.references.reference_reader import same_names
 from rrext.tools.decorator import ToolDefinitionError
 from rrext.tools.spec import ToolSpec
@@ -29,19 +29,22 @@ class ReferenceCheck:
         connections: Sequence[KnownConnection] | None,
         problems: Problems,
         near: NearNames,
+        offered: OfferedReferences,
     ) -> None:
         self._drafts = drafts
         self._by_id = by_id
         self._connections = connections
         self._problems = problems
         self._near = near
+        self._references = listed_references(drafts)
+        self._offered = offered
 
     def run(self) -> None:
         """Report every problem."""
-        for problem in same_names(self._references()):
+        for problem in same_names(self._references):
             assert problem.related is not None
             self._problems.add("duplicate_reference", problem.message, problem.path, related=[Related(*problem.related)])
-        for _, reference in self._references():
+        for _, reference in self._references:
             if reference.kind == "node":
                 self._check_node(reference)
             elif reference.kind == "builtin":
@@ -56,16 +59,6 @@ class ReferenceCheck:
                 if isinstance(name, str) and "${" not in name:  # a variable without a value is another problem
                     self._check_connection(provider, name, below(draft.path, "config", setting))
 
-    def _references(self) -> Iterator[tuple[str, Reference]]:
-        """Each reference with its invoker: those of the configs first."""
-        for draft in self._drafts:
-            for reference in draft.references:
-                yield draft.id, reference
-        for draft in self._drafts:
-            for edge in draft.controls:
-                for reference in edge.references:
-                    yield edge.source_id, reference
-
     def _check_node(self, reference: Reference) -> None:
         draft = self._by_id.get(reference.integration)
         if draft is None:
@@ -76,12 +69,27 @@ class ReferenceCheck:
         if draft.node is None:
             return
         spec = draft.node.tools.get(reference.action)
-        if spec is None:
-            if not draft.node.has_dynamic_tools:
+        chain = [reference] if spec is not None else self._offered.chain(reference)
+        if len(chain) > 1:
+            spec = self._spec_of(chain[1:])
+        if not chain:
+            message = f'No tool is behind "{reference.action}" of "{draft.id}": its references form a circle.'
+            self._problems.add("reference_not_found", message, below(reference.path, "tool"))
+        elif spec is None:
+            if len(chain) == 1 and not draft.node.has_dynamic_tools:
                 message = f'"{draft.id}" ({draft.provider}) has no tool "{reference.action}".'
-                self._report_tool(reference, message, tuple(draft.node.tools), below(reference.path, "tool"))
+                known = (*draft.node.tools, *self._offered.names(draft.id))
+                self._report_tool(reference, message, known, below(reference.path, "tool"))
         elif reference.arguments or reference.parameters:
             self._check_wrapper(reference, spec)
+
+    def _spec_of(self, chain: Sequence[Reference]) -> ToolSpec | None:
+        """The tool that a chain of references offers; None if it is not known before it runs."""
+        draft = self._by_id.get(chain[-1].integration) if chain[-1].kind == "node" else None
+        spec = None if draft is None or draft.node is None else draft.node.tools.get(chain[-1].action)
+        for wrapper in reversed(chain):
+            spec = spec and wrapper.wrap(spec)
+        return spec
 
     def _check_builtin(self, reference: Reference) -> None:
         nodes = [draft.node for draft in self._drafts]
@@ -122,9 +130,9 @@ class ReferenceCheck:
         if not spec.static:
             return  # its schema is the node's, which the call has
         try:
-            schema = spec.describe(None)["inputSchema"]
+            plan = spec.plan(None)
         except ToolDefinitionError:
             return  # an author's mistake, which each call tells
-        for path, message, near in narrowing_problems(schema, reference.arguments, reference.parameters, DEFAULTS):
-            on = "key" if len(path) == 2 and path[1] not in schema.get("properties", {}) else "value"
+        for path, message, near in narrowing_problems(plan, reference.arguments, reference.parameters, DEFAULTS):
+            on = "key" if len(path) == 2 and path[1] not in plan.schema.get("properties", {}) else "value"
             self._problems.add("invalid_reference", message, below(reference.path, *path), near=near, on=on)

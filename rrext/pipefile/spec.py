@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -124,3 +124,12 @@ class PipelineSpec(msgspec.Struct, frozen=True):
     def beginning_at(self, source: str) -> PipelineSpec:
         """Choose one of the sources."""
         return self if source == self.source else replace(self, source=source, chain=self.chains[source], chains={})
+
+
+def listed_references(components: Iterable[ComponentSpec]) -> list[tuple[str, Reference]]:
+    """Each reference with the node that offers it: those of the configs first, then those of control edges."""
+    components = tuple(components)
+    return [
+        *((part.id, each) for part in components for each in part.references),
+        *((edge.source_id, each) for part in components for edge in part.controls for each in edge.references),
+    ]

@@ -13,8 +13,9 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_sources
 from rrext.pipefile.reference_check import ReferenceCheck
 from rrext.pipefile.shape import report_same_ids
-from rrext.pipefile.spec import ComponentSpec, PipelineSpec
+from rrext.pipefile.spec import ComponentSpec, PipelineSpec, listed_references
 from rrext.pipefile.text.problems import Problems
+from rrext.references.reference import OfferedReferences
 
 if TYPE_CHECKING:
     from rrext.references.known_connection import KnownConnection
@@ -49,9 +50,10 @@ def validated(
     """
     report_same_ids(drafts, problems)
     pause()
-    edges = EdgeCheck(drafts, problems, near)
+    offered = OfferedReferences(listed_references(drafts))
+    edges = EdgeCheck(drafts, problems, near, offered)
     edges.run()
-    ReferenceCheck(drafts, edges.by_id, connections, problems, near).run()
+    ReferenceCheck(drafts, edges.by_id, connections, problems, near, offered).run()
     named = source if source is not None else document.get("source")
     named = named if isinstance(named, str) else ""
     starts = choose_sources(named, drafts, edges.by_id, base, problems, near)

@@ -92,5 +92,36 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class OfferedReferences:
+    """The references of a pipeline, each with the node that offers it, by the names of the tools that they offer."""
+
+    def __init__(self, listed: Iterable[tuple[str, Reference]]) -> None:
+        self._single: dict[tuple[str, str], Reference] = {}
+        self._whole: dict[str, list[Reference]] = {}
+        for node_id, reference in listed:
+            if reference.action:
+                self._single.setdefault((node_id, reference.name), reference)
+            else:
+                self._whole.setdefault(node_id, []).append(reference)
+
+    def find(self, node_id: str, name: str) -> Reference | None:
+        """The reference with which a node offers a tool of this name."""
+        whole = self._whole.get(node_id, ())
+        return self._single.get((node_id, name)) or next((each for each in whole if each.offers(name)), None)
+
+    def names(self, node_id: str) -> list[str]:
+        """The names that a node offers by references to one tool."""
+        return [name for owner, name in self._single if owner == node_id]
+
+    def chain(self, reference: Reference) -> list[Reference]:
+        """The reference, the one whose tool it means, and so on; empty if they form a circle."""
+        found = [reference]
+        while found[-1].kind == "node" and (inner := self.find(found[-1].integration, found[-1].action)) is not None:
+            if any(each is inner for each in found):
+                return []
+            found.append(inner)
+        return found
+
+
 def _fits(tool: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)

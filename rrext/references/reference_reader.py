@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from typing import Any, Final, Literal
 
@@ -115,11 +116,18 @@ class ReferenceReader:
         name = self._name(item, path)
         arguments = self._object(item, "arguments", path)
         parameters = self._object(item, "parameters", path)
+        empty: set[str] = set()
         for key, schema in parameters.items():
             if not isinstance(schema, dict):
                 self.add(f"{path}/parameters/{_escaped(key)}", f"Expected a JSON Schema object, got {_kind(schema)}.")
             elif key in arguments:
                 self.add(f"{path}/parameters/{_escaped(key)}", f'"{_cut(key)}" is fixed by arguments.')
+            else:
+                from rrext.tools.empty_schemas import why_nothing_fits
+
+                for where, text in islice(why_nothing_fits(schema), 1):
+                    empty.add(key)
+                    self.add("/".join((path, "parameters", *(_escaped(str(part)) for part in (key, *where)))), text)
         integration, action, connection = (*named, *("" for _ in range(3 - len(named))))
         whole: Kind = kind
         return Reference(
@@ -132,7 +140,11 @@ class ReferenceReader:
             given_name=name,
             description=self._text(item, "description", path),
             arguments=arguments,
-            parameters={key: schema for key, schema in parameters.items() if isinstance(schema, dict) and key not in arguments},
+            parameters={
+                key: schema
+                for key, schema in parameters.items()
+                if isinstance(schema, dict) and key not in arguments.keys() | empty
+            },
             available=self._available(item, path, name or action or integration),
             permission=self._permission(item, path),
             timeout=self._timeout(item, path),

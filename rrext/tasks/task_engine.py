@@ -223,7 +223,8 @@ class TaskEngine(Engine):
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self._root)
+                running = (task.pipeline for task in self.tasks)
+                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self._root, running)
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)
                 if isinstance(found, RemoteTask):

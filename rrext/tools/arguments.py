@@ -34,8 +34,8 @@ class InputPlan:
     """
 
     __slots__ = (
-        "_annotations_validator", "_conversions", "_exact", "_exact_count", "_input_parameter", "_required", "_validator",
-        "schema",
+        "_annotations_validator", "_conversions", "_exact", "_exact_count", "_input_parameter", "_partial", "_required",
+        "_validator", "schema",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,14 @@ class InputPlan:
         self._validator = SchemaValidator(schema, content=annotations_schema is not None)
         self._annotations_validator = None if annotations_schema is None else SchemaValidator(annotations_schema, content=False)
         self._input_parameter = input_parameter
+        self._partial: SchemaValidator | None = None
+
+    @property
+    def partial(self) -> SchemaValidator:
+        """The schema for some of the properties: none is required."""
+        if self._partial is None:
+            self._partial = SchemaValidator({**self.schema, "required": []})
+        return self._partial
 
     def arguments(self, input: Any, limits: Limits) -> dict[str, Any]:
         """The keyword arguments, in a new dict. Raises `InvalidArguments` with pointers below `/input`, and `InvalidSchema` for

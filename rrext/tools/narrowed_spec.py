@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.errors import InvalidArguments, near_matches
 from rrext.limits import MAX_QUOTED_NAME, Limits
 from rrext.tools.arguments import ROOT, InputPlan, fits_exactly, published_input
+from rrext.tools.empty_schemas import why_nothing_fits
 from rrext.tools.spec import ToolSpec
-from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
+from rrext.tools.validation import InvalidSchema, SchemaValidator, keywords, pointer
 
 if TYPE_CHECKING:
     from rrext.tools.decorator import ToolOptions
@@ -48,20 +49,15 @@ class NarrowedSpec(ToolSpec):
         if type(input) is dict and not fixed.keys().isdisjoint(input):
             taken = [(pointer(ROOT, [name]), "is fixed and cannot be given") for name in fixed if name in input]
             raise InvalidArguments.of(taken)
-        plan = self._plan
-        if plan is None:
-            plan = self._input(node)
-            if not callable(self.options.input_schema):
-                self._plan = plan
         try:
-            given = plan.arguments(input, limits)
+            given = self.plan(node).arguments(input, limits)
         except InvalidSchema as error:
             raise self._metadata.unusable(error) from None
         return self._origin.structure(node, {**given, **fixed}, limits)
 
     def _input(self, node: Any) -> InputPlan:
         """The plan of the published schema, kept as long as the original plan is the same."""
-        original, kept = self._origin._input(node), self._published
+        original, kept = self._origin.plan(node), self._published
         if kept is None or kept[0] is not original:
             schema = narrowed_schema(original.schema, self._fixed, self._parameters)
             kept = self._published = original, published_input(schema)
@@ -84,9 +80,10 @@ def narrowed_schema(
 
 
 def narrowing_problems(
-    schema: Mapping[str, Any], fixed: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Any]], limits: Limits
+    plan: InputPlan, fixed: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Any]], limits: Limits
 ) -> list[tuple[tuple[str | int, ...], str, Sequence[str]]]:
-    """The problems of fixed arguments and narrower parameters for a schema: path below the reference, sentence, near names."""
+    """The problems of fixed arguments and narrower parameters for a tool: path below the reference, sentence, near names."""
+    schema = plan.schema
     found: list[tuple[tuple[str | int, ...], str, Sequence[str]]] = []
     known = list(schema.get("properties", ()))
     is_open = schema.get("additionalProperties") is not False
@@ -100,15 +97,19 @@ def narrowing_problems(
     }
     try:
         if about:
-            whole = SchemaValidator({**schema, "required": []})
-            found += [(("arguments", *path), f"{text}.", ()) for path, text in _problems(whole, about, limits)]
+            found += [(("arguments", *path), f"{text}.", ()) for path, text in _problems(plan.partial, about, limits)]
     except InvalidSchema:
         return found  # an author's mistake, which each call tells
+    definitions = {"$defs": schema.get("$defs", {})}
     for name, narrower in parameters.items():
         try:
-            SchemaValidator({**narrower, "$defs": schema.get("$defs", {})}).compile()
+            SchemaValidator({**narrower, **(definitions if "$ref" in keywords(narrower) else {})}).compile()
         except InvalidSchema as error:
             found.append((("parameters", name), f"This is no JSON Schema: {error}.", ()))
+        else:
+            beside = schema["properties"][name] if name in known else True
+            reasons = islice(why_nothing_fits(narrower, beside, definitions["$defs"]), 1)
+            found += [(("parameters", name, *path), text, ()) for path, text in reasons]
     return found
 
 

@@ -153,7 +153,7 @@ class ToolSpec:
         The dict is new, its schemas are shared: do not change them.
         """
         found: dict[str, Any] = {"name": self.name, "description": self._description(node)}
-        found["inputSchema"] = self._input(node).schema
+        found["inputSchema"] = self.plan(node).schema
         output = self._output_schema(node)
         if output is not None:
             found["outputSchema"] = output
@@ -165,15 +165,20 @@ class ToolSpec:
 
     def structure(self, node: Any, input: Any, limits: Limits) -> dict[str, Any]:
         """The keyword arguments for an input; None is an empty one. Raises `InvalidArguments`, pointers below `/input`."""
+        plan = self._plan or self.plan(node)
+        try:
+            return plan.arguments(input, limits)
+        except InvalidSchema as error:
+            raise self._metadata.unusable(error) from None
+
+    def plan(self, node: Any) -> InputPlan:
+        """The steps from an input to the arguments, made once, except for a node that decides on the schema."""
         plan = self._plan
         if plan is None:
             plan = self._input(node)
             if not callable(self.options.input_schema):
                 self._plan = plan
-        try:
-            return plan.arguments(input, limits)
-        except InvalidSchema as error:
-            raise self._metadata.unusable(error) from None
+        return plan
 
     def call(self, node: Any, kwargs: dict[str, Any], ctx: ToolContext | None) -> Any:
         """Call the function with the arguments from `structure`: its value, coroutine or generator. Changes `kwargs`."""

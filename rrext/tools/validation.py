@@ -66,7 +66,7 @@ class SchemaValidator:
     def _compiled(self, *, content: bool) -> Any:
         import jsonschema_rs
 
-        words = set(_keywords(self._schema))
+        words = set(keywords(self._schema))
         try:
             return jsonschema_rs.validator_for(
                 dict(self._schema),
@@ -279,12 +279,12 @@ def _cut(name: str) -> str:
     return clean if len(clean) <= MAX_QUOTED_NAME else clean[:MAX_QUOTED_NAME] + "…"
 
 
-def _keywords(schema: Any) -> Iterable[str]:
+def keywords(schema: Any) -> Iterable[str]:
     """Every key of a schema; names of properties are harmless extras."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             yield key
-            yield from _keywords(value)
+            yield from keywords(value)
     elif isinstance(schema, list | tuple):
         for value in schema:
-            yield from _keywords(value)
+            yield from keywords(value)

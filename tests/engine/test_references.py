@@ -10,7 +10,7 @@ from engine_world import AsyncPark, Source, World, until, world
 from outside_tools import Outside
 
 from rrext.engine.interface.call import Caller, Feed
-from rrext.engine.interface.operations import ListTools, Tool
+from rrext.engine.interface.operations import ListTools, ResolveTools, Services, Tool
 from rrext.errors import InvalidArguments, InvalidPipeline, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.basic.sources import ToolsNode
@@ -295,3 +295,78 @@ async def test_pipelines_that_call_each_other_in_a_circle_are_refused() -> None:
     async with world(Store, Agent, Shout, more=(ToolsNode, Source), pipeline=data, threads=1) as w:
         error = await w.tool("loud", text="again").error()
         assert error.message == "Pipelines would call each other in a circle: t → t"
+
+
+async def test_a_reference_may_mean_the_tool_of_another_and_both_hold() -> None:
+    inner = {**node_reference(name="ten"), "arguments": {"rows": 10}, "permission": "ask"}
+    outer = {"type": "node", "node": "tools_1", "tool": "ten", "name": "all", "arguments": {"sql": "SELECT 1"}}
+    third = {"type": "node", "node": "tools_1", "tool": "all", "name": "last"}
+    async with loaded(third, outer, inner) as w:
+        assert {name for _, name in await described(w)} >= {"ten", "all", "last"}
+        error = await w.tool("last", node="tools_1").error()
+        assert isinstance(error, Unavailable), "each call needs a permit, as the inner reference says"
+        assert isinstance(await w.tool("last", {"sql": "x"}, node="tools_1").error(), InvalidArguments)
+    async with loaded(outer, {**inner, "permission": "allow"}) as w:
+        assert await w.tool("all").result() == {"sql": "SELECT 1", "rows": 10}
+
+
+def problems_of(*references: Any) -> list[tuple[str, str]]:
+    async def load() -> InvalidPipeline:
+        with pytest.raises(InvalidPipeline) as caught:
+            async with loaded(*references):
+                pass
+        return caught.value
+
+    return [(each["path"].partition("/tools/")[2], each["message"]) for each in asyncio.run(load()).data["problems"]]
+
+
+def test_references_to_references_are_checked_as_their_tools_are() -> None:
+    inner = {**node_reference(name="ten"), "arguments": {"rows": 10}}
+    outer = {"type": "node", "node": "tools_1", "tool": "ten"}
+    assert problems_of(inner, {**outer, "arguments": {"rows": 1}}) == [
+        ("1/arguments/rows", 'The tool has no parameter "rows".')
+    ]
+    assert problems_of(inner, {**outer, "tool": "tenn"}) == [
+        ("1/tool", '"tools_1" (tools) has no tool "tenn". Did you mean "ten"?')
+    ]
+    one = {"type": "node", "node": "tools_1", "tool": "b", "name": "a"}
+    found = problems_of(one, {**one, "tool": "a", "name": "b"})
+    assert [path for path, _ in found] == ["0/tool", "1/tool"]
+    assert "form a circle" in found[0][1]
+
+
+@pytest.mark.parametrize(
+    ("narrower", "pointer"),
+    [
+        ({"rows": {"enum": []}}, "rows/enum"),
+        ({"rows": {"minimum": 5, "maximum": 3}}, "rows/minimum"),
+        ({"rows": {"type": "string"}}, "rows/type"),
+        ({"rows": {"const": "many"}}, "rows/const"),
+        ({"rows": {"allOf": [False]}}, "rows/allOf/0"),
+        ({"rows": {"required": ["x"], "additionalProperties": False}}, "rows/required/0"),
+    ],
+)
+def test_parameters_that_plainly_admit_nothing_are_refused_at_load(narrower: Any, pointer: str) -> None:
+    assert problems_of(node_reference(parameters=narrower))[0][0] == f"0/parameters/{pointer}"
+
+
+@pytest.mark.parametrize("more", [{"permission": "deny"}, {"available": {"when": False}}, {"available": {"users": ["ada"]}}])
+async def test_a_tool_that_its_caller_may_not_call_is_refused_alike_by_a_call_and_by_its_resolution(more: Any) -> None:
+    async with loaded({**node_reference(), **more}) as w:
+        called = await w.tool("sales").error()
+        for reference, path in (("sales", "/tools/0"), ({"type": "node", "node": "tools_1", "tool": "sales"}, "/tools/0/tool")):
+            resolved = await w.ask(ResolveTools(tools=[reference])).error()
+            assert (resolved.code, resolved.message) == (called.code, f"{path}: {called.message}")
+
+
+async def test_only_tools_that_may_be_called_are_among_the_services() -> None:
+    async def listed(*names: str) -> dict[str, list[str]]:
+        answer = await w.ask(Services(), caller=Caller(tools=frozenset(names))).answer()
+        return {name: [tool["name"] for tool in each["tools"]] for name, each in answer["services"].items() if each["tools"]}
+
+    async with loaded(node_reference()) as w:
+        assert await listed("sales") == {}, "a reference does not show the tool that it means"
+        assert await listed("query") == {"store": ["query"]}
+        assert await listed("store_1.query", "agent.query", "agent__ask") == {"store": ["query"], "agent": ["ask"]}
+        one = await w.ask(Services(service="agent"), caller=Caller(tools=frozenset(["ask"]))).answer()
+        assert [tool["name"] for tool in one["tools"]] == ["ask"]

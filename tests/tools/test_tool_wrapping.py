@@ -12,6 +12,7 @@ from rrext import Node, ToolContext, tool_function
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import ToolOptions
+from rrext.tools.empty_schemas import why_nothing_fits
 from rrext.tools.narrowed_spec import narrowed_schema, narrowing_problems
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import SchemaValidator
@@ -93,8 +94,9 @@ def test_a_narrower_parameter_holds_besides_the_original_one() -> None:
 def test_a_parameter_of_any_form_can_be_fixed_beside_others(form: Any) -> None:
     schema = {"type": "object", "properties": {"a": form, "b": form}, "additionalProperties": False}
     options = ToolOptions(name="outside", description="Of a server.", input_schema=schema, takes_input=True)
-    wrapped = ToolSpec(lambda input: input, options, owner=None, bound=False).replace(arguments={"a": 1})
-    assert narrowing_problems(schema, {"a": 1}, {}, DEFAULTS) == []
+    tool = ToolSpec(lambda input: input, options, owner=None, bound=False)
+    wrapped = tool.replace(arguments={"a": 1})
+    assert narrowing_problems(tool.plan(None), {"a": 1}, {}, DEFAULTS) == []
     assert call(wrapped, {"b": 2}) == {"a": 1, "b": 2}
     assert paths(wrapped, {"c": 2}) == ["/input/c"]
 
@@ -135,14 +137,67 @@ def test_a_wrapper_never_shows_what_the_tool_hides() -> None:
 
 
 def test_what_cannot_be_fixed_or_narrowed_is_told() -> None:
-    schema = QUERY.describe(None)["inputSchema"]
-    found = narrowing_problems(schema, {"sqll": 1, "rows": "many"}, {"ordr": {}, "order": {"type": "strin"}}, DEFAULTS)
+    found = narrowing_problems(
+        QUERY.plan(None), {"sqll": 1, "rows": "many"}, {"ordr": {}, "order": {"type": "strin"}}, DEFAULTS
+    )
     assert [(path, list(near)) for path, _, near in found] == [
         (("arguments", "sqll"), ["sql"]),
         (("parameters", "ordr"), ["order"]),
         (("arguments", "rows"), []),
         (("parameters", "order"), []),
     ]
+
+
+def test_the_schema_of_a_tool_is_compiled_once_however_often_it_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[SchemaValidator] = []
+    really = SchemaValidator._compiled
+    monkeypatch.setattr(
+        SchemaValidator, "_compiled", lambda self, *, content: compiled.append(self) or really(self, content=content)
+    )
+    tool = QUERY.replace()
+    for _ in range(5):
+        narrowing_problems(tool.plan(None), {"order": "wrong"}, {}, DEFAULTS)
+    assert len(set(compiled)) == 1
+    assert tool.describe(None)["inputSchema"] is tool.plan(None).schema
+
+
+@pytest.mark.parametrize(
+    ("narrower", "beside", "path"),
+    [
+        (False, True, ()),
+        ({"enum": []}, True, ("enum",)),
+        ({"exclusiveMinimum": 3, "maximum": 3}, True, ("exclusiveMinimum",)),
+        ({"maxItems": 1}, {"minItems": 2}, ("maxItems",)),
+        ({"type": "string"}, {"$ref": "#/$defs/A"}, ("type",)),
+        ({"const": "x", "type": "integer"}, True, ("const",)),
+        ({"enum": [7, "x"]}, {"$ref": "#/$defs/A", "maximum": 5}, ("enum",)),
+        ({"allOf": [{"minLength": 5}, {"maxLength": 2}]}, True, ("allOf", 0, "minLength")),
+        ({"required": ["a", "b"]}, {"properties": {"a": {}}, "additionalProperties": False}, ("required", 1)),
+        ({"additionalProperties": False}, {"required": ["b"]}, ("additionalProperties",)),
+        ({"properties": {"a": {"minimum": 9}}}, {"required": ["a"], "properties": {"a": {"maximum": 5}}},
+         ("properties", "a", "minimum")),
+    ],
+)  # fmt: skip
+def test_a_schema_that_admits_nothing_says_where(narrower: Any, beside: Any, path: Any) -> None:
+    assert next(iter(why_nothing_fits(narrower, beside, {"A": {"type": ["integer", "null"]}})))[0] == path
+
+
+@pytest.mark.parametrize(
+    ("narrower", "beside"),
+    [
+        ({}, True),
+        ({"minimum": 3, "maximum": 3}, True),
+        ({"type": "number"}, {"type": "integer"}),
+        ({"enum": [1, "x"]}, {"type": "integer"}),
+        ({"required": ["b"], "patternProperties": {"^b": {}}, "additionalProperties": False}, True),
+        ({"properties": {"a": False}}, True),
+        ({"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}),
+        ({"enum": [[]], "type": 5, "required": 7, "properties": [], "allOf": {}, "minimum": "x"}, True),
+        ({"const": 1, "pattern": "["}, True),
+    ],
+)
+def test_a_schema_that_may_admit_something_is_left_alone(narrower: Any, beside: Any) -> None:
+    assert list(why_nothing_fits(narrower, beside, {"A": {"$ref": "#/$defs/A"}})) == []
 
 
 keyword = st.fixed_dictionaries(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ KEYS: Final = {"mcp": "server", "http": "server", "composio": "connection", "pip
 """Kind of a reference → the key of the part that may not be there."""
 
 
+_Told = TypeVar("_Told")
 _Answer: TypeAlias = tuple[Reference, Task, Route]
 """A reference to one tool, its task and its route."""
 
@@ -127,7 +128,9 @@ class ReferenceCalls:
             path = reference.path if reference.kind == "builtin" else below(reference.path, key)
             raise _Problem([(path, error.message, error.code)]) from None
         except RrextError as error:
-            raise _Problem([(below(reference.path, KEYS.get(reference.kind, "tool")), error.message, error.code)]) from None
+            key = "tool" if "tool" in error.data else KEYS.get(reference.kind)
+            path = reference.path if key is None or reference.kind == "builtin" else below(reference.path, key)
+            raise _Problem([(path, error.message, error.code)]) from None
         if not reference.action:
             return self._whole(call, task, reference, component)
         origin = component.tool(reference.action)
@@ -156,15 +159,18 @@ class ReferenceCalls:
         return answers
 
     async def _own(self, call: Call, task: Task, reference: Reference) -> Route:
-        """The route of a tool of a pipeline. Raises `NotFound` also for a tool that the caller may not call."""
+        """The route of a tool of a pipeline. Raises `NotFound`, and `Unavailable` for a tool that the caller may not call."""
         node_id = reference.integration or None
         if task.may_learn(node_id, reference.action):
             await learn_tool(self._host, task, node_id, reference.action, trusted=call.caller.trusted)
         try:
-            for route in task.route(node_id, reference.action):
+            allowed = [route for route in task.route(node_id, reference.action) if route.is_among(call.caller.tools)]
+            for route in allowed:
                 await route.component.ensure(self._host, trusted=call.caller.trusted)
-                if route.is_among(call.caller.tools) and self._list.is_visible(call, task, route):
+                if self._list.is_visible(call, task, route):
                     return route if reference.kind == "builtin" else self._wrapped(call, task, reference, route)
+            if allowed:
+                self._list.require_visible(call, task, allowed[-1])
             raise ToolNotFound(f'No handler found for tool "{reference.action}"')
         except NotFound as error:
             raise self._list.explain(call, task, error, reference.action, node_id) from None
@@ -174,23 +180,20 @@ class ReferenceCalls:
         if reference.arguments or reference.parameters:
             from rrext.tools.narrowed_spec import narrowing_problems
 
-            schema = self._description(call, task, route)["inputSchema"]
-            found = narrowing_problems(schema, reference.arguments, reference.parameters, self._host.limits)
+            found = narrowing_problems(
+                self._with_node(task, route, route.spec.plan), reference.arguments, reference.parameters, self._host.limits
+            )
             if found:
                 texts = ((path, message + (f' Did you mean "{near[0]}"?' if near else "")) for path, message, near in found)
                 raise _Problem([(below(reference.path, *path), text, "invalid_arguments") for path, text in texts])
-        made = Route.of_reference(reference, route.node_id, route.component, route.spec)
-        made.asks = made.asks or route.asks
-        made.plain = made.plain and not made.asks
-        made.for_threads = made.for_threads and made.plain
-        return made
+        return Route.of_reference(reference, route.node_id, route)
 
     def _described(self, call: Call, answers: Sequence[_Answer]) -> dict[str, Any]:
         custom: list[dict[str, Any]] = []
         for reference, task, route in answers:
             if reference.kind == "builtin" or not self._list.is_visible(call, task, route):
                 continue
-            described = self._description(call, task, route)
+            described = self._with_node(task, route, route.spec.describe)
             entry = {
                 "name": described["name"],
                 "description": described["description"],
@@ -200,12 +203,13 @@ class ReferenceCalls:
             custom.append(entry if reference.permission == "allow" else {**entry, "permission": reference.permission})
         return {"builtins": [reference.name for reference, _, _ in answers if reference.kind == "builtin"], "custom": custom}
 
-    def _description(self, call: Call, task: Task, route: Route) -> dict[str, Any]:
+    def _with_node(self, task: Task, route: Route, ask: Callable[[Any], _Told]) -> _Told:
+        """What a tool says of itself, with a node object if it needs one."""
         if route.spec.static and not route.component.tool_description:
-            return route.spec.describe(None)
+            return ask(None)
         lease = Lease(task, Place.free())
         try:
-            return route.spec.describe(lease.node(route.component.id))
+            return ask(lease.node(route.component.id))
         finally:
             lease.drop()
 

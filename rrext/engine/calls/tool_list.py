@@ -64,6 +64,14 @@ class ToolList:
         finally:
             lease.drop()
 
+    def require_visible(self, call: Call, task: Task, route: Route) -> None:
+        """Raise the `Unavailable` that a call of the tool would raise for this caller now. Its component must be ready."""
+        lease = Lease(task, Place.free())
+        try:
+            ToolRun(self._host, call, lease, route, deadline=None).require_usable()
+        finally:
+            lease.drop()
+
     def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
         """Whether the caller may call the tool now. False if its node object cannot be made."""
         try:

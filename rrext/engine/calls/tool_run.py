@@ -98,6 +98,11 @@ class ToolRun(CallRun):
 
         The component must be ready.
         """
+        self.require_usable()
+        self.kwargs = self.spec.structure(self.node, value, self.host.limits)
+
+    def require_usable(self) -> None:
+        """Raise `Unavailable`, with the reason, if the caller may not see and call the tool now."""
         component, spec = self.route.component, self.spec
         self.node = self.lease.node(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
@@ -106,7 +111,6 @@ class ToolRun(CallRun):
             refusal = getattr(predicate, "refusal", None)
             message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
             raise _unavailable(message, spec, predicate, nodeId=component.id)
-        self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     async def permitted(self, value: Any) -> None:
         """Wait for a permit of the caller to call the tool with this input. Raises `Unavailable` if it is not given."""

@@ -56,10 +56,10 @@ class Route:
         self.for_threads = self.plain and spec.is_def
 
     @classmethod
-    def of_reference(cls, reference: Reference, node_id: str, component: Component, origin: ToolSpec) -> Route:
-        """The route of a reference that a node offers to a tool of a component."""
-        spec = reference.wrap(origin)
-        return cls(component, spec, node_id=node_id, origin=origin, asks=reference.permission == "ask")
+    def of_reference(cls, reference: Reference, node_id: str, meant: Route) -> Route:
+        """The route of a reference that a node offers to another route, which may be that of a reference too."""
+        asks = meant.asks or reference.permission == "ask"
+        return cls(meant.component, reference.wrap(meant.spec), node_id=node_id, origin=meant.spec, asks=asks)
 
     @property
     def is_dynamic(self) -> bool:

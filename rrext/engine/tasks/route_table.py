@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.engine.tasks.route import Route
@@ -45,13 +45,7 @@ class RouteTable:
                     route = kept.get((component.id, name))
                     self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
         self._prefixes = {component.id: component.tool_prefix for component in components if component.tool_prefix}
-        for node_id, reference, component in _single(references):
-            origin = component.tool(reference.action)
-            if origin is not None:
-                route = kept.get((node_id, reference.name))
-                if route is None or route.origin is not origin:
-                    route = Route.of_reference(reference, node_id, component, origin)
-                self._by_node.setdefault((node_id, reference.name), route)
+        self._add_references(kept)
         self._by_name: dict[str, list[Route]] = {}
         for (_, name), route in self._by_node.items():
             self._by_name.setdefault(name, []).append(route)
@@ -62,6 +56,29 @@ class RouteTable:
                 route = self._by_node[key]
                 route.exported_name = name
                 self._by_name.setdefault(name, [route])
+
+    def _add_references(self, kept: Mapping[NodeTool, Route]) -> None:
+        """Add the references; those that mean the tool of another one after it."""
+        waiting, before = list(_single(self._references)), 0
+        while len(waiting) != before:
+            before, given, waiting = len(waiting), waiting, []
+            for each in given:
+                node_id, reference, component = each
+                meant = self._meant(reference, component)
+                if meant is None:
+                    waiting.append(each)
+                    continue
+                route = kept.get((node_id, reference.name))
+                if route is None or route.origin is not meant.spec:
+                    route = Route.of_reference(reference, node_id, meant)
+                self._by_node.setdefault((node_id, reference.name), route)
+
+    def _meant(self, reference: Reference, component: Component) -> Route | None:
+        """The route that a reference means, as far as it is known."""
+        if reference.kind == "node":
+            return self._by_node.get((reference.integration, reference.action))
+        spec = component.tool(reference.action)
+        return None if spec is None else Route(component, spec)
 
     def updated(self, components: Iterable[Component]) -> RouteTable:
         """The table of components whose dynamic tools have changed. Routes of tools that stay keep what was learnt of them."""

@@ -74,7 +74,7 @@ class Catalog:
 
     def find(self, provider: str) -> type[Node] | None:
         """The class of a provider name or alias; None for an unknown name. Raises `Unavailable` if it cannot be imported."""
-        name = self._aliases.get(provider, provider)
+        name = self.provider_of(provider)
         found = self._given.get(name) or self._classes.get(name)
         if found is not None:
             return found
@@ -102,6 +102,10 @@ class Catalog:
         """All provider names, without aliases, sorted."""
         return tuple(sorted({*self._given, *self._builtin, *self._entries()}))
 
+    def provider_of(self, name: str) -> str:
+        """The provider of a name, which may be an alias of one."""
+        return self._aliases.get(name, name)
+
     def names_and_aliases(self) -> tuple[str, ...]:
         """All names that a pipeline may use, sorted."""
         return tuple(sorted({*self.names(), *self._aliases}))
@@ -110,7 +114,7 @@ class Catalog:
         """Names and aliases without a second one of the same node."""
         first: dict[str, str] = {}
         for name in names:
-            first.setdefault(self._aliases.get(name, name), name)
+            first.setdefault(self.provider_of(name), name)
         return tuple(first.values())
 
     def aliases_of(self, provider: str) -> tuple[str, ...]:
@@ -169,7 +173,7 @@ class Catalog:
         return self.distinct(near_matches(name, self.names_and_aliases()))
 
     def _owner(self, name: str) -> str | None:
-        name = self._aliases.get(name, name)
+        name = self.provider_of(name)
         given = self._given.get(name)
         return origin_of(given) if given is not None else self._builtin.get(name)
 
