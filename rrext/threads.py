@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import ModuleType
 
+ARENA_MAX: Final = "MALLOC_ARENA_MAX"
+FEW_HEAPS: Final = {ARENA_MAX: str(HEAPS)}
+"""A variable for a new process that will have many threads: told at its start, glibc costs it no library to be told by."""
+
 T = TypeVar("T")
 Job = Callable[[], object]
 
@@ -51,10 +55,14 @@ def start_thread(target: Callable[..., object], name: str, *args: object) -> thr
 
 
 def prepare_for_many() -> None:
-    """Let this process have many threads: they take short turns, and share few heaps."""
+    """Let this process have many threads: they take short turns, and share few heaps, unless the environment says how many."""
     sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
-    arena_max = -8
-    _tell_heaps("mallopt", arena_max, HEAPS)
+    told = os.environ.get(ARENA_MAX)
+    if told is None:
+        arena_max = -8
+        _tell_heaps("mallopt", arena_max, HEAPS)
+    elif told == FEW_HEAPS[ARENA_MAX]:  # the children of this process may want more
+        del os.environ[ARENA_MAX]
 
 
 def give_back_memory() -> None:

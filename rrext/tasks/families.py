@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import re
 import resource
-import secrets
 import signal
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -30,7 +28,7 @@ def set_mark(pid: int) -> int:
     """Mark a process before it starts others; the mark, 0 if the system has none."""
     try:
         _, most = resource.prlimit(pid, resource.RLIMIT_RTTIME)
-        mark = (HIGHEST_MARK if most == resource.RLIM_INFINITY else most) - 1 - secrets.randbelow(MARKS)
+        mark = (HIGHEST_MARK if most == resource.RLIM_INFINITY else most) - 1 - int.from_bytes(os.urandom(8)) % MARKS
         if mark < HIGHEST_MARK // 2:
             return 0
         resource.prlimit(pid, resource.RLIMIT_RTTIME, (mark, mark))
@@ -146,10 +144,15 @@ def _pids() -> list[int]:
         return []
 
 
+def _read(path: str) -> bytes:  # a worker, which reads few files, does without `pathlib`
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
 def _status(pid: int) -> tuple[int, int, bytes, int] | None:
     """Parent, session, begin and bytes in memory of a process."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     except OSError:
         return None
     return int(fields[1]), int(fields[3]), fields[19], int(fields[21]) * _PAGE
@@ -158,7 +161,7 @@ def _status(pid: int) -> tuple[int, int, bytes, int] | None:
 def _mark_of(pid: int) -> int:
     """The mark of a process; 0 for none, and for a process that has ended."""
     try:
-        limits = Path(f"/proc/{pid}/limits").read_bytes()
+        limits = _read(f"/proc/{pid}/limits")
     except OSError:
         return 0
     found = _MARK_LINE.search(limits)
@@ -168,7 +171,7 @@ def _mark_of(pid: int) -> int:
 def _own_share(pid: int) -> int:
     """The bytes in memory that a process uses, its part of those that it shares; 0 if that is not told."""
     try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        lines = _read(f"/proc/{pid}/smaps_rollup").splitlines()
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:"))

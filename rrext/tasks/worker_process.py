@@ -20,6 +20,7 @@ from rrext.tasks.families import set_mark
 from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE
 from rrext.tasks.lost import Stderr
 from rrext.tasks.settings import WorkerSettings
+from rrext.threads import FEW_HEAPS
 
 HOME: Final = str(Path(__file__).parents[2])
 COMMAND: Final = (
@@ -43,6 +44,7 @@ class WorkerProcess:
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
+            env={**FEW_HEAPS, **os.environ},
         )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from engine_world import world
 from rrext.errors import Unavailable
 from rrext.limits import HEAPS, MAX_PARSE_FAILURES
 from rrext.nodes.base.node import Node
-from rrext.threads import NoThread, OwnThread, Workers, imported, in_empty_context
+from rrext.threads import FEW_HEAPS, NoThread, OwnThread, Workers, imported, in_empty_context
 from rrext.tools.decorator import tool_function
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
@@ -35,10 +36,11 @@ def parked(workers: Workers, count: int) -> None:
 
 
 HEAPS_OF_THREADS = """
-import ctypes, sys, threading
-from rrext.threads import prepare_for_many
+import ctypes, os, sys, threading
+from rrext.threads import FEW_HEAPS, prepare_for_many
 
 prepare_for_many()
+assert not FEW_HEAPS.keys() & os.environ.keys(), "its children would be told too"
 all_there = threading.Barrier(8)
 threads = [threading.Thread(target=lambda: (bytes(100_000), all_there.wait())) for _ in range(8)]
 for thread in threads:
@@ -54,8 +56,10 @@ library.fflush(out)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc")
-def test_the_threads_of_a_server_share_few_heaps() -> None:
-    done = subprocess.run([sys.executable, "-c", HEAPS_OF_THREADS], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("told", [{}, FEW_HEAPS], ids=["told by a call", "told at its start"])
+def test_the_threads_of_a_server_share_few_heaps(told: dict[str, str]) -> None:
+    env = {**os.environ, **told}
+    done = subprocess.run([sys.executable, "-c", HEAPS_OF_THREADS], env=env, capture_output=True, text=True, check=True)
     assert 1 <= done.stdout.count("<heap nr=") <= HEAPS
 
 

@@ -17,6 +17,7 @@ from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.process import NodeProcess, ProcessLost
 from rrext.nodes.documents.limits import CLOSING_TIMEOUT, START_TIMEOUT
 from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings
+from rrext.threads import FEW_HEAPS
 from rrext.tools.context import ToolContext
 
 MIB = 1024 * 1024
@@ -33,7 +34,7 @@ class ReaderProcess(NodeProcess):
             what="a document reader",
             crash=("document_crashed", ""),
             closed="The pipeline ends",
-            variables={"MALLOC_ARENA_MAX": "2"},  # each arena takes address space, which is limited
+            variables=FEW_HEAPS,  # each arena takes address space, which is limited
         )
         self.is_ready = False
 
