@@ -53,6 +53,8 @@ def iso_moment(style: str, zone: Callable[[], tzinfo]) -> Callable[[str], str]:
             return text
         if len(text) == 19 and text[4] == "-":
             return f"{text[:10]}T{text[11:]}"
+        if len(text) == 22 and text[4] == "-" and text[19] in "+-":
+            return f"{text[:10]}T{text[11:]}:00"
         if (found := _PLAIN.fullmatch(text)) is not None:
             numbers = found.group("first", "second", "third")
             year, month, day = numbers if found["sign"] == "-" and len(numbers[0]) > 2 else [numbers[place] for place in order]

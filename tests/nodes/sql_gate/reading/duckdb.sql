@@ -97,3 +97,5 @@ DESCRIBE people
 DESCRIBE SELECT 1 AS x
 SUMMARIZE SELECT id FROM people
 EXPLAIN SELECT 1
+SELECT i1.x, i2.a FROM people i1(x, y), orders i2(a, b) ORDER BY x, a LIMIT 3
+SELECT 1_000.5 AS a, 12.50::DECIMAL(38, 2) AS b, sum(price) AS c, avg(price) AS d FROM orders
