@@ -48,8 +48,10 @@ def add_partial_option(parser: argparse.ArgumentParser) -> None:
 
 def add_caller_options(parser: argparse.ArgumentParser) -> None:
     """Add `--user` and `--space`, for a command whose calls may be those of a user."""
-    parser.add_argument("--user", metavar="ID", help="the user whose calls these are: each has a content of its own in stores")
-    parser.add_argument("--space", metavar="ID", help="the same for the space")
+    parser.add_argument(
+        "--user", type=_id, metavar="ID", help="the user whose calls these are: each has a content of its own in stores"
+    )
+    parser.add_argument("--space", type=_id, metavar="ID", help="the same for the space")
 
 
 def add_source_option(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +184,13 @@ def key_from(args: argparse.Namespace) -> str | None:
 def root_from(args: argparse.Namespace) -> str | None:
     """`--root` as an absolute path, if given."""
     return os.path.abspath(args.root) if args.root is not None else None
+
+
+def _id(text: str) -> str:
+    """An argparse type: an id. An empty one is a variable that is not set, and would be a user of its own."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty")
+    return text
 
 
 def whole_number(text: str) -> int:

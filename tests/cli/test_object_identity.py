@@ -101,6 +101,25 @@ async def _sent_files(folder: Path) -> Any:
         return await client.send_files([folder])
 
 
+@pytest.mark.promise("object:one-per-source")
+def test_a_named_root_makes_the_same_objects_of_a_folder_for_the_sdk_and_the_command(two: Path, run: InProcess) -> None:
+    of_command = ids(run("send", ECHO, "--root-name", "library", "--exclude", "*.md", "p", cwd=two))
+    assert set(of_command) == {"p/docs/a.txt", "p/docs/deep/b.txt"}
+    with blocking.Client.spawn(ECHO) as other:
+        results = other.send_files([two / "q"], root_name="library", exclude=["*.md"])
+        assert {(result.result or {})["objectId"] for result in results} == set(of_command.values())
+        assert {(result.result or {})["path"] for result in results} == {"library/docs/a.txt", "library/docs/deep/b.txt"}
+        for wrong in ({"root_name": "a/b"}, {"exclude": ["!"]}):
+            with pytest.raises(rrext.RrextError) as failure:
+                other.send_files([two / "q"], **wrong)
+            assert failure.value.code == "usage"
+
+
+def test_an_id_of_a_user_is_not_empty(two: Path, run: InProcess) -> None:
+    for option in ("--user", "--space"):
+        assert run("send", ECHO, option, "", two / "p" / "readme.md").code == 2
+
+
 def test_what_is_sent_as_a_folder_and_as_a_list_is_there_once(two: Path, store: str, run: InProcess) -> None:
     assert run("send", store, "p", cwd=two).code == 0
     assert run("send", store, "docs/a.txt", "readme.md", "docs/deep", cwd=two / "p").code == 0

@@ -296,6 +296,16 @@ def test_a_folder_with_a_name_is_the_same_objects_wherever_it_stands(
         assert run("send", store, "--root-name", *words).code == 2
 
 
+@pytest.mark.promise("vector:owner:apart")
+def test_each_user_has_a_sync_of_the_folder(docs: Path, store: str, run: InProcess) -> None:
+    for words in ((), ("--user", "ada"), ("--user", "ada", "--space", "s")):
+        assert counts(run("send", "--sync", store, *words, docs)) == {"new": 6}
+    (docs / "long.md").unlink()
+    assert counts(run("send", "--sync", store, "--user", "ada", docs)) == {"unchanged": 5, "deleted": 1}
+    found = [run("tool", store, "list", *words).value["total"] for words in ((), ("--user", "ada"), ("--user", "bob"))]
+    assert found == [6, 5, 0]
+
+
 def test_what_other_folders_sent_stays(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
     beside = tmp_path / "docs-too"
     shutil.copytree(docs, beside)

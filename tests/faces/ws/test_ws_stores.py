@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import completed
-from ws_server import ADA, BOB, WsServer, keys_file, plain_environment
+from ws_server import ADA, BOB, WsServer, keys_file
 
 from rrext.blocking import Client
 from rrext.cli.main import main
@@ -56,7 +54,7 @@ def seen(client: Client) -> Mapping[str, int]:
 
 @pytest.mark.promise("vector:owner:apart")
 def test_users_share_no_object_and_one_users_file_is_one_object_on_every_way(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, docs = store_file(tmp_path), tmp_path / "docs"
     docs.mkdir()
@@ -72,12 +70,11 @@ def test_users_share_no_object_and_one_users_file_is_one_object_on_every_way(
         (sent,) = ada.send_files([docs])
         assert seen(ada) == one
         assert seen(bob) == nothing
-        for spelling in (docs / "a.txt", tmp_path / "alias"):
-            for words in (["--user", "ada", str(path)], ["--at", server.url]):
-                command = [sys.executable, "-m", "rrext", "send", *words, str(spelling)]
-                done = completed(command, b"", env=plain_environment(ROCKETRIDE_APIKEY=ADA))
-                assert done.returncode == 0, done
-                assert json.loads(done.stdout)["result"]["objectId"] == (sent.result or {})["objectId"]
+        for words in (["--user", "ada", str(path), str(docs / "a.txt")], ["--at", server.url, str(tmp_path / "alias")]):
+            monkeypatch.setenv("ROCKETRIDE_APIKEY", ADA)
+            assert main(["send", *words]) == 0
+            assert json.loads(capfd.readouterr().out)["result"]["objectId"] == (sent.result or {})["objectId"]
+        monkeypatch.delenv("ROCKETRIDE_APIKEY")
         assert seen(ada) == one
         assert main(["send", str(path), str(docs)]) == 0  # of nobody
         bob.send_files([docs])

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from edge_process import edge_store
 from qdrant_edge import SnowballLanguage
-from vector_contract import SIZE, NewStore, StoreContract, call, chunk, found, put
+from vector_contract import OWNERS, SIZE, SPACE, NewStore, StoreContract, call, chunk, found, put
 
 from rrext.errors import ToolError
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.edge import requests
 from rrext.nodes.vectors.edge.node import Language
-from rrext.nodes.vectors.store import Scope, Search
+from rrext.nodes.vectors.store import Chunk, Scope, Search
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -69,3 +69,25 @@ def test_a_store_of_a_language_finds_other_forms_of_a_word_and_keeps_its_languag
 def test_the_languages_are_those_of_the_engine() -> None:
     known = {name.lower() for name in vars(SnowballLanguage) if name.istitle()}
     assert {*get_args(Language)} == {"simple", *known}
+
+
+@pytest.mark.promise("vector:owner:apart")
+def test_a_search_finds_nothing_of_an_owner_who_stores_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rrext.nodes.vectors.edge import store as module
+
+    store, ada, searched = edge_store(tmp_path / "store"), OWNERS[1], module.found
+    put(store, chunk("mine"))
+
+    def stores_meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(module, "found", searched)
+        other = Chunk("other", 0, "some words", "node", "/", {}, ada)
+        store.upsert([other], [hashed("some words", SIZE)], SPACE, call(), owner=ada)
+        return searched(*given)
+
+    for mode in ("dense", "keyword", "hybrid"):
+        monkeypatch.setattr(module, "found", stores_meanwhile)
+        assert found(store, "some words", mode) == ["mine"]
+        store.delete(Scope(prefix="/", owner=ada), call())
+        store.close()
+        store = edge_store(tmp_path / "store")
+    store.close()
