@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Content, Node, ToolContext, ToolError, tool_function
 
 PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 WAV = bytes.fromhex("524946462400000057415645666d74201000000001000100401f0000803e0000020010006461746100000000")
@@ -42,6 +42,12 @@ class Conformance(Node):
     def test_embedded_resource(self) -> bytes:
         """Other bytes."""
         return b"\x00\x01"
+
+    @tool_function
+    def test_multiple_content_types(self) -> Content:
+        """Several blocks."""
+        about = {"uri": "test://mixed-content-resource", "mimeType": "application/json", "text": '{"test": "data"}'}
+        return Content("Multiple content types test:", PNG, {"type": "resource", "resource": about})
 
     @tool_function
     def test_error_handling(self) -> str:

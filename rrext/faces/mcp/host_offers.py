@@ -210,11 +210,11 @@ class HostOffers:
         return outside.ask("completion/complete", {**params, "ref": {**reference, key: own}}), Passed(outside)
 
     def _prompt_outside(self, name: str) -> tuple[Outside, str] | None:
-        """The server of a prompt, and the name there."""
+        """The server of a prompt, and the name there. A single server takes a prompt by its own name, too."""
         for outside in sorted(self._outside, key=lambda each: -len(each.prefix)):
             if name.startswith(f"{outside.prefix}__"):
                 return outside, name.removeprefix(f"{outside.prefix}__")
-        return None
+        return (self._outside[0], name) if len(self._outside) == 1 and name not in self._prompts else None
 
     def _resource_outside(self, uri: str) -> tuple[Outside, str] | None:
         """The server of a resource, and the URI there. Links in results have that one: a single server takes it as it is."""
