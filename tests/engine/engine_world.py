@@ -52,6 +52,10 @@ class Park:
     def let_go(self) -> None:
         self._gate.set()
 
+    @property
+    def is_open(self) -> bool:
+        return self._gate.is_set()
+
     def shut(self) -> None:
         self._gate.clear()
 

@@ -18,6 +18,7 @@ from rrext.engine.interface.operations import Tool
 from rrext.limits import DEFAULTS, LARGE_RESULT, RESULTS_ROOM
 from rrext.nodes.base.node import Node
 from rrext.server.outbox import Outbox
+from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 pytestmark = pytest.mark.promise("call:unread:bounded")
@@ -50,6 +51,14 @@ class Large(Node):
     def same(self, number: int) -> str:
         begun.append(number)
         return TEXT
+
+    @tool_function
+    async def nests(self, number: int, ctx: ToolContext) -> int:
+        while not park.is_open:
+            await asyncio.sleep(0.001)
+        for inner in range(number):
+            await ctx.call("", "loop", {"number": 1000 + inner})
+        return number
 
 
 class Client:
@@ -192,7 +201,26 @@ async def test_a_call_that_was_cancelled_in_a_thread_that_goes_on_keeps_no_room(
         await there.at_rest()
 
 
-STEPS = st.lists(st.tuples(st.sampled_from([*KINDS, "cancel", "read", "stop", "leave"]), st.integers(0, 2)), max_size=60)
+async def test_nested_calls_wait_for_no_room_and_have_their_own_input() -> None:
+    async with world(Large) as there:
+        await learnt(there, "loop")
+        park.shut()
+        client = Client(there)
+        asked = client.call("nests", 3 * RESULTS_ROOM // SIZE)
+        for number in range(3):
+            client.call("same", number)
+        await until(lambda: client.outbox.is_full)
+        park.let_go()
+        await until(lambda: asked.is_answered)
+        assert begun == [0, 1, 2, *range(1000, 1000 + 3 * RESULTS_ROOM // SIZE)]
+        client.read()
+        await there.at_rest()
+        results: Any = there.engine.host.results
+        assert not any(share.expected for share in results._shares.values()), "room is kept for results that no client gets"
+
+
+ACTS = st.sampled_from([*KINDS, "nests", "cancel", "read", "stop", "leave"])
+STEPS = st.lists(st.tuples(ACTS, st.integers(0, 2)), max_size=60)
 
 
 @settings(max_examples=30)
@@ -204,8 +232,8 @@ def test_whatever_is_called_cancelled_read_and_left_each_call_ends_and_no_room_i
             clients = [Client(there, str(number)) for number in range(3)]
             for what, number in steps:
                 client = clients[number]
-                if what in KINDS:
-                    client.call(what)
+                if what in (*KINDS, "nests"):
+                    client.call(what, 1)
                 elif what == "cancel" and client.asked:
                     client.asked[len(client.asked) // 2].cancel()
                 elif what == "read":

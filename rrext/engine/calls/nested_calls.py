@@ -162,7 +162,7 @@ async def _in_own_time(callee: ToolRun) -> Encoded:
     seconds = callee.spec.timeout
     try:
         if seconds is None:
-            return await callee.on_loop()
+            return await callee.ready()
         return await _in_time(callee, seconds)
     except asyncio.CancelledError:
         task = asyncio.current_task()
@@ -179,7 +179,7 @@ async def _in_time(callee: ToolRun, seconds: float) -> Encoded:
     timer = host.clock.call_later(seconds, lambda: limit.reschedule(host.loop.time()))
     try:
         async with limit:
-            return await callee.on_loop()
+            return await callee.ready()
     except TimeoutError:
         if not limit.expired():
             raise  # raised by the callee itself

@@ -257,11 +257,12 @@ class ToolRun(CallRun):
         outlet = self.call.outlet
         if not self.owners:  # other results may have filled the outbox since this call was started
             if outlet is None or not (outlet.is_full or (self.route.returns and not self._takes_room())):
-                return self._ready()
+                return self.ready()
             self.owners = (self.route,)
         return self._when_ready()
 
-    def _ready(self) -> Coroutine[Any, Any, Encoded]:
+    def ready(self) -> Coroutine[Any, Any, Encoded]:
+        """Run a tool of any kind from the loop, which waits for nothing but a thread. The rest is that of the outermost run."""
         spec = self.route.spec
         node = self.node
         if node is None:
@@ -275,7 +276,7 @@ class ToolRun(CallRun):
     async def _when_ready(self) -> Encoded:
         await self._get_ready()
         self.owners = ()
-        return await self._ready()
+        return await self.ready()
 
     async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
         spec = self.route.spec
