@@ -24,7 +24,7 @@ from rrext import ToolError, tool_function
 from rrext.errors import ResultTooLarge
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.registry import ToolRegistry
-from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, JsonText, NotJson, encode_json, plain_json
+from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, JsonText, NotJson, encode_json, plain_json, table_json
 from rrext.tools.spec import ToolSpec
 
 
@@ -356,3 +356,25 @@ def test_dicts_of_every_size_are_checked(size: int) -> None:
     for bad in ({**plain, "x": NAN}, {**plain, 5: 1}, {**plain, "x": {"y": [NAN]}}):
         with pytest.raises(NotJson):
             encode_json(bad)
+
+
+CELLS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.data(), st.lists(st.text(st.characters(codec=None), max_size=5), unique=True, max_size=4))
+def test_a_table_is_encoded_as_its_rows_are(data: st.DataObject, columns: list[str]) -> None:
+    width = len(columns)
+    rows = data.draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=4))
+    for keys, value in (columns, [dict(zip(columns, row, strict=True)) for row in rows]), (None, rows):
+        try:
+            text = table_json(rows, keys).text
+        except NotJson:
+            if all(name.isalnum() for name in columns):  # a name with a quote in it is refused here alone
+                with pytest.raises(NotJson):
+                    encode_json(value)
+        else:
+            assert text == encode_json(value)

@@ -11,10 +11,11 @@ from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.database import SharedDatabase
-from rrext.nodes.databases.limits import CHUNK_BYTES
+from rrext.nodes.databases.limits import CHUNK_BYTES, ENCODED_ROWS
 from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.tools.context import ToolContext
+from rrext.tools.results import JsonText, NotJson, table_json
 
 
 class RowBatches(Protocol):
@@ -38,10 +39,12 @@ Answer = dict[str, Any]
 class StatementCall(Generic[D]):
     """A call, its database, and the form of its rows: objects by column name, or arrays."""
 
-    def __init__(self, database: D, ctx: ToolContext, row_mode: RowMode) -> None:
+    def __init__(self, database: D, ctx: ToolContext, row_mode: RowMode, *, encodes: bool = False) -> None:
+        """`encodes`: the answer goes to a client as it is, so its rows may be JSON text already."""
         self._database = database
         self._ctx = ctx
         self._as_objects = row_mode == "object"
+        self._encodes = encodes
 
     def _read(self, statement: Callable[[float], Statement[R]], limit: int) -> tuple[R, Rows, Answer]:
         """Run a statement that reads: the statement, its rows, and `{columns, types, rows, row_count, truncated}`.
@@ -124,7 +127,15 @@ class StatementCall(Generic[D]):
         return result, {**self._table(result, rows), **found}
 
     def _table(self, result: RowBatches, rows: Rows) -> Answer:
-        return {"columns": result.columns, "types": result.types, "rows": self._shaped(rows, result.columns)}
+        return {"columns": result.columns, "types": result.types, "rows": self._written(rows, result.columns)}
+
+    def _written(self, rows: Rows, columns: list[str]) -> list[Any] | JsonText:
+        if self._encodes and len(rows) >= ENCODED_ROWS:
+            try:
+                return table_json(rows, columns if self._as_objects else None)
+            except NotJson:
+                pass  # the check of the whole answer says where it is wrong, if it is
+        return self._shaped(rows, columns)
 
     def _shaped(self, rows: Rows, columns: list[str]) -> list[Any]:
         return [dict(zip(columns, row, strict=False)) for row in rows] if self._as_objects else rows

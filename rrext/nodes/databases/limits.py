@@ -21,6 +21,8 @@ MAX_ROWS: Final = 25_000
 """Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
 QUERY_ROWS: Final = 1000
 """Rows of `query` unless the caller says how many: enough to look at, and little to send."""
+ENCODED_ROWS: Final = 500
+"""Rows of an answer that are encoded at once, without a Python object for each: of fewer, that gains less than its setup."""
 CHUNK_BYTES: Final = 256 * 1024
 """Bytes after which a chunk is sent, whatever its number of rows; approximate."""
 

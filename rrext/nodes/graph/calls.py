@@ -23,8 +23,16 @@ Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 class CypherCall(StatementCall[Graph]):
     """A call of a graph database."""
 
-    def __init__(self, graph: Graph, ctx: ToolContext, allowed: Allowed = ((), ()), row_mode: RowMode = "object") -> None:
-        super().__init__(graph, ctx, row_mode)
+    def __init__(
+        self,
+        graph: Graph,
+        ctx: ToolContext,
+        allowed: Allowed = ((), ()),
+        row_mode: RowMode = "object",
+        *,
+        encodes: bool = False,
+    ) -> None:
+        super().__init__(graph, ctx, row_mode, encodes=encodes)
         self._allowed = allowed
 
     def checked(self, cypher: str, params: Mapping[str, Any]) -> ReadingCypher:

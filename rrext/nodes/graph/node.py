@@ -75,7 +75,7 @@ class GraphNode(DatabaseNode):
             limit: Rows of the answer at most.
             explain: Answer how the database would run the statement, without running it.
         """
-        call, text = CypherCall(self.shared, ctx, self._allowed(), row_mode), _text(query, sql)
+        call, text = CypherCall(self.shared, ctx, self._allowed(), row_mode, encodes=True), _text(query, sql)
         return call.explain(text, params or {}) if explain else call.query(text, params or {}, limit)
 
     @tool_function(group="database", annotations=READS)
@@ -166,7 +166,7 @@ class GraphNode(DatabaseNode):
             session_id: The transaction that it belongs to, from begin.
         """
         ALLOW_EXECUTE.require(self, "execute")
-        call = CypherCall(self.shared, ctx, self._allowed(), row_mode)
+        call = CypherCall(self.shared, ctx, self._allowed(), row_mode, encodes=True)
         return call.execute(_text(query, sql), params or {}, self.config.max_execute_rows, session_id=session_id)
 
     def _allowed(self) -> Allowed:

@@ -83,7 +83,7 @@ class SqlNode(DatabaseNode):
             limit: Rows of the answer at most.
             explain: Answer how the database would run the statement, without running it: also as `plan`, a list of lines.
         """
-        return SqlCall(self.shared, ctx, row_mode).query(_text(sql), params or (), limit, explain=explain)
+        return SqlCall(self.shared, ctx, row_mode, encodes=True).query(_text(sql), params or (), limit, explain=explain)
 
     @tool_function(group="database", annotations=READS)
     def query_stream(
@@ -164,7 +164,7 @@ class SqlNode(DatabaseNode):
             session_id: The transaction that it belongs to, from begin.
         """
         ALLOW_EXECUTE.require(self, "execute")
-        call = SqlCall(self.shared, ctx, row_mode)
+        call = SqlCall(self.shared, ctx, row_mode, encodes=True)
         return call.execute(_text(sql), params or (), self.config.max_execute_rows, session_id=session_id)
 
 

@@ -24,6 +24,7 @@ from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, Too
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes import BUILTIN
 from rrext.nodes.base.node import Node
+from rrext.nodes.databases.limits import ENCODED_ROWS
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -155,6 +156,13 @@ class SqlContract:
         for tool in ("query", "execute"):
             assert (await db(tool, sql="SELECT 1 AS a, 2 AS b", row_mode="array"))["rows"] == [[1, 2]]
             assert (await db(tool, sql="SELECT 1 AS a, 2 AS b"))["rows"] == [{"a": 1, "b": 2}]
+
+    async def test_many_rows_have_the_form_of_a_few(self, db: Desk, kind: Kind) -> None:
+        sql = kind.numbers.format(count=ENCODED_ROWS)
+        for tool in ("query", "execute"):
+            given = {"limit": ENCODED_ROWS} if tool == "query" else {}
+            assert (await db(tool, sql=sql, **given))["rows"] == [{"n": n + 1} for n in range(ENCODED_ROWS)]
+            assert (await db(tool, sql=sql, row_mode="array", **given))["rows"] == [[n + 1] for n in range(ENCODED_ROWS)]
 
     async def test_columns_of_one_name_lose_no_cell(self, db: Desk) -> None:
         assert (await db("query", sql="SELECT 1 AS a, 2 AS a, 3 AS a"))["rows"] == [{"a": 1, "a_2": 2, "a_3": 3}]

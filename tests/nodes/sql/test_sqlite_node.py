@@ -14,6 +14,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.nodes.databases.limits import ENCODED_ROWS
 from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode
 
 WRITER = {"allow_execute": True}
@@ -452,3 +453,10 @@ async def test_a_text_that_is_not_utf8_is_its_bytes_wherever_it_stands(path: Pat
             assert returned["rows"] == [[{"base64": "/w=="}]]
             back = await db("query", sql="SELECT count(*) AS n FROM t WHERE x = CAST($1 AS TEXT)", params=[{"base64": "/wBB"}])
             assert back["rows"] == [{"n": 1}]
+
+
+async def test_many_rows_keep_a_name_that_has_quotes() -> None:
+    async with opened(SqliteNode, {"path": ":memory:"}) as db:
+        numbers = f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {ENCODED_ROWS})"
+        rows = (await db("query", sql=f'{numbers} SELECT n AS "a""b" FROM t', limit=ENCODED_ROWS))["rows"]
+        assert rows == [{'a"b': n + 1} for n in range(ENCODED_ROWS)]
