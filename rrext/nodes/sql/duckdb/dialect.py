@@ -20,8 +20,8 @@ _TORN: Final = rf"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d|[{_UNCLEAR_SPACES}])"
 
 _KEYWORDS: Final = words("""
 anti asof at bernoulli
-explain key bitstring columns exclude ignore include lambda map materialized pivot positional rename replace
-repeatable reservoir respect sample semi struct summarize system tablesample try union unpivot usmallint
+explain key bitstring columns exclude ignore include lambda map materialized name pivot positional rename replace
+repeatable reservoir respect sample semi struct summarize system tablesample try union unpack unpivot usmallint
 """)
 
 _FUNCTIONS: Final = words_of(__file__, "functions.txt")
@@ -39,6 +39,8 @@ def _shows(tokens: Sequence[SqlToken]) -> bool:
     match opening(tokens):
         case "show" | "call", second:
             return bool(second)
+        case "describe", "" if len(tokens) == 1:
+            return True
         case "describe" | "desc" | "summarize", second:
             return bool(second) and len(tokens) <= 6 and (tokens[1].kind == NAME or second not in _STATEMENTS)
         case "pragma", second:

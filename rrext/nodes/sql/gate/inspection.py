@@ -294,7 +294,7 @@ _AFTER_COLUMN: Final = words(
 _SPECIAL: Final = frozenset({"extract", "trim", "substring", "overlay", "position"})
 """Functions whose arguments have FROM between them."""
 _QUERY_FOLLOWS: Final = frozenset({"(", "materialized", "not"})
-_ROWS: Final = frozenset({"from", "join", "lateral", "unnest", "json_table", "xmltable", "pivot", "unpivot"})
+_ROWS: Final = frozenset({"from", "join", "lateral", "values", "unnest", "json_table", "xmltable", "pivot", "unpivot"})
 """Keywords before brackets that hold rows."""
 
 
@@ -347,6 +347,8 @@ def _end_of_names(tokens: Sequence[SqlToken], at: int) -> int:
 def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
     """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
     at = _end_of_names(tokens, index + 2)
+    if at and [_text(tokens, place) for place in (at, at + 1, at + 2)] == ["using", "key", "("]:  # of DuckDB
+        at = _end_of_names(tokens, at + 3)
     if not at or _text(tokens, at) != "as":
         return False
     at += 1

@@ -99,3 +99,8 @@ SUMMARIZE SELECT id FROM people
 EXPLAIN SELECT 1
 SELECT i1.x, i2.a FROM people i1(x, y), orders i2(a, b) ORDER BY x, a LIMIT 3
 SELECT 1_000.5 AS a, 12.50::DECIMAL(38, 2) AS b, sum(price) AS c, avg(price) AS d FROM orders
+FROM VALUES (1, 'a'), (2, 'b') t(x, y) SELECT x, y ORDER BY x
+(SELECT name, age FROM people) UNION ALL BY NAME (SELECT age, name FROM people) ORDER BY ALL
+WITH RECURSIVE a(x) AS (SELECT 1), b(n, m) USING KEY (n) AS (SELECT 1, 1 UNION SELECT n, m + 1 FROM b WHERE m < 3) SELECT n, m FROM b
+SELECT [UNPACK(COLUMNS(*)::VARCHAR)] AS v FROM (SELECT id, age FROM people) s ORDER BY v
+DESCRIBE
