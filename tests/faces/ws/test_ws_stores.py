@@ -62,40 +62,27 @@ def test_users_share_no_object_and_one_users_file_is_one_object_on_every_way(
     (tmp_path / "alias").symlink_to(docs, target_is_directory=True)
     nothing = dict.fromkeys(("list", "stats", "search", "keyword", "versions", "get", "question"), 0)
     one = dict.fromkeys(nothing, 1)
+    sent = []
+    for words in (["--user", "ada"], []):
+        assert main(["send", str(path), str(docs), *words]) == 0
+        sent.append(json.loads(capfd.readouterr().out)["result"]["objectId"])
     with (
         WsServer("--keys", str(keys_file(tmp_path)), files=(path,)) as server,
         Client.connect(server.url, key=ADA) as ada,
         Client.connect(server.url, key=BOB) as bob,
     ):
-        (sent,) = ada.send_files([docs])
+        assert (seen(ada), seen(bob)) == (one, nothing)
+        monkeypatch.setenv("ROCKETRIDE_APIKEY", ADA)
+        assert main(["send", "--at", server.url, str(tmp_path / "alias" / "a.txt")]) == 0
+        (result,) = ada.send_files([tmp_path / "alias"])
+        assert json.loads(capfd.readouterr().out)["result"]["objectId"] == (result.result or {})["objectId"] == sent[0]
         assert seen(ada) == one
-        assert seen(bob) == nothing
-        for words in (["--user", "ada", str(path), str(docs / "a.txt")], ["--at", server.url, str(tmp_path / "alias")]):
-            monkeypatch.setenv("ROCKETRIDE_APIKEY", ADA)
-            assert main(["send", *words]) == 0
-            assert json.loads(capfd.readouterr().out)["result"]["objectId"] == (sent.result or {})["objectId"]
-        monkeypatch.delenv("ROCKETRIDE_APIKEY")
-        assert seen(ada) == one
-        assert main(["send", str(path), str(docs)]) == 0  # of nobody
         bob.send_files([docs])
         bob.vectors.upsert([{"object_id": "rules", "content": "penguins may not swim", "metadata": {"parent": "/r"}}])
         ada.vectors.upsert([{"object_id": "rules", "content": "penguins may swim", "metadata": {"parent": "/r"}}])
         assert seen(ada) == seen(bob) == dict.fromkeys(nothing, 2) | {"question": 1}
         assert [chunk["content"] for chunk in ada.vectors.get("rules")["chunks"]] == ["penguins may swim"]
         assert bob.vectors.delete(prefix="/")["objects"] == 2
-        assert seen(bob) == nothing
-        assert seen(ada)["list"] == 2
-    capfd.readouterr()
-    for words, total in (([], 1), (["--user", "ada"], 2), (["--user", "ada", "--space", "s"], 0), (["--user", "bob"], 0)):
-        assert main(["tool", str(path), "list", *words]) == 0
-        assert json.loads(capfd.readouterr().out)["total"] == total
-
-
-def test_a_shared_store_is_one_for_all(tmp_path: Path) -> None:
-    with (
-        WsServer("--keys", str(keys_file(tmp_path)), files=(store_file(tmp_path, shared=True),)) as server,
-        Client.connect(server.url, key=ADA) as ada,
-        Client.connect(server.url, key=BOB) as bob,
-    ):
-        ada.vectors.upsert([{"object_id": "rules", "content": "penguins may swim"}])
-        assert seen(bob)["search"] == seen(bob)["list"] == 1
+        assert (seen(bob), seen(ada)["list"]) == (nothing, 2)
+    assert main(["tool", str(path), "list"]) == 0
+    assert [found["objectId"] for found in json.loads(capfd.readouterr().out)["objects"]] == [sent[1]]

@@ -242,3 +242,15 @@ async def test_a_confined_store_stays_below_its_root(tmp_path: Path) -> None:
         with pytest.raises(RrextError, match="leads out of the root"):
             await client.vectors.stats()
     assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.promise("vector:owner:apart")
+async def test_users_and_spaces_have_contents_of_their_own_unless_a_store_is_shared(tmp_path: Path) -> None:
+    contexts = [{}, {"userId": "ada"}, {"userId": "ada", "spaceId": "s"}, {"userId": "bob"}]
+    for shared in (False, True):
+        async with open_node(QdrantEdgeNode, {**CONFIG, "shared": shared}, root=tmp_path) as client:
+            for n, context in enumerate(contexts[:3] if not shared else ()):
+                await client.tool(tool="upsert", input={"documents": [doc(f"text {n}", "a")]}, context=context)
+            found = [await client.tool(tool="get", input={"object_id": "a"}, context=context) for context in contexts]
+        texts = [[chunk["content"] for chunk in page["chunks"]] for page in found]
+        assert texts == ([["text 0"]] * 4 if shared else [["text 0"], ["text 1"], ["text 2"], []])
