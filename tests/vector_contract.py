@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace, VectorStore, owner_of
+from rrext.nodes.vectors.store import Chunk, ChunkPage, Listing, Mode, Scope, Search, VectorSpace, VectorStore, owner_of
 from rrext.tools.context import CancelToken, ToolContext
 
 NewStore = Callable[[], VectorStore]
@@ -399,6 +399,21 @@ class StoreContract:
         pages = [store.get("a", offset, 2, call()) for offset in (0, 2, 4, 6)]
         assert [one.chunk_id for page in pages for one in page.chunks] == sorted(numbers)
         assert {page.total for page in pages} == {5}
+
+    def test_a_page_begins_behind_a_row_whatever_was_stored_and_deleted_before_it(self, store: VectorStore) -> None:
+        put(store, *(chunk(f"o{n}", n, parent=f"/{n // 2}") for n in range(8)), *(chunk("o0", n) for n in (3, 2**53)))
+        first = store.list(None, 0, 3, call()).objects
+        assert [one.object_id for one in first] == ["o0", "o0", "o1"]
+        put(store, chunk("new", 0, parent="/0"), chunk("new", 1))
+        store.delete(Scope(parent="/1"), call())
+        place = (first[-1].parent, first[-1].object_id)
+        assert [one.object_id for one in store.list(None, 0, 3, call(), after=place).objects] == ["o4", "o5", "o6"]
+        assert [one.object_id for one in store.list("/3", 1, 3, call(), after=place).objects] == ["o7"]
+        assert store.list("/0", 0, 3, call(), after=place) == Listing([], 3)
+        put(store, chunk("o0", 1))
+        assert [one.chunk_id for one in store.get("o0", 0, 5, call(), after=0).chunks] == [1, 3, 2**53]
+        assert [one.chunk_id for one in store.get("o0", 1, 5, call(), after=2).chunks] == [2**53]
+        assert store.get("o0", 0, 5, call(), after=2**53) == ChunkPage([], 4)
 
     def test_versions_are_told_of_objects_whose_chunks_all_have_one_signature(self, store: VectorStore) -> None:
         assert store.versions(["a"], call()) == []

@@ -77,10 +77,14 @@ class Vectors(NodeTools):
         parent: str | None = None,
         offset: int | None = None,
         limit: int | None = None,
+        cursor: str | None = None,
         **options: Unpack[CallOptions],
     ) -> Body:
-        """The stored objects: `{objects: [{parent, objectId, chunks}], paths, counts, total}`."""
-        input = {"parent": parent, "offset": offset, "limit": limit}
+        """The stored objects, sorted by parent and id: `{objects: [{parent, objectId, chunks}], total, cursor, …}`.
+
+        With the `cursor` of a page, the next one begins where that one ended; it is null on the last page.
+        """
+        input = {"parent": parent, "offset": offset, "limit": limit, "cursor": cursor}
         return await self._call("list", input, options)
 
     async def get(
@@ -89,10 +93,14 @@ class Vectors(NodeTools):
         *,
         offset: int | None = None,
         limit: int | None = None,
+        cursor: str | None = None,
         **options: Unpack[CallOptions],
     ) -> Body:
-        """The chunks of one object, in their order: `{chunks: [{content, chunkId, metadata}], total}`."""
-        input = {"object_id": object_id, "offset": offset, "limit": limit}
+        """The chunks of one object, in their order: `{chunks: [{content, chunkId, metadata}], total, cursor}`.
+
+        `cursor` is as in `list`.
+        """
+        input = {"object_id": object_id, "offset": offset, "limit": limit, "cursor": cursor}
         return await self._call("get", input, options)
 
     async def stats(self, **options: Unpack[CallOptions]) -> Body:

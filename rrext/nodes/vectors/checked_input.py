@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict, TypeVar
 
 import msgspec
 
@@ -20,6 +21,13 @@ UNNAMED: Final = "unnamed"
 
 PLACED: Final = ("objectId", "nodeId", "parent", "chunkId")
 """The metadata keys with a field of their own in a chunk."""
+
+T = TypeVar("T")
+_Name = Annotated[str, msgspec.Meta(pattern="^[^\0]+$", max_length=MAX_NAME)]
+OBJECT_PLACE: Final = msgspec.json.Decoder(tuple[_Name, _Name])
+"""Reads the parent path and the id of an object."""
+CHUNK_PLACE: Final = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, le=MAX_CHUNK_ID)])
+"""Reads the number of a chunk."""
 
 
 class ChunkDraft(msgspec.Struct, frozen=True):
@@ -203,6 +211,19 @@ def scope_to_delete(object_ids: Sequence[str] | None, parent: str | None, prefix
 def folder_of(at: str, path: Any) -> str:
     """A path as `Scope.prefix` has it: without `/` at its end. Raises `InvalidArguments` at `at`."""
     return require_name(at, path).rstrip("/") or "/"
+
+
+def cursor_at(place: Any) -> str:
+    """The cursor of a page that ends at a place, for callers who do not look into it."""
+    return urlsafe_b64encode(msgspec.json.encode(place)).decode()
+
+
+def place_of(cursor: str | None, kind: msgspec.json.Decoder[T], first: T) -> T:
+    """The place of a cursor, `first` if there is none. Raises `InvalidArguments` unless it is one of a page of this tool."""
+    try:
+        return first if cursor is None else kind.decode(urlsafe_b64decode(cursor))
+    except ValueError:  # msgspec's errors are among them
+        raise InvalidArguments.at("/input/cursor", "is no cursor that a page of this tool had") from None
 
 
 def _ids(at: str, ids: Any) -> tuple[str, ...]:

@@ -11,10 +11,14 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.embeddings.bound_embedder import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.checked_input import (
+    CHUNK_PLACE,
+    OBJECT_PLACE,
     SearchFilter,
+    cursor_at,
     draft_of,
     drafts_of,
     folder_of,
+    place_of,
     require_name,
     require_vector,
     scope_of,
@@ -32,7 +36,7 @@ from rrext.nodes.vectors.limits import (
     MAX_TOP_K,
 )
 from rrext.nodes.vectors.questions import answer_to, documents_for
-from rrext.nodes.vectors.store import NOBODYS, Mode, Search, VectorStore, chunk_json, hit_json, owner_of
+from rrext.nodes.vectors.store import FIRST_OBJECT, NOBODYS, Mode, Search, VectorStore, chunk_json, hit_json, owner_of
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -205,28 +209,34 @@ class VectorStoreNode(Node):
         parent: str | None = None,
         offset: Offset = 0,
         limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = LIST_DEFAULT,
+        cursor: str | None = None,
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """The objects that are stored, sorted by parent path and id. Answers `{success, objects, paths, counts, total}`.
+        """The objects that are stored, sorted by parent path and id.
 
-        `objects` are `{parent, objectId, chunks}`, and `total` counts all of them, not only this page's. Of this page, `paths`
-        has the first object of each path, and `counts` the number of chunks.
+        Answers `{success, objects, paths, counts, total, cursor}`. `objects` are `{parent, objectId, chunks}`, and `total`
+        counts all of them, not only this page's. Of this page, `paths` has the first object of each path, and `counts` the
+        number of chunks. `cursor` is null on the last page.
 
         Args:
             parent: Only this path and those below it.
             offset: How many objects are left out at the beginning.
             limit: How many objects are listed at most.
+            cursor: That of the page before: this page begins where that one ended, whatever was stored or deleted since.
         """
         prefix = None if parent is None else folder_of("/input/parent", parent)
-        found = self.shared.list(prefix, offset, limit, ctx, self._owner(ctx))
+        after = place_of(cursor, OBJECT_PLACE, FIRST_OBJECT)
+        found = self.shared.list(prefix, offset, limit + 1, ctx, self._owner(ctx), after)
+        page, more = found.objects[:limit], found.objects[limit:]
         paths: dict[str, str] = {}
         counts: dict[str, int] = {}
-        for one in found.objects:
+        for one in page:
             paths.setdefault(one.parent, one.object_id)
             counts[one.parent] = counts.get(one.parent, 0) + one.chunks
-        objects = [{"parent": one.parent, "objectId": one.object_id, "chunks": one.chunks} for one in found.objects]
-        return {"success": True, "objects": objects, "paths": paths, "counts": counts, "total": found.total}
+        objects = [{"parent": one.parent, "objectId": one.object_id, "chunks": one.chunks} for one in page]
+        cursor = cursor_at((page[-1].parent, page[-1].object_id)) if more else None
+        return {"success": True, "objects": objects, "paths": paths, "counts": counts, "total": found.total, "cursor": cursor}
 
     @tool_function(group="vectors", annotations=READS)
     def objdir(
@@ -234,6 +244,7 @@ class VectorStoreNode(Node):
         parent: str | None = None,
         offset: Offset = 0,
         limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = LIST_DEFAULT,
+        cursor: str | None = None,
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
@@ -243,8 +254,9 @@ class VectorStoreNode(Node):
             parent: Only this path and those below it.
             offset: How many objects are left out at the beginning.
             limit: How many objects are listed at most.
+            cursor: That of the page before: this page begins where that one ended, whatever was stored or deleted since.
         """
-        return self.list_paths(parent, offset, limit, ctx=ctx)
+        return self.list_paths(parent, offset, limit, cursor, ctx=ctx)
 
     @tool_function(group="vectors", annotations=READS)
     def get(
@@ -252,21 +264,26 @@ class VectorStoreNode(Node):
         object_id: Annotated[str, msgspec.Meta(min_length=1)],
         offset: Offset = 0,
         limit: Annotated[int, msgspec.Meta(ge=1, le=GET_MAX)] = GET_DEFAULT,
+        cursor: str | None = None,
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """Read one object, chunk by chunk. Answers `{success, chunks: [{content, chunkId, metadata}], total}`.
+        """Read one object, chunk by chunk. Answers `{success, chunks: [{content, chunkId, metadata}], total, cursor}`.
 
-        The chunks are sorted by `chunkId`; `total` counts all that the object has, 0 if there is no such object.
+        The chunks are sorted by `chunkId`; `total` counts all that the object has, 0 if there is no such object. `cursor` is
+        null on the last page.
 
         Args:
             object_id: The object.
             offset: How many chunks are left out at the beginning.
             limit: How many chunks are read at most.
+            cursor: That of the page before: this page begins where that one ended, whatever was stored or deleted since.
         """
         object_id = require_name("/input/object_id", object_id)
-        page = self.shared.get(object_id, offset, limit, ctx, self._owner(ctx))
-        return {"success": True, "chunks": [chunk_json(chunk) for chunk in page.chunks], "total": page.total}
+        found = self.shared.get(object_id, offset, limit + 1, ctx, self._owner(ctx), place_of(cursor, CHUNK_PLACE, -1))
+        page, more = found.chunks[:limit], found.chunks[limit:]
+        cursor = cursor_at(page[-1].chunk_id) if more else None
+        return {"success": True, "chunks": [chunk_json(chunk) for chunk in page], "total": found.total, "cursor": cursor}
 
     @tool_function(group="vectors", annotations=READS)
     def versions(

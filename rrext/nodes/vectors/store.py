@@ -15,6 +15,8 @@ from rrext.tools.context import ToolContext
 Mode = Literal["dense", "keyword", "hybrid"]
 NOBODYS: Final = str(namespace_of(NOBODY))
 """The owner of what is stored without a user and a space."""
+FIRST_OBJECT: Final = ("", "")
+"""A path and an object id that stand before all others."""
 SIMPLE: Final = "simple"
 """The language whose words are searched for as they are, without stemming and stop words."""
 
@@ -188,12 +190,25 @@ class VectorStore(Protocol):
         """At most `top_k` hits, best first. Empty if nothing is stored."""
         ...
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
-        """The objects, by their parent paths, sorted by code points; with `prefix`, in those that a `Scope` with it means."""
+    def list(
+        self,
+        prefix: str | None,
+        offset: int,
+        limit: int,
+        ctx: ToolContext,
+        owner: str = NOBODYS,
+        after: tuple[str, str] = FIRST_OBJECT,
+    ) -> Listing:
+        """The objects, by their parent paths, sorted by code points; with `prefix`, in those that a `Scope` with it means.
+
+        The page begins `offset` objects behind the object `after`, which need not exist (any more).
+        """
         ...
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
-        """Chunks of one object; none if there is no such object."""
+    def get(
+        self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS, after: int = -1
+    ) -> ChunkPage:
+        """Chunks of one object, from `offset` chunks behind the number `after` on; none if there is no such object."""
         ...
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:

@@ -30,7 +30,7 @@ from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.embedding import store_drafts
 from rrext.nodes.vectors.limits import QDRANT_BATCH
-from rrext.nodes.vectors.store import Scope
+from rrext.nodes.vectors.store import NOBODYS, Scope
 from rrext.testing import open_pipeline
 from rrext.tools.context import ToolContext
 
@@ -105,7 +105,7 @@ def test_a_call_that_nobody_waits_for_ends_though_the_process_hangs(running_stor
 def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, running_store: ProcessStore) -> None:
     process = process_of(running_store)
     token = WatchedToken()
-    drafts = drafts_of([{"content": f"text {n}", "object_id": "a", "metadata": {"chunkId": n}} for n in range(600)])
+    drafts = drafts_of([{"content": f"text {n}", "object_id": "a", "metadata": {"chunkId": n}} for n in range(600)], NOBODYS)
 
     def report(value: float, total: float | None, message: str | None) -> None:
         if value == (1 + pieces) * QDRANT_BATCH:
@@ -115,7 +115,7 @@ def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, r
 
     reached = threading.Event()
     ctx = ToolContext(token=token, report=report)
-    upsert = Call(lambda _: store_drafts(running_store, HashingEmbedder(SIZE), drafts, ctx, replace=True))
+    upsert = Call(lambda _: store_drafts(running_store, HashingEmbedder(SIZE), drafts, ctx, owner=NOBODYS, replace=True))
     try:
         assert reached.wait(30)
         assert token.heard.wait(30)

@@ -47,7 +47,7 @@ class SlowStore:
     def search(self, search: Search, ctx: ToolContext) -> list[Any]:
         return []
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str) -> ChunkPage:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str, after: int) -> ChunkPage:
         raise OSError("a bug")
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ def test_a_write_that_is_cancelled_before_its_turn_is_never_done(link: Link) -> 
 
 
 def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.CaptureFixture[str]) -> None:
-    link.send(1, Get("a", 0, 1, NOBODYS))
+    link.send(1, Get("a", 0, 1, NOBODYS, -1))
     _, answer = link.receive()
     assert isinstance(answer, Failed)
     assert (answer.code, answer.message) == ("internal", "The vector store failed; the server's log has it")

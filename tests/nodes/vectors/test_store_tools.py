@@ -56,7 +56,10 @@ async def test_what_is_stored_is_found_listed_read_counted_and_deleted(client: C
     page = await client.vectors.get("plan", limit=1)
     metadata = {"objectId": "plan", "nodeId": "vectordb_tool", "parent": "/travel", "chunkId": 0, "page": 1}
     chunk = {"content": "Trains leave at noon", "chunkId": 0, "metadata": metadata}
-    assert page == {"success": True, "chunks": [chunk], "total": 2}
+    assert page == {"success": True, "chunks": [chunk], "total": 2, "cursor": page["cursor"]}
+    rest = await client.vectors.get("plan", limit=1, cursor=page["cursor"])
+    assert [each["chunkId"] for each in rest["chunks"]] == [1]
+    assert rest["cursor"] is None
     listing = {
         "success": True,
         "objects": [
@@ -66,8 +69,12 @@ async def test_what_is_stored_is_found_listed_read_counted_and_deleted(client: C
         "paths": {"/kitchen/bread": "recipe", "/travel": "plan"},
         "counts": {"/kitchen/bread": 1, "/travel": 2},
         "total": 2,
+        "cursor": None,
     }
     assert await client.vectors.list() == await client.tool(tool="objdir") == listing
+    first = await client.vectors.list(limit=1)
+    second = await client.vectors.list(limit=1, cursor=first["cursor"])
+    assert ([*first["objects"], *second["objects"]], second["cursor"]) == (listing["objects"], None)
     assert (await client.vectors.list(parent="/kitchen/"))["paths"] == {"/kitchen/bread": "recipe"}
     stats = await client.vectors.stats()
     assert [stats[key] for key in ("count", "objects", "parents", "model", "vector_size")] == [3, 2, 2, "hashing-384", 384]
@@ -168,6 +175,11 @@ async def test_one_wrong_document_stores_none_and_is_named(client: Client, docum
         ("list", {"limit": 0}, "/input/limit"),
         ("list", {"limit": 10_001}, "/input/limit"),
         ("list", {"offset": 1.5}, "/input/offset"),
+        *(("list", {"cursor": cursor}, "/input/cursor") for cursor in ("", "x", "ü", "MA==", "WyJhIiwgImJcdTAwMDAiXQ==")),
+        *(
+            ("get", {"object_id": "a", "cursor": cursor}, "/input/cursor")
+            for cursor in ("", "LTE=", "WyIvIiwgImEiXQ==", "MWUzMA==")
+        ),
         ("get", {}, "/input/object_id"),
         ("get", {"object_id": "a", "limit": 1001}, "/input/limit"),
     ],

@@ -99,6 +99,7 @@ class List(StoreRequest, frozen=True, tag=True):
     offset: int
     limit: int
     owner: str
+    after: tuple[str, str]
 
 
 class Get(StoreRequest, frozen=True, tag=True):
@@ -107,6 +108,7 @@ class Get(StoreRequest, frozen=True, tag=True):
     offset: int
     limit: int
     owner: str
+    after: int
 
 
 class FindVersions(StoreRequest, frozen=True, tag=True):

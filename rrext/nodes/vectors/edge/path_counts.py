@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.nodes.vectors.store import Listing, Scope, StoredObject
+from rrext.nodes.vectors.store import FIRST_OBJECT, Listing, Scope, StoredObject
 
 BETWEEN: Final = "\0"
 """The separator between parent and object id in a key. Neither contains it, and it sorts before every other character."""
@@ -38,7 +38,7 @@ class PathCounts:
             self._counts[key] = left
         self._sorted = None
 
-    def listing(self, prefix: str | None, offset: int, limit: int) -> Listing:
+    def listing(self, prefix: str | None, offset: int, limit: int, after: tuple[str, str] = FIRST_OBJECT) -> Listing:
         """A page of the objects, as the answer of `VectorStore.list`."""
         objects = self._all()
         ranges = [(0, len(objects))] if prefix is None else list(self._ranges(prefix))
@@ -46,7 +46,8 @@ class PathCounts:
             objects = [one for start, end in ranges for one in objects[start:end]]
             ranges = [(0, len(objects))]
         ((start, end),) = ranges
-        return Listing(objects[start:end][offset : offset + limit], end - start)
+        first = bisect_right(objects, after, start, end, key=lambda one: (one.parent, one.object_id)) + offset
+        return Listing(objects[first : min(first + limit, end)], end - start)
 
     def chunks(self) -> int:
         """The number of chunks."""

@@ -31,6 +31,7 @@ from rrext.nodes.vectors.edge.messages import (
 )
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, QDRANT_BATCH
 from rrext.nodes.vectors.store import (
+    FIRST_OBJECT,
     NOBODYS,
     SIMPLE,
     Chunk,
@@ -126,11 +127,21 @@ class ProcessStore:
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
         return msgspec.json.decode(self._ask(Query(_sendable(search)), ctx), type=builtins.list[Hit])
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
-        return msgspec.json.decode(self._ask(List(prefix, offset, limit, owner), ctx), type=Listing)
+    def list(
+        self,
+        prefix: str | None,
+        offset: int,
+        limit: int,
+        ctx: ToolContext,
+        owner: str = NOBODYS,
+        after: tuple[str, str] = FIRST_OBJECT,
+    ) -> Listing:
+        return msgspec.json.decode(self._ask(List(prefix, offset, limit, owner, after), ctx), type=Listing)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
-        return msgspec.json.decode(self._ask(Get(object_id, offset, limit, owner), ctx), type=ChunkPage)
+    def get(
+        self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS, after: int = -1
+    ) -> ChunkPage:
+        return msgspec.json.decode(self._ask(Get(object_id, offset, limit, owner, after), ctx), type=ChunkPage)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
         answer = self._ask(FindVersions(list(object_ids), owner), ctx)

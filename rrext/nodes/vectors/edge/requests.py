@@ -127,6 +127,12 @@ def condition(scope: Scope) -> qe.Filter | None:
     return qe.Filter(must=must) if must else None
 
 
+def _also(scope: Scope, one: qe.FieldCondition) -> qe.Filter:
+    """The filter for a scope and one condition more."""
+    filter = condition(scope)
+    return qe.Filter(must=[one] if filter is None else [one, filter])
+
+
 def near(search: Search, limit: int, **more: Any) -> qe.QueryRequest:
     """Qdrant's request for the nearest vectors; `more` holds its further arguments."""
     params = qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))
@@ -142,18 +148,18 @@ def distances(search: Search, ids: Collection[Any]) -> qe.QueryRequest:
 def worded(search: Search, words: Sequence[str], limit: int, *, whole: bool, **more: Any) -> qe.QueryRequest:
     """Qdrant's request for points with any of the words, of which there is at least one, or with the `whole` of them."""
     text = " ".join(words)
-    scope = condition(search.scope)
     if whole:
-        must: list[Any] = [qe.FieldCondition(WORDS, match=qe.MatchText(text)), *([scope] if scope else ())]
-        scope = qe.Filter(must=must)
+        filter = _also(search.scope, qe.FieldCondition(WORDS, match=qe.MatchText(text)))
     else:
+        filter = condition(search.scope)
         text = " ".join([text, *former_words(search.text)])
-    return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, text), filter=scope, **more)
+    return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, text), filter=filter, **more)
 
 
-def chunks_request(scope: Scope, offset: int, limit: int) -> qe.QueryRequest:
-    """Qdrant's request for a page of an object's chunks, in their order."""
-    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=condition(scope), with_payload=CHUNK)
+def chunks_request(scope: Scope, offset: int, limit: int, after: int) -> qe.QueryRequest:
+    """Qdrant's request for a page of an object's chunks behind the number `after`, in their order."""
+    behind = _also(scope, qe.FieldCondition(NUMBER, range=qe.RangeFloat(gt=after)))
+    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=behind, with_payload=CHUNK)
 
 
 def similarity(score: float) -> float:

@@ -37,6 +37,7 @@ from rrext.nodes.vectors.edge.requests import (
 )
 from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
+    FIRST_OBJECT,
     NOBODYS,
     SIMPLE,
     Chunk,
@@ -167,18 +168,28 @@ class EdgeStore:
                         return hits
                 return found(opened.shard, search, language)
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
+    def list(
+        self,
+        prefix: str | None,
+        offset: int,
+        limit: int,
+        ctx: ToolContext,
+        owner: str = NOBODYS,
+        after: tuple[str, str] = FIRST_OBJECT,
+    ) -> Listing:
         with self._turns.writing(ctx) as opened:
-            return _counted(opened, ctx, owner).listing(prefix, offset, limit)
+            return _counted(opened, ctx, owner).listing(prefix, offset, limit, after)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
+    def get(
+        self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS, after: int = -1
+    ) -> ChunkPage:
         scope = Scope(object_ids=(object_id,), owner=owner)
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return ChunkPage([], 0)
             with qdrant_errors():
                 total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(scope)))
-                points = opened.shard.query(chunks_request(scope, offset, limit)) if offset < total else []
+                points = opened.shard.query(chunks_request(scope, offset, limit, after)) if offset < total else []
             return ChunkPage([chunk_of(point.payload or {}) for point in points], total)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:

@@ -16,13 +16,14 @@ KEYWORD: Final = "ts_rank"
 OBJECTS: Final = """
 WITH objects AS (SELECT parent, object_id, count(*) FROM {table} WHERE {scope} GROUP BY parent, object_id)
 SELECT total.*, page.* FROM (SELECT count(*) FROM objects) AS total
-LEFT JOIN (SELECT * FROM objects ORDER BY parent, object_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true
+LEFT JOIN (SELECT * FROM objects WHERE (parent, object_id) > (%(after_parent)s, %(after_object)s)
+    ORDER BY parent, object_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true
 ORDER BY parent, object_id
 """
 
 CHUNKS: Final = """
 SELECT total.*, page.* FROM (SELECT count(*) FROM {table} WHERE {scope}) AS total
-LEFT JOIN (SELECT {columns} FROM {table} WHERE {scope}
+LEFT JOIN (SELECT {columns} FROM {table} WHERE {scope} AND chunk_id > %(after)s
     ORDER BY chunk_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true ORDER BY chunk_id
 """
 
@@ -43,19 +44,22 @@ SIZE: Final = "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)"
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
 
 
-def objects_page(connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int) -> Listing:
-    """The objects from `offset` on, by the code points of their paths. Raises the driver's errors."""
+def objects_page(
+    connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int, after: tuple[str, str]
+) -> Listing:
+    """The objects from `offset` behind `after` on, by the code points of their paths. Raises the driver's errors."""
     where, values = condition(scope)
     statement = sql.SQL(OBJECTS).format(table=table.quoted, scope=where)
-    rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
+    values |= {"offset": offset, "limit": limit, "after_parent": after[0], "after_object": after[1]}
+    rows = connection.execute(statement, values).fetchall()
     return Listing([StoredObject(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 
-def chunks_page(connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int) -> ChunkPage:
-    """The chunks of an object from `offset` on. Raises the driver's errors."""
+def chunks_page(connection: Connection[Any], table: StoreTable, scope: Scope, offset: int, limit: int, after: int) -> ChunkPage:
+    """The chunks of an object from `offset` behind the number `after` on. Raises the driver's errors."""
     where, values = condition(scope)
     statement = sql.SQL(CHUNKS).format(table=table.quoted, columns=COLUMNS, scope=where)
-    rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
+    rows = connection.execute(statement, values | {"offset": offset, "limit": limit, "after": after}).fetchall()
     return ChunkPage([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 

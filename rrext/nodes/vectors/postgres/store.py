@@ -22,6 +22,7 @@ from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn
 from rrext.nodes.vectors.postgres.table import FORM, StoreTable
 from rrext.nodes.vectors.postgres.text_search import indexed_words
 from rrext.nodes.vectors.store import (
+    FIRST_OBJECT,
     NOBODYS,
     Chunk,
     ChunkPage,
@@ -150,13 +151,27 @@ class PgVectorStore:
     def search(self, search: Search, ctx: ToolContext) -> list[Hit]:
         return self._read(lambda connection: self._found(connection, search), [], ctx)
 
-    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> Listing:
+    def list(
+        self,
+        prefix: str | None,
+        offset: int,
+        limit: int,
+        ctx: ToolContext,
+        owner: str = NOBODYS,
+        after: tuple[str, str] = FIRST_OBJECT,
+    ) -> Listing:
         scope = Scope(prefix=prefix, owner=owner)
-        return self._read(lambda connection: objects_page(connection, self._table, scope, offset, limit), Listing([], 0), ctx)
+        return self._read(
+            lambda connection: objects_page(connection, self._table, scope, offset, limit, after), Listing([], 0), ctx
+        )
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS) -> ChunkPage:
+    def get(
+        self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS, after: int = -1
+    ) -> ChunkPage:
         scope = Scope(object_ids=(object_id,), owner=owner)
-        return self._read(lambda connection: chunks_page(connection, self._table, scope, offset, limit), ChunkPage([], 0), ctx)
+        return self._read(
+            lambda connection: chunks_page(connection, self._table, scope, offset, limit, after), ChunkPage([], 0), ctx
+        )
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
         scope = Scope(object_ids=tuple(object_ids), owner=owner)
