@@ -161,6 +161,17 @@ def fetch(work: str) -> list[Call]:
     ]
 
 
+DEPARTMENT = {"ref": {"type": "ref/prompt", "name": "completable-prompt"}, "argument": {"name": "department", "value": "E"}}
+ASKED: list[Call] = [
+    ("prompts/get", {"name": "simple-prompt"}),
+    ("prompts/get", {"name": "args-prompt", "arguments": {"city": "Oslo", "state": "?"}}),
+    ("prompts/get", {"name": "resource-prompt", "arguments": {"resourceType": "Text", "resourceId": "1"}}),
+    ("completion/complete", DEPARTMENT),
+    ("resources/read", {"uri": "demo://resource/static/document/architecture.md"}),
+    ("resources/read", {"uri": "demo://resource/dynamic/text/2"}),
+]
+"""What the first server has beside tools."""
+
 SERVERS = {
     "everything": Published(node("everything", "stdio"), everything),
     "filesystem": Published(node("filesystem", "{}/files"), filesystem),
@@ -233,6 +244,9 @@ def answers(name: str, work: Path, url: str, *, directly: bool) -> list[Any]:
             answer = client.call(tool, **given)
             members = answer.get("result", answer)
             found.append([members.get(key) for key in ("content", "structuredContent", "error")])
+        for method, params in ASKED if name == "everything" else ():
+            answer = client.ask(method, **params).get("result", {})
+            found.append([answer.get("messages") or answer.get("contents") or answer.get("completion"), None, None])
     return found
 
 
@@ -242,7 +256,7 @@ def test_a_host_gets_the_content_that_a_direct_client_gets(name: str, tmp_path: 
     (tmp_path / "work" / "served").mkdir(parents=True)
     with served(work / "served") as url:
         said, passed_on = (answers(name, work, url, directly=directly) for directly in (True, False))
-    calls = ["tools/list", *SERVERS[name].calls(str(work))]
+    calls = ["tools/list", *SERVERS[name].calls(str(work)), *(ASKED if name == "everything" else ())]
     pairs = zip(calls, said, passed_on, strict=True)
     texts = [(call, MOMENT.sub("…", json.dumps(one)), MOMENT.sub("…", json.dumps(other))) for call, one, other in pairs]
     assert [each for each in texts if each[1] != each[2]] == []
