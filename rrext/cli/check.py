@@ -55,6 +55,12 @@ Exit code 0: all files can be run here. 2: at least one cannot, or cannot be rea
 """
 EXIT_INVALID = 2
 RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
+_DATA_FILES: Final = {
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".duckdb"), "a database"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".ndjson", ".jsonl"), "a table"),
+    **dict.fromkeys((".txt", ".md", ".pdf", ".docx", ".html"), "a document"),
+}
+"""Ends of names of files that people give in the place of a pipeline, and what such files are."""
 SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
 """The colours of problems on a terminal; others are cyan."""
 
@@ -264,7 +270,10 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
     from rrext.pipefile.text.problem_json import related_places
 
-    where, coloured, path = loaded.source_map, is_coloured(file), printable(path)
+    where, coloured, given, path = loaded.source_map, is_coloured(file), path, printable(path)
+    if reason := _no_pipeline(given, loaded):
+        print(f"{path}: {painted('error', SEVERITIES['error'] if coloured else None)}: {reason}", file=file)
+        return
     secrets = [] if where is None else [where.span_of(found) for found in loaded.problems if found.code == "literal_secret"]
     for problem in loaded.problems:
         colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None
@@ -280,9 +289,25 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
             print(shown, file=file)
         if mark:
             print(painted(mark, colour), file=file)
+        if problem.code == "unknown_provider" and (beside := _module_beside(given, where.text[slice(*span)].strip('"'))):
+            print(f"    {printable(beside)} may define it: --nodes {printable(beside)} loads the nodes of a file.", file=file)
         for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])
             print(f"    {path}:{other_line}:{other_column}: {one_line(other['message'])}", file=file)
+
+
+def _no_pipeline(path: str, loaded: LoadedPipeline) -> str:
+    """What a file is, if its name or its first bytes say that it is none of a pipeline."""
+    kind = _DATA_FILES.get(os.path.splitext(path)[1].lower())
+    if kind is None or loaded.spec is not None:
+        return ""
+    return f"This is {kind}, no pipeline. Name a pipeline with a node that reads it; `rrext init` writes a first one."
+
+
+def _module_beside(path: str, provider: str) -> str | None:
+    """A Python file beside a pipeline with the name of a provider that is not known."""
+    beside = os.path.join(os.path.dirname(path), f"{provider}.py")
+    return beside if provider.isidentifier() and os.path.isfile(beside) else None
 
 
 def _excerpt(where: SourceMap, span: Span, secrets: Sequence[Span]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The command line: the list of commands, and their common behaviour.
 
 stdout carries results only; messages go to stderr. Exit codes: 0 done, 1 a tool or a file failed, 2 usage or an invalid
-pipeline. A command's module is imported on demand, because `serve` must start fast.
+pipeline, 130 Ctrl-C, 141 nobody reads stdout any more. A command's module is imported on demand, because `serve` must start
+fast.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from rrext.cli.output import let_messages_fail
+from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, let_messages_fail
 from rrext.errors import RrextError, near_matches
 from rrext.version import __version__
 
@@ -50,7 +51,7 @@ EXAMPLES = """examples:
 PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Failures of a write to stdout, which have no file name."""
 
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
         if sys.stdout is not None:  # what it keeps is not written at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return EXIT_UNREAD if isinstance(error, BrokenPipeError) else EXIT_FAILED
 
 
 def _without_descriptors() -> int:

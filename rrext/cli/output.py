@@ -8,7 +8,7 @@ import os
 import select
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -85,6 +85,11 @@ class _Messages(io.RawIOBase):
         with suppress(OSError):
             _write(2, message)
         return len(message)
+
+
+EXIT_FAILED: Final = 1
+EXIT_UNREAD: Final = 141
+"""The exit code of a command whose stdout has no reader any more, as shells tell of SIGPIPE."""
 
 
 def let_messages_fail() -> None:

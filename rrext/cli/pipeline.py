@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Interrupts, is_cancel
-from rrext.cli.output import Results
-from rrext.cli.report import print_unwritten
+from rrext.cli.output import EXIT_FAILED, Results
+from rrext.cli.report import unwritten
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
@@ -16,7 +16,7 @@ from rrext.limits import DEFAULTS, Limits
 
 T = TypeVar("T")
 
-EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 class Pipeline:
@@ -89,7 +89,7 @@ async def exit_code_of(work: Awaitable[int], interrupts: Interrupts) -> int:
     try:
         return await work
     except OSError as error:
-        print_unwritten(error)
+        return unwritten(error)
     except BaseException as error:
         if interrupts.number is None or not is_cancel(error):
             raise

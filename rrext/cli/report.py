@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import Any, Final
 
+from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD
 from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError, near_matches
 
@@ -27,10 +28,12 @@ def print_error(error: RrextError, about: str = "") -> None:
     )  # in one write, because tools print concurrently
 
 
-def print_unwritten(error: OSError) -> None:
-    """Report that results could not be written, unless their reader closed the pipe."""
-    if not isinstance(error, BrokenPipeError):
-        print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
+def unwritten(error: OSError) -> int:
+    """Report that results could not be written, unless their reader closed the pipe; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return EXIT_UNREAD
+    print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
+    return EXIT_FAILED
 
 
 def unreadable(path: str, error: OSError) -> str:

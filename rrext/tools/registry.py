@@ -74,8 +74,19 @@ def collect_tools(cls: type) -> ToolRegistry:
     for attribute in sorted(found, key=ranks.__getitem__, reverse=True):
         owner, value, options = found[attribute]
         static = type(value) is staticmethod
+        if not static and not _takes_self(value):
+            name = f"{owner.__qualname__}.{attribute}"
+            raise ToolDefinitionError(f"{name} takes no self: make it a method, or put @staticmethod above it")
         registry.add(ToolSpec(value.__func__ if static else value, options, owner=owner, bound=not static))
     return registry
+
+
+def _takes_self(function: Any) -> bool:
+    """Whether the first parameter of a method is its node."""
+    while (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        function = wrapped
+    code = getattr(function, "__code__", None)
+    return code is None or (code.co_argcount > 0 and code.co_varnames[0] == "self")
 
 
 def _free_tool(function: Callable[..., Any]) -> ToolSpec:

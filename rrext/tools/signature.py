@@ -44,11 +44,7 @@ def read_signature(function: Callable[..., Any], owner: type | None, *, bound: b
 
     taken: list[Parameter] = []
     context: inspect.Parameter | None = None
-    declared = list(inspect.signature(function).parameters.values())
-    if bound:
-        if not declared or declared[0].kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
-            raise ToolDefinitionError(f"{function.__qualname__} takes no self: make it a method, or put @staticmethod above it")
-        declared = declared[1:]
+    declared = list(inspect.signature(function).parameters.values())[1 if bound else 0 :]
     scope = _Scope(function, owner)
     for parameter in declared:
         if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):

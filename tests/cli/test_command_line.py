@@ -167,7 +167,28 @@ def test_a_reader_that_closed_the_pipe_gets_no_complaint(words: str, broken: Pat
     with open(writer, "wb"):
         done = in_shell('exec "$@"', words, broken, writer)
     told = [line for line in done.stderr.decode().splitlines() if "broken.pipe: " not in line]
-    assert (done.returncode, told) == (1, [])
+    assert (done.returncode, told) == (141, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("crm.db", "a database"), ("orders.csv", "a table"), ("a.PDF", "a document"), ("crm.json", "")]
+)
+def test_a_file_of_data_in_the_place_of_a_pipeline_is_named_as_that(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"SQLite format 3\0\x10")
+    for words in (("sql", "select 1"), ("check",)):
+        done = call(words[0], str(tmp_path / name), *words[1:])
+        told = done.out.decode() + done.err
+        assert done.code == 2
+        assert (f"This is {kind}, no pipeline." in told) == bool(kind)
+        assert ("needs double quotes" in told) == (not kind)
+
+
+def test_a_file_of_nodes_beside_a_pipeline_is_named_where_its_node_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "stock.py").write_text("")
+    (tmp_path / "p.pipe").write_text('{"components": [{"id": "s", "provider": "stock"}, {"id": "t", "provider": "other"}]}')
+    told = call("tools", str(tmp_path / "p.pipe")).err
+    assert told.count(f"{tmp_path / 'stock.py'} may define it: --nodes {tmp_path / 'stock.py'} loads the nodes of a file.") == 1
+    assert "other.py" not in told
 
 
 @pytest.mark.parametrize("words", PRINTING)

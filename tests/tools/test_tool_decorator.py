@@ -200,16 +200,6 @@ def test_a_parameter_that_no_caller_can_give_is_named(function: Any, says: str) 
         ToolRegistry().add(tool_function(function)).describe(None)
 
 
-def test_a_method_without_self_is_refused() -> None:
-    class Wrong(Node):
-        @tool_function
-        def f():  # type: ignore[misc]
-            ...
-
-    with pytest.raises(ToolDefinitionError, match="self"):
-        Wrong.tools["f"].describe(Wrong())
-
-
 @pytest.mark.parametrize("name", ["", " a", "a ", "a.b", "ä", "a" * 65, "a b", "a\n"])
 def test_a_name_that_some_caller_refuses_is_refused_at_once(name: str) -> None:
     with pytest.raises(ValueError, match="no name for a tool"):
@@ -330,6 +320,31 @@ def test_a_tool_is_taken_away_by_none() -> None:
 
     assert "greet" not in Mute.tools
     assert "say-bye" in Mute.tools
+
+
+def anything(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def test_a_method_that_takes_no_node_is_refused_when_its_class_is_made() -> None:
+    def price(sku: str) -> int: ...
+    def none() -> int: ...
+    async def only(*, self: Any) -> int: ...
+
+    for function in (price, none, only, anything(price)):
+        with pytest.raises(ToolDefinitionError, match=r"Shop\.price takes no self"):
+            type("Shop", (Node,), {"provider": "shop", "price": tool_function(function)})
+
+
+def test_a_method_takes_its_node_as_self_also_behind_a_decorator() -> None:
+    def price(self: Any, sku: str) -> int: ...
+
+    for marked in (tool_function(price), tool_function(anything(price)), staticmethod(tool_function(name="a")(lambda sku: 1))):
+        type("Shop", (Node,), {"provider": "shop", "price": marked})
 
 
 def test_a_class_method_is_refused() -> None:

@@ -68,7 +68,7 @@ class ToolList:
         """Raise the `Unavailable` that a call of the tool would raise for this caller now. Its component must be ready."""
         lease = Lease(task, Place.free())
         try:
-            ToolRun(self._host, call, lease, route, deadline=None).require_usable()
+            ToolRun(self._host, call, lease, route, deadline=None).require_available()
         finally:
             lease.drop()
 

@@ -98,16 +98,18 @@ class ToolRun(CallRun):
 
         The component must be ready.
         """
-        self.require_usable()
-        self.kwargs = self.spec.structure(self.node, value, self.host.limits)
+        self.node = node = self.lease.node(self.route.component.id)
+        if self.spec.has_predicate:
+            self.require_available()
+        self.kwargs = self.spec.structure(node, value, self.host.limits)
 
-    def require_usable(self) -> None:
+    def require_available(self) -> None:
         """Raise `Unavailable`, with the reason, if the caller may not see and call the tool now."""
         component, spec = self.route.component, self.spec
-        self.node = self.lease.node(component.id)
-        if spec.has_predicate and not spec.is_available(self.node, self.context()):
+        node = self.lease.node(component.id)
+        if not spec.is_available(node, self.context()):
             refusing = getattr(spec.options.available, "refusing", None)
-            predicate = spec.options.available if refusing is None else refusing(self.node, self.context())
+            predicate = spec.options.available if refusing is None else refusing(node, self.context())
             refusal = getattr(predicate, "refusal", None)
             message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
             raise _unavailable(message, spec, predicate, nodeId=component.id)
