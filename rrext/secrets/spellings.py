@@ -55,7 +55,7 @@ _TELLING: Final = {
     "\\": (rf"\\u(?:00|\{{0*){_TELLING_CODE}", rf"\\x{_TELLING_CODE}"),
     "%": (r"%[3-7](?:(?<=3)\d|(?<=[46])[1-9a-f]|(?<=[57])[0-9a]|(?<=5)c)", f"%{_PERCENT}", f"%{_AMPERSAND}"),
     "#": (rf"#(?!3[0-469])(?<=[&;\\]#)(?:{_NUMBER})",),
-    ";": (r";[0-9ux](?<=(?:num|sol|cnt|..\\);.)",),  # of a percent sign, a number sign or a backslash, which a code follows
+    ";": (r";[0-9ux](?<=(?:num|sol|cnt|emi|..\\);.)",),  # of a sign that a code follows; its own end may have a name, too
 }
 """Character → the escapes with it that mean what `_TELLING_CODE` means. They begin with as many characters as can be, or
 with a choice that most texts leave at once, so that the search for them is fast.
