@@ -142,11 +142,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         """What the system has not taken for the client yet."""
         if self.disconnected:
             return 0
-        return self.transport.get_write_buffer_size() + (self._below.get_write_buffer_size() if self._below is not None else 0)
+        if self._below is None:
+            return self.transport.get_write_buffer_size()
+        above = 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()  # one that closes may know none
+        return above + self._below.get_write_buffer_size()
 
     def refuse_garbled(self) -> None:
         """End the connection if a text came that is none, perhaps before the answer to the handshake."""
-        if self._is_garbled and not self.disconnected:
+        if self._is_garbled and not (self.disconnected or self.close_sent):
             self.conn.fail(CloseCode.INVALID_DATA)
             self.handle_parser_exception()
 
@@ -159,8 +162,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.transport.abort()
 
     def let_read(self, *, reads: bool) -> None:
-        """Read on, or pause; nothing once the connection is lost."""
-        if not self.disconnected:
+        """Read on, or pause; nothing once the connection is lost, or closes."""
+        if not (self.disconnected or self.transport.is_closing()):
             self.transport.resume_reading() if reads else self.transport.pause_reading()
 
     def fail(self, code: CloseCode, reason: str) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.client import ClientProtocol
+from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Frame, Opcode
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
-from ws_server import PATIENCE, WsServer
+from ws_server import ADA, PATIENCE, WsServer, certificate, keys_file
 
 from rrext.faces.ws.protocol import SocketProtocol, whole_messages
 
@@ -48,6 +51,18 @@ def test_every_message_is_answered_wherever_the_stream_is_cut(
         for start, end in zip([0, *ends], ends, strict=False):
             client.socket.socket.sendall(stream[start:end])
         assert [json.loads(client.socket.recv(PATIENCE))["request_seq"] for _ in messages] == list(range(len(messages)))
+
+
+def test_two_texts_that_are_none_behind_a_key_end_a_connection_of_tls_once(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    auth = {"type": "request", "seq": 1, "command": "auth", "arguments": {"auth": ADA}}
+    with WsServer("--keys", str(keys_file(tmp_path)), "--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        with server.client(ssl=ssl.create_default_context(cafile=cert)) as client:
+            client.socket.socket.sendall(frames_of(json.dumps(auth).encode(), "text") + 2 * frames_of(b"\xff", "text"))
+            with pytest.raises(ConnectionClosedError, match="1007"):
+                client.socket.recv(PATIENCE)
+        server.end()
+        assert "Traceback" not in server.log
 
 
 class Connection:
