@@ -127,8 +127,13 @@ class SqlDatabase(SharedDatabase[Backend, SqlTransaction, Schema]):
         return self.gate.read_only(sql)
 
     def _functions_within(self, ctx: ToolContext, timeout: float) -> frozenset[str]:
-        with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
-            return self.backend.functions(transaction.connection)
+        try:
+            with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
+                return self.backend.functions(transaction.connection)
+        except ToolError as error:
+            if error.code != "sql_failed":
+                raise
+            return frozenset()  # a server with the protocol of another one, and a catalog of its own
 
     def close(self) -> None:
         self.sessions.close()
