@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from bench_client import ServerGone
 from bench_peers import Missing, installed
-from bench_sql import ENGINES, LEAST, added
+from bench_sql import ENGINES, LEAST, MANY_TIMES, OF_MANY, added, many_times
 from bench_vectors import figures
 
 Line = tuple[str, str, str, str, str, str]
@@ -25,7 +25,9 @@ HEADER: Line = ("what", "through rrext", "alone", "difference", "required", "ver
 
 
 def sql_lines(command: list[str], quick: bool) -> Iterator[Line]:
-    """Statements of one row, by primary key. All on one core: what it costs to wake another one is not the software's."""
+    """Statements of one row, by primary key, and of many. All on one core: what it costs to wake another one is not the
+    software's.
+    """
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     try:
@@ -34,6 +36,11 @@ def sql_lines(command: list[str], quick: bool) -> Iterator[Line]:
                 verdict = "required" if taken - alone <= LEAST[case] else "MISSED"
                 difference, least = f"+{taken - alone:.0f} µs", f"≤ +{LEAST[case]:.0f} µs"
                 yield (f"{engine.name}, {case}", f"{taken:.0f} µs", f"{alone:.0f} µs", difference, least, verdict)
+        for engine in OF_MANY:
+            for case, alone, taken in many_times(engine, command, 9 if quick else 31):
+                verdict = "required" if taken / alone <= MANY_TIMES[case] else "MISSED"
+                most = f"≤ {MANY_TIMES[case]:.0f}×"
+                yield (f"{engine.name}, {case}", f"{taken:.1f} ms", f"{alone:.1f} ms", f"{taken / alone:.1f}×", most, verdict)
     finally:
         os.sched_setaffinity(0, cores)
 

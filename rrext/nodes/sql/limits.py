@@ -84,6 +84,8 @@ LONGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
 LARGEST_HEAP: Final = 512 * 1024 * 1024
 """Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
+MANY_VALUES: Final = 200
+"""Placeholders of a statement beyond which the search for their names takes SQLite longer than all else."""
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
 

@@ -15,7 +15,8 @@ from sql_contract import opened
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.databases.limits import ENCODED_ROWS
-from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode
+from rrext.nodes.sql.limits import MANY_VALUES
+from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode, with_values
 
 WRITER = {"allow_execute": True}
 
@@ -460,3 +461,29 @@ async def test_many_rows_keep_a_name_that_has_quotes() -> None:
         numbers = f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {ENCODED_ROWS})"
         rows = (await db("query", sql=f'{numbers} SELECT n AS "a""b" FROM t', limit=ENCODED_ROWS))["rows"]
         assert rows == [{'a"b': n + 1} for n in range(ENCODED_ROWS)]
+
+
+async def test_many_values_go_where_few_do() -> None:
+    rows = [[n, f"name {n}", None if n % 3 else {"base64": "AP8="}] for n in range(MANY_VALUES)]
+    places = ", ".join(f"(${3 * n + 2}, ${3 * n + 1}, ${3 * n + 3})" for n in range(MANY_VALUES))
+    params = [cell for row in rows for cell in row]
+    async with opened(SqliteNode, {**WRITER, "path": ":memory:"}) as db:
+        await db("execute", sql="CREATE TABLE t (name TEXT, id INTEGER, x BLOB)")
+        for returning in ("", " RETURNING $1 + id"):
+            answer = await db("execute", sql=f"INSERT INTO t VALUES {places}{returning}", params=params)
+            assert answer["affected_rows"] == MANY_VALUES
+            assert answer["columns"] == (["$1 + id"] if returning else [])
+            assert (await db("query", sql="SELECT id, name, x FROM t", row_mode="array"))["rows"][:MANY_VALUES] == rows
+            await db("execute", sql="DELETE FROM t")
+        error = await db.refusal("execute", sql=f"INSERT INTO t VALUES {places}", params=[*params, 1])
+        assert error.data["errors"][0]["path"] == f"/input/params/{len(params)}"
+        error = await db.refusal("execute", sql=f"INSERT INTO t VALUES {places}", params=[*params[:-1], 2**63])
+        assert error.data["errors"][0]["path"] == f"/input/params/{len(params) - 1}"
+
+
+@pytest.mark.parametrize("verb", ["INSERT INTO t VALUES", "-- $1\nreplace INTO t VALUES"])
+def test_many_values_go_without_names_which_sqlite_would_search(verb: str) -> None:
+    places = ", ".join(f"(${n + 1}, '$1')" for n in range(MANY_VALUES))
+    text, values = with_values(f"{verb} {places}", list(range(MANY_VALUES)))
+    assert text == f"{verb} " + ", ".join(["(?, '$1')"] * MANY_VALUES)
+    assert values == list(range(MANY_VALUES))

@@ -15,6 +15,8 @@ NUMBER: Final = (
     rf"(?!{JUNK}))"
 )
 NUMBERED: Final = rf"(?P<placeholder>\$\d++(?!{JUNK}))"
+RUN: Final = rf"(?P<placeholders>(?:[ \t\n\r\f\v(,)]*+\$\d++(?!{JUNK})){{2,1000}}+)"
+"""Placeholders one after another, with blanks, commas and brackets between them: rows of values."""
 WORD: Final = r"(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+)"
 STRAIGHT: Final = r"(?P<string>')"
 DOLLARS: Final = r"(?P<dollars>\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*+)?\$)"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
 from rrext.nodes.sql.gate.limits import PLACEHOLDERS_KEPT_OF
+
+_SEVERAL: Final = re.compile(r"\$\d+", re.ASCII)
+_NUMBERS: Final = re.compile(r"\$(\d{1,9})", re.ASCII)
+"""No list has as many values as a number of nine digits says."""
+_Placed: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
@@ -21,9 +27,10 @@ def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[li
     texts: list[str] = []
     numbers: list[int] = []
     done = 0
-    for number, start, end in _placed(sql, dialect):
-        texts.append(sql[done:start])
-        numbers.append(number)
+    for start, end, found in _placed(sql, dialect):
+        first, *others, _ = _SEVERAL.split(sql[start:end])
+        texts += [sql[done:start] + first, *others]
+        numbers += found
         done = end
     texts.append(sql[done:])
     _check(numbers, count)
@@ -32,17 +39,19 @@ def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[li
 
 def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
     """Raise `InvalidArguments` for a placeholder that has no value among `count`, and for a value that no placeholder uses."""
-    _check([number for number, _, _ in _placed(sql, dialect)], count)
+    _check([number for _, _, found in _placed(sql, dialect) for number in found], count)
 
 
-def _placed(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
-    """The number of each placeholder, and its begin and end. A cache keeps those of repeated statements."""
+def _placed(sql: str, dialect: SqlDialect) -> tuple[_Placed, ...]:
+    """Where placeholders stand one after another, and the number of each. A cache keeps those of repeated statements."""
     return (_kept if len(sql) <= PLACEHOLDERS_KEPT_OF else _found)(sql, dialect)
 
 
-def _found(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
-    found = placeholders(sql, dialect)
-    return tuple((int(token.text[1:10]), token.start, token.start + len(token.text)) for token in found)
+def _found(sql: str, dialect: SqlDialect) -> tuple[_Placed, ...]:
+    return tuple(
+        (token.start, token.start + len(token.text), tuple(map(int, _NUMBERS.findall(token.text))))
+        for token in placeholders(sql, dialect)
+    )
 
 
 _kept: Final = lru_cache(maxsize=512)(_found)

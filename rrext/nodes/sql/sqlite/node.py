@@ -18,8 +18,8 @@ from rrext.nodes.databases.cells import bytes_in, rows_within
 from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
-from rrext.nodes.sql.gate.placeholders import check_placeholders
-from rrext.nodes.sql.limits import CACHED_STATEMENTS, LARGEST_HEAP, LONGEST_VALUE
+from rrext.nodes.sql.gate.placeholders import check_placeholders, split_at_placeholders
+from rrext.nodes.sql.limits import CACHED_STATEMENTS, LARGEST_HEAP, LONGEST_VALUE, MANY_VALUES
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MEMORY: Final = ":memory:"
 
 _READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
+_GIVES_NO_ROWS: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:INSERT|REPLACE|UPDATE|DELETE)\b", re.DOTALL | re.IGNORECASE)
+_RETURNING: Final = re.compile("RETURNING", re.IGNORECASE)
 _SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")
 
 _KINDS: Final[dict[int, FailureKind]] = {
@@ -222,11 +224,7 @@ class SqliteBackend(Backend):
     # statements
 
     def run(self, connection: SqliteConnection, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
-        values: Mapping[str, Any] = {}
-        if params:
-            check_placeholders(sql, self.dialect, len(params))
-            bound = [_bound(value, f"/input/params/{place}") for place, value in enumerate(params)]
-            values = {str(number): value for number, value in enumerate(bound, 1)}  # SQLite's name for $1 is 1
+        text, values = with_values(sql, params) if params else (sql, ())
         if not read_only and connection.is_fresh and not _READS_ONLY.match(sql):
             # A transaction that begins by writing takes its lock at once, and waits for it: one that read first and
             # writes later cannot wait, since what it has read may have changed.
@@ -238,7 +236,7 @@ class SqliteBackend(Backend):
             connection.text_factory = str
             cursor = connection.cursor(SqliteCursor)
             cursor.types_of = partial(self._types.of, connection, sql, len(params))
-            return cursor.execute(sql, values)
+            return cursor.execute(text, values)
         except sqlite3.DatabaseError as error:
             if connection.refused is None or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_AUTH:
                 raise
@@ -283,15 +281,34 @@ class SqliteBackend(Backend):
         return read_schema(connection, name)
 
 
-def _bound(value: Any, path: str) -> Any:
+def with_values(sql: str, params: Sequence[Any]) -> tuple[str, Mapping[str, Any] | Sequence[Any]]:
+    """The statement and its values as the driver takes them.
+
+    SQLite looks for the name of each placeholder among all others: 15,000 of them take a second. So where there are many,
+    and no column is named after one, they go without names.
+    """
+    bound = [_bound(value, place) for place, value in enumerate(params)]
+    if len(params) >= MANY_VALUES and _GIVES_NO_ROWS.match(sql) and not _RETURNING.search(sql):
+        texts, numbers = split_at_placeholders(sql, SQLITE, len(params))
+        if len(numbers) == len(params):
+            return "?".join(texts), [bound[number - 1] for number in numbers]
+    else:
+        check_placeholders(sql, SQLITE, len(params))
+    return sql, {str(number): value for number, value in enumerate(bound, 1)}  # SQLite's name for $1 is 1
+
+
+def _bound(value: Any, place: int) -> Any:
     """A value for SQLite; `{"base64": …}` means bytes."""
+    if isinstance(value, int):
+        if -(2**63) <= value < 2**63:
+            return value
+        raise InvalidArguments.at(f"/input/params/{place}", "SQLite's integers have 64 bits: pass it as text")
+    if not isinstance(value, list | dict):
+        return value
+    path = f"/input/params/{place}"
     if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
         return content
-    if isinstance(value, list | dict):
-        raise InvalidArguments.at(path, 'SQLite has no such values: pass them as JSON text, and bytes as {"base64": "…"}')
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise InvalidArguments.at(path, "SQLite's integers have 64 bits: pass it as text")
-    return value
+    raise InvalidArguments.at(path, 'SQLite has no such values: pass them as JSON text, and bytes as {"base64": "…"}')
 
 
 class SqliteNode(SqlNode):
