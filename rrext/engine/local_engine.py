@@ -343,6 +343,7 @@ class LocalEngine(Engine):
         self._retire(task)
         await task.calls_returned(self._host, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+        self._host.events.tell_lines()  # the process of a task ends with it
         self._views.ends(task, reason)
         if (events := self._host.events.flow) is not None:
             events.task_ended(task.event_head, reason, task.now() - task.began)

@@ -166,8 +166,7 @@ class EventHub:
 
     def close(self) -> None:
         """Give the streams of the process back; the nodes have ended."""
-        if self._console is not None:
-            self._console.tell_waiting()
+        self.tell_lines()
         with self._lock:
             self._listen(wanted=False)
 
@@ -184,9 +183,13 @@ class EventHub:
 
     def tell(self, event: EngineEvent) -> None:
         """Deliver an event to each matching subscriber, after the lines that nodes printed before it."""
+        self.tell_lines()
+        self.deliver(event)
+
+    def tell_lines(self) -> None:
+        """Deliver the lines that nodes printed and that wait."""
         if self._console is not None:
             self._console.tell_waiting()
-        self.deliver(event)
 
     def deliver(self, event: EngineEvent) -> None:
         """Deliver an event now. A sink that raises gets no more events; the others are not affected."""
