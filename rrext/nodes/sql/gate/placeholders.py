@@ -37,6 +37,19 @@ def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[li
     return texts, numbers
 
 
+def without_names(sql: str, dialect: SqlDialect, count: int) -> tuple[str, list[int]]:
+    """The statement with `?` in the place of each placeholder, and the number of each. Raises as `split_at_placeholders`."""
+    texts: list[str] = []
+    numbers: list[int] = []
+    done = 0
+    for start, end, found in _placed(sql, dialect):
+        texts += [sql[done:start], _SEVERAL.sub("?", sql[start:end])]
+        numbers += found
+        done = end
+    _check(numbers, count)
+    return "".join(texts) + sql[done:], numbers
+
+
 def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
     """Raise `InvalidArguments` for a placeholder that has no value among `count`, and for a value that no placeholder uses."""
     _check([number for _, _, found in _placed(sql, dialect) for number in found], count)

@@ -18,7 +18,7 @@ from rrext.nodes.databases.cells import bytes_in, rows_within
 from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
-from rrext.nodes.sql.gate.placeholders import check_placeholders, split_at_placeholders
+from rrext.nodes.sql.gate.placeholders import check_placeholders, without_names
 from rrext.nodes.sql.limits import CACHED_STATEMENTS, LARGEST_HEAP, LONGEST_VALUE, MANY_VALUES
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
@@ -34,7 +34,6 @@ MEMORY: Final = ":memory:"
 
 _READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
 _GIVES_NO_ROWS: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:INSERT|REPLACE|UPDATE|DELETE)\b", re.DOTALL | re.IGNORECASE)
-_RETURNING: Final = re.compile("RETURNING", re.IGNORECASE)
 _SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")
 
 _KINDS: Final[dict[int, FailureKind]] = {
@@ -287,11 +286,11 @@ def with_values(sql: str, params: Sequence[Any]) -> tuple[str, Mapping[str, Any]
     SQLite looks for the name of each placeholder among all others: 15,000 of them take a second. So where there are many,
     and no column is named after one, they go without names.
     """
-    bound = [_bound(value, place) for place, value in enumerate(params)]
-    if len(params) >= MANY_VALUES and _GIVES_NO_ROWS.match(sql) and not _RETURNING.search(sql):
-        texts, numbers = split_at_placeholders(sql, SQLITE, len(params))
+    bound = [value if type(value) is str else _bound(value, place) for place, value in enumerate(params)]
+    if len(params) >= MANY_VALUES and _GIVES_NO_ROWS.match(sql) and "RETURNING" not in sql.upper():
+        text, numbers = without_names(sql, SQLITE, len(params))
         if len(numbers) == len(params):
-            return "?".join(texts), [bound[number - 1] for number in numbers]
+            return text, [bound[number - 1] for number in numbers]
     else:
         check_placeholders(sql, SQLITE, len(params))
     return sql, {str(number): value for number, value in enumerate(bound, 1)}  # SQLite's name for $1 is 1
