@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from listening_server import PATIENCE, ListeningServer
@@ -165,9 +166,11 @@ def opened(pid: int) -> int | None:
 def descendants(pid: int) -> list[int]:
     """The children of a process, and theirs."""
     found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (thread / "children").read_text().split()):
-            found += [child, *descendants(child)]
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # that thread has
+                for child in map(int, (thread / "children").read_text().split()):
+                    found += [child, *descendants(child)]
     return found
 
 

@@ -8,6 +8,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -155,7 +156,8 @@ async def one_round(pipeline: Path, address: str, written: dict[str, Written], c
             engines = [engine for name in STORES for engine in engines_of(pid, name)]
             left = kill(pid)
             for engine in engines if both else ():
-                os.kill(engine, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended with its server
+                    os.kill(engine, signal.SIGKILL)
         assert all_gone(left)
 
 
@@ -180,7 +182,14 @@ async def write(client: Client, name: str, written: Written, server: int, last: 
 def engines_of(server: int, name: str) -> list[int]:
     """The processes of the engine of a store; none if it works in the server."""
     module = STORES[name].engine
-    return [pid for pid in descendants(server) if module and module in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [pid for pid in descendants(server) if module and module in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 async def check(client: Client, name: str, written: Written) -> None:
