@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from asyncio import _get_running_loop  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -276,7 +275,7 @@ class ToolSpec:
             validator = self._metadata.output(self._output_schema(node))
             if not callable(self._output):
                 self._validator = validator
-        with LARGE_VALUES if len(raw) > LARGE_TEXT and _get_running_loop() is None else nullcontext():  # the loop has one
+        with _turn_for_value(raw):
             value = msgspec.json.decode(raw)
             problems = None if validator.fits(value) else validator.problems(value, limits.max_errors)
             del value
@@ -305,6 +304,15 @@ class ToolSpec:
 
     def __repr__(self) -> str:
         return f"<ToolSpec {self.name} of {self.origin}>"
+
+
+def _turn_for_value(raw: bytes) -> AbstractContextManager[object]:
+    """The turn of a thread to have the value of a text; the loop has one at a time anyway."""
+    if len(raw) <= LARGE_TEXT:
+        return nullcontext()
+    from asyncio import _get_running_loop  # pyright: ignore[reportPrivateUsage] # heavy, and loaded where there is a loop
+
+    return LARGE_VALUES if _get_running_loop() is None else nullcontext()
 
 
 def _option_value(spec: ToolSpec, option: str, value: Any, node: Any, kind: type) -> Any:

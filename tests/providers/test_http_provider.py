@@ -101,7 +101,8 @@ async def test_a_document_may_be_a_file_and_its_server_has_a_path(tmp_path: Path
     ("content", "why"),
     [
         (None, "cannot be read: No such file"),
-        ("openapi: 3.0.0", "convert it to JSON"),
+        ("openapi: 3.0.0", "its address is none"),
+        ("openapi: [3.0.0", "neither JSON nor YAML"),
         ('{"swagger": "2.0"}', "expected an OpenAPI document of version 3.0 or 3.1"),
         ('{"openapi": "3.0.0", "servers": [{"url": "/v1"}]}', "its address is none"),
         ('{"openapi": "3.0.0", "servers": [{"url": "https://user:password@a.example"}]}', "its address is none"),
