@@ -250,7 +250,7 @@ def test_it_ends_quietly_when_nobody_reads_any_more(tmp_path: Path) -> None:
         assert json.loads(process.stdout.readline())["result"]
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 141
 
 
 def test_an_invalid_pipeline_sends_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -192,7 +192,7 @@ def test_whoever_has_read_enough_ends_it_quietly(visits: str) -> None:
         assert process.stdout.readline() == b"n,t\n"
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 141
 
 
 def test_ctrl_c_ends_a_statement(visits: str) -> None:

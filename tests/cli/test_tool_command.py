@@ -287,7 +287,7 @@ def test_a_stream_ends_when_its_reader_has_enough(name: str, kinds: str) -> None
         process.stdout.close()
         assert until(process.stderr, "endless was closed") == "endless was closed\n"
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 141
 
 
 def test_a_result_that_nobody_reads_ends_quietly(kinds: str) -> None:
@@ -297,7 +297,7 @@ def test_a_result_that_nobody_reads_ends_quietly(kinds: str) -> None:
         process.stdout.read(10)
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 141
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
