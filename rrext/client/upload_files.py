@@ -6,17 +6,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from rrext.client.ignore_rules import IgnoreRules, rules_of
 from rrext.errors import RrextError, UsageError
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
 NO_FILE: Final = "is no regular file"
-IGNORE_FILE: Final = ".rrextignore"
 OTHER_KINDS: Final = ("document_unsupported", "not_taken")
 """Codes of failures that mean: files of this kind are not read here."""
 
@@ -101,7 +98,7 @@ def find_files(paths: Iterable[str], *, exclude: Sequence[str] = (), root_name: 
     stands. Raises `UsageError` for patterns and names that cannot be used.
     """
     paths = list(paths)
-    ignored = IgnoreRules(_rules(exclude, "exclude"))
+    ignored = IgnoreRules(rules_of(exclude, "exclude"))
     if root_name is not None:
         _check_root(root_name, paths)
     found: list[UploadFile] = []
@@ -135,61 +132,10 @@ def _below(source: UploadFile, root: str, name: str) -> UploadFile:
     return msgspec.structs.replace(source, identity=os.path.normpath(os.path.join(name, below)))
 
 
-class IgnoreRules(msgspec.Struct, frozen=True):
-    """The rules for what is left out of an upload, as those of gitignore: the caller's, and those of folders, deepest first.
-
-    Of the rules that fit a path the last one counts, the caller's before those of folders, a folder's before those of the
-    folders above. What is in a folder that is left out is left out too.
-    """
-
-    always: GitIgnoreSpec | None
-    folders: tuple[tuple[str, GitIgnoreSpec | None], ...] = ()
-
-    def inside(self, folder: str, below: str) -> IgnoreRules:
-        """These rules with those of a folder's own file; `below` is its path below the one that is sent.
-
-        Raises `UsageError`.
-        """
-        try:
-            # What is no regular file must not make the upload wait.
-            with open(os.open(os.path.join(folder, IGNORE_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-                lines = os.fsdecode(file.read()).splitlines()
-        except FileNotFoundError:
-            return self
-        except OSError as error:
-            raise UsageError(f"{IGNORE_FILE}: {error.strerror or error}") from None
-        return IgnoreRules(self.always, ((below, _rules(lines, IGNORE_FILE)), *self.folders))
-
-    def has(self, path: str, *, is_folder: bool = False) -> bool:
-        """Whether a path below the folder that is sent is left out."""
-        if os.path.basename(path) == IGNORE_FILE:
-            return True
-        for folder, rules in (("", self.always), *self.folders):
-            below = path[len(folder) + 1 :] if folder else path
-            is_out = rules.check_file(below + "/" * is_folder).include if rules else None
-            if is_out is not None:
-                return is_out
-        return False
-
-
-def _rules(lines: Sequence[str], origin: str) -> GitIgnoreSpec | None:
-    """The rules of some lines; None without lines. Raises `UsageError` that names their origin."""
-    if not lines:
-        return None
-    try:
-        from pathspec import GitIgnoreSpec
-
-        return GitIgnoreSpec.from_lines(lines)
-    except ImportError:
-        raise UsageError(f'{origin}: pathspec cannot be imported; install with: pip install "rrext[files]"') from None
-    except ValueError as error:
-        raise UsageError(f"{origin}: {error}") from None
-
-
 def _given(path: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
     """A path that was given itself."""
     name = os.path.basename(path)
-    if ignored.always is not None and ignored.has(name):
+    if ignored.always and ignored.has(name):
         return
     try:
         info = os.stat(path)
@@ -234,17 +180,19 @@ def _inside(folder: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
 def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> UploadFile | None:
     """An entry of a folder; None for a folder, and for a link to another entry below the root."""
     real = os.path.join(root, inner)
+    if entry.is_symlink():
+        try:
+            target = os.path.realpath(entry.path, strict=True)
+        except OSError as error:
+            return UploadFile(entry.path, name, skipped=f"is a link that leads nowhere: {error.strerror}")
+        is_inside = target == root or target.startswith(os.path.join(root, ""))
+        return None if is_inside else UploadFile(entry.path, name, skipped="is a link that leads out of the folder")
     try:
-        if entry.is_symlink():
-            os.stat(entry.path)
-            target = os.path.realpath(entry.path)
-            is_inside = target == root or target.startswith(os.path.join(root, ""))
-            return None if is_inside else UploadFile(entry.path, name, skipped="is a link that leads out of the folder")
         if entry.is_dir():
             return None
         info = entry.stat(follow_symlinks=False)
     except OSError as error:
         return UploadFile(entry.path, name, problem=error.strerror or str(error), real=real)
     if not stat.S_ISREG(info.st_mode):
-        return UploadFile(entry.path, name, problem=NO_FILE, real=real)  # reading a named pipe would wait for ever
+        return UploadFile(entry.path, name, skipped=NO_FILE)  # reading a named pipe would wait for ever
     return UploadFile(entry.path, name, info.st_size, real=real, folder=root)
