@@ -112,10 +112,10 @@ class FolderSync:
 
     def find(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
         """`find_files`, without the sync state itself."""
-        own = os.path.realpath(self._state.path)
+        own = self._state.files()
         sources = [
             UploadFile(source.path, source.name, skipped="is where --sync keeps what it has sent")
-            if source.real.startswith(own)
+            if source.real in own
             else source
             for source in find_files(paths, exclude=exclude, root_name=self._root_name)
         ]

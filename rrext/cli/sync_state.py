@@ -18,6 +18,10 @@ from rrext.errors import ClientError
 APPLICATION: Final = 0x7272_7378
 """The application id in the file's header."""
 VERSION: Final = 1
+JOURNALS: Final = ("-wal", "-journal", "-shm")
+"""What SQLite adds to the name of the file, for files of its own beside it."""
+ASIDE: Final = ".damaged"
+"""What a damaged state is named by."""
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS file (
@@ -68,6 +72,11 @@ class SyncState:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGED:
                 raise self._failure(error) from None
             self._rows = _anew(path)
+
+    def files(self) -> set[str]:
+        """The real paths of the files in which the state is kept."""
+        own = os.path.realpath(self.path)
+        return {own + end for end in ("", ASIDE, *JOURNALS)}
 
     def find(self, path: bytes) -> SentFile | None:
         """The state of a file."""
@@ -166,9 +175,9 @@ def _check(path: str, rows: sqlite3.Connection) -> None:
 
 def _anew(path: str) -> sqlite3.Connection:
     """An empty state, after setting a damaged one aside."""
-    aside = f"{path}.damaged"
+    aside = path + ASIDE
     os.replace(path, aside)
-    for journal in ("-wal", "-journal", "-shm"):
+    for journal in JOURNALS:
         with suppress(FileNotFoundError):
             os.unlink(path + journal)
     text = (

@@ -100,12 +100,13 @@ def test_a_thousand_failures_at_one_line_are_explained_once(tmp_path: Path, send
     assert done.err.count("asked to fail [tool_failed]") == 20
 
 
-def test_a_broken_link_is_a_failed_file(tmp_path: Path, send) -> None:
+def test_a_broken_link_in_a_folder_is_skipped_and_one_that_is_given_fails(tmp_path: Path, send) -> None:
     (tmp_path / "z").mkdir()
     (tmp_path / "z" / "broken.txt").symlink_to("nowhere")
     done = send("z")
-    assert done.code == 1
-    assert done.value["error"]["code"] == "unreadable"
+    assert (done.code, done.value["skipped"].partition(": ")[0]) == (0, "is a link that leads nowhere")
+    done = send("z/broken.txt")
+    assert (done.code, done.value["error"]["code"]) == (1, "unreadable")
 
 
 def test_a_file_is_sent_in_pieces_of_at_most_a_mebibyte(tmp_path: Path) -> None:
