@@ -131,9 +131,13 @@ class Documents:
             self._put(document, State(document.state.text, document.state.version, document.state.refusal))
 
     async def aclose(self) -> None:
-        """Give up all analyses and end the thread without waiting for it: it may run code of a node."""
+        """Give up all analyses, end the thread without waiting (it may run code of a node), and send nothing any more."""
         self._is_over = True
         self._thread.shutdown(wait=False)
+        waits = [document.told for document in self if document.told is not None]
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
     def _put(self, document: Document, state: State) -> None:
         document.state = state
@@ -237,7 +241,7 @@ class Documents:
     def _offer(self, document: Document) -> None:
         """Send diagnostics of the newest state, once it is analysed and the client has read the last ones."""
         state = document.state
-        if document.is_closed or document.told is not None or state.is_told:
+        if self._is_over or document.is_closed or document.told is not None or state.is_told:
             return
         if state.analysis is None:
             self._pursue(document)

@@ -206,7 +206,8 @@ async def test_an_edit_that_cannot_be_read_makes_its_document_unknown_and_that_i
 class SlowAnalysis:
     """Lets analyses begin, and end when a test says so. `thread` is that of the last one."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, gives_up: bool = True) -> None:
+        self.gives_up = gives_up
         self.seen: list[str] = []
         self.begun, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
         self.thread = threading.current_thread()
@@ -218,6 +219,8 @@ class SlowAnalysis:
         self.thread = threading.current_thread()
         self.begun.release()
         self.go_on.acquire()
+        if not self.gives_up:
+            del how["stop"]
         return self._analyse(text, *more, **how)
 
 
@@ -254,6 +257,31 @@ async def test_closing_gives_up_what_is_looked_at_ends_the_thread_and_leaves_no_
     after = await editor.failure("textDocument/documentSymbol", {"textDocument": {"uri": URI}})
     assert after["data"]["code"] == "cancelled"
     await asyncio.to_thread(slow.thread.join)
+
+
+async def test_an_analysis_that_ends_after_the_close_sends_nothing_and_leaves_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = SlowAnalysis(monkeypatch, gives_up=False)
+    editor = Editor()
+    await editor.start()
+    reads = asyncio.Event()
+
+    async def taken() -> None:
+        await reads.wait()
+
+    editor.server.documents.taken = taken
+    own = asyncio.all_tasks()
+    editor.open("[0]", "file:///project/first.pipe")
+    editor.open("[1]", "file:///project/second.pipe")
+    slow.go_on.release()
+    await editor.diagnostics("file:///project/first.pipe", version=1)
+    assert asyncio.all_tasks() - own, "the first document waits until its diagnostics are read"
+    before = len(editor.messages)
+    await editor.server.aclose()
+    slow.go_on.release()
+    await asyncio.to_thread(slow.thread.join)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == own
+    assert len(editor.messages) == before
 
 
 async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -> None:
