@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands import here, spawned, until
+from msgspec import structs
 from ways_in import WAYS, Answer, Command, WayIn
 from whole_pipeline import CALLED, CALLS, LISTED, OF_PYTHON, RESOLVED, Place, Row
 
@@ -89,6 +90,17 @@ def test_a_command_permits_what_it_calls(face: WayIn, expected: dict[str, Answer
     if face.permits:
         rows = [row for row in CALLS if row.is_permitted]
         assert [face.call(row) for row in rows] == [expected["SQL"]] * len(rows)
+
+
+def test_a_command_names_the_node_of_a_tool_that_several_own(face: WayIn) -> None:
+    if isinstance(face, Command):
+        for row in CALLS:
+            if row.owner:
+                answer = face.call(structs.replace(row, owner=""))
+                assert (answer["code"], answer["hint"]) == (
+                    "invalid_arguments",
+                    "--node ID says which one is asked: db_1, py_1",
+                )
 
 
 def test_every_face_lists_the_same_tools(face: WayIn, opened: Any) -> None:

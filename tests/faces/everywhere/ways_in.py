@@ -162,7 +162,8 @@ class Command(WayIn):
         self._pipeline = " ".join(where[:2]) if where[0] == "--at" else where[0]
 
     def call(self, row: Row) -> Answer:
-        node = ["--node", row.node] if row.node else []
+        owner = row.node or row.owner
+        node = ["--node", owner] if owner else []
         done = self._run("tool", *self._where, row.tool, *node, "--input", json.dumps(row.input))
         if done.code == 0:
             return {"result": done.value}

@@ -19,7 +19,10 @@ TOKEN = "whole"
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A call of a tool. `code`: that of its failure; None if it succeeds. `is_permitted`: commands permit what they call."""
+    """A call of a tool. `code`: that of its failure; None if it succeeds. `is_permitted`: commands permit what they call.
+
+    `owner`: the node that a command names although others call the tool without, because several nodes own it.
+    """
 
     name: str
     tool: str
@@ -27,6 +30,7 @@ class Row(msgspec.Struct, frozen=True):
     code: str | None = None
     node: str = ""
     is_permitted: bool = False
+    owner: str = ""
 
 
 STARS = {"type": "composio", "integration": "github", "action": "LIST_STARGAZERS", "connection": "github-tvn"}
@@ -72,8 +76,8 @@ CALLS = [
     Row("SQL, by node", "query", {"sql": SQL}, node="db_1"),
     Row("a wrapped tool", "sales", {"params": [2001]}),
     Row("a wrapped tool, by node", "sales", {"params": [2002]}, node="tools_1"),
-    Row("a program", "execute", {"code": "print('hi')\nresult = [6 * 7, {'ü': None}]"}),
-    Row("a program that fails", "execute", {"code": "raise ValueError('no')"}),
+    Row("a program", "execute", {"code": "print('hi')\nresult = [6 * 7, {'ü': None}]"}, owner="py_1"),
+    Row("a program that fails", "execute", {"code": "raise ValueError('no')"}, owner="py_1"),
     Row("a wrapped program", "program", {"code": "result = 1.5"}),
     Row("a text of a server outside", "greet", {"name": "Åda\n"}),
     Row("structured content of a server outside", "add", {"a": 1, "b": 2}),
@@ -86,7 +90,7 @@ CALLS = [
     Row("a fixed argument", "sales", {"sql": SQL, "params": [2001]}, "invalid_arguments"),
     Row("what only the narrower schema refuses", "sales", {"params": [1999]}, "invalid_arguments"),
     Row("what only the wider schema refuses", "sales", {"params": 2001}, "invalid_arguments"),
-    Row("an empty program", "execute", {"code": " "}, "invalid_arguments"),
+    Row("an empty program", "execute", {"code": " "}, "invalid_arguments", owner="py_1"),
     Row("a number in place of a text, outside", "greet", {"name": 7}, "invalid_arguments"),
     Row("an action that lacks something", "stars", {}, "invalid_arguments"),
     # failures
