@@ -29,6 +29,10 @@ MAX_OPERATIONS: Final = 10_000
 """Tools of one document; further operations are left out."""
 MAX_TOOL_DESCRIPTION: Final = 4000
 """Characters of a description; some documents have whole chapters there, which models read with each question."""
+MAX_ALTERNATIVES: Final = 5
+"""Alternatives within alternatives, and items within items, in which files of a body are looked for."""
+MAX_BODY_PARTS: Final = 1000
+"""Parts of the schema of a body in which fields and files are looked for: alternatives of alternatives may have no end."""
 MAX_LOGGED_PROBLEMS: Final = 20
 """Operations without a tool that are logged with their reason; of the others, their number is."""
 

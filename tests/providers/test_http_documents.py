@@ -20,6 +20,7 @@ from rrext.providers.limits import MAX_OUTPUT_SCHEMA
 from rrext.tools.decorator import check_name
 
 IMAGE = ApiField(media="image/png", is_file=True)
+BASE64 = ApiField(media="application/octet-stream", headers={"content-transfer-encoding": "base64"})
 
 
 def document(paths: dict[str, Any], **components: Any) -> dict[str, Any]:
@@ -163,10 +164,30 @@ def test_properties_for_the_other_direction_are_left_out() -> None:
     assert set(tool.output_schema["properties"]) == {"id", "name"}
 
 
-def fields_of(media: str, properties: dict[str, Any], encoding: Any = None, **components: Any) -> tuple[Any, Any]:
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"$ref": "#/components/schemas/Kept"}, {"required": ["id", "name"]}]},
+        {"allOf": [{"$ref": "#/components/schemas/Wrapped"}], "required": ["id", "name"]},
+        {"$ref": "#/components/schemas/Kept", "required": ["id", "name"]},
+    ],
+)
+def test_a_property_of_the_other_direction_is_required_by_no_part_of_a_schema(schema: Any) -> None:
+    kept = {"properties": {"id": {"type": "integer", "readOnly": True}, "name": {"type": "string"}}}
+    wrapped = {"allOf": [{"$ref": "#/components/schemas/Kept"}, {"$ref": "#/components/schemas/Wrapped"}]}
+    body = {"content": {"application/json": {"schema": schema}}}
+    tool = only_tool({"requestBody": body}, method="post", schemas={"Kept": kept, "Wrapped": wrapped}).tool
+    assert fits(tool.input_schema, {"body": {"name": "x"}})
+    assert not fits(tool.input_schema, {"body": {}})
+
+
+def fields_of(
+    media: str, properties: dict[str, Any], encoding: Any = None, version: str = "3.0.3", **components: Any
+) -> tuple[Any, Any]:
     """The properties of a body and its fields, as a document describes them."""
     described = {"schema": {"type": "object", "properties": properties}, "encoding": encoding}
-    tool = only_tool({"requestBody": {"content": {media: described}}}, method="post", **components)
+    paths = {"/x": {"post": {"requestBody": {"content": {media: described}}}}}
+    (tool,) = DocumentTools({**document(paths, **components), "openapi": version}).read().values()
     assert tool.operation.body is not None
     return tool.tool.input_schema["properties"]["body"]["properties"], tool.operation.body.fields
 
@@ -183,13 +204,87 @@ def fields_of(media: str, properties: dict[str, Any], encoding: Any = None, **co
         ({"type": "object"}, {"style": "deepObject"}, ApiField(style="deepObject")),
         ({"type": "array"}, {"explode": False}, ApiField(style="form", explode=False)),
         ({"type": "string"}, {"allowReserved": True}, ApiField(style="form", allow_reserved=True)),
+        ({"type": "string", "contentMediaType": "image/png"}, None, ApiField(is_file=True)),
+        ({"type": "string", "contentMediaType": "text/html"}, {"contentType": "text/html"}, ApiField(media="text/html")),
+        ({"type": "string", "format": "byte"}, None, BASE64),
+        ({"type": "array", "items": {"type": "string", "contentEncoding": "base64"}}, None, BASE64),
+        (
+            {"type": "integer"},
+            {"contentType": "text/csv", "headers": {"X-Form": {"schema": {"const": "a"}}, "X-Any": {}, "Content-Type": {}}},
+            ApiField(media="text/csv", headers={"x-form": "a"}),
+        ),
     ],
 )
 def test_a_part_is_written_as_its_encoding_says(schema: Any, encoding: Any, field: ApiField) -> None:
     properties, fields = fields_of("multipart/form-data", {"f": schema, "plain": {"type": "integer"}}, {"f": encoding})
     assert fields == {"f": field}
-    assert ("base64" in str(properties["f"])) == field.is_file
+    assert ("in base64" in str(properties["f"])) == field.is_file
     assert (properties["f"].get("type") == "array") == (schema.get("type") == "array")
+
+
+BINARY = {"type": "string", "format": "binary", "description": "A picture."}
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"anyOf": [BINARY, {"type": "array", "items": BINARY}]}, ["AA==", ["AA==", "AQ=="]]),
+        ({"oneOf": [{"$ref": "#/components/schemas/Picture"}, {"type": "object"}]}, ["AA==", {"id": "7"}]),
+        ({"allOf": [{"anyOf": [BINARY, {"type": "null"}]}]}, ["AA==", None]),
+        ({**BINARY, "nullable": True}, ["AA==", None]),
+        ({**BINARY, "type": ["string", "null"]}, ["AA==", None]),
+    ],
+)
+def test_a_file_among_alternatives_is_a_file(schema: Any, values: list[Any]) -> None:
+    properties, fields = fields_of("multipart/form-data", {"f": schema}, schemas={"Picture": BINARY})
+    assert fields == {"f": ApiField(is_file=True)}
+    assert "A picture. The file, in base64." in str(properties["f"])
+    assert all(fits(properties["f"], value) for value in values)
+
+
+def test_what_has_no_type_is_a_file_in_newer_documents() -> None:
+    files = {"one": {"title": "One"}, "many": {"type": "array", "items": {}}}
+    assert fields_of("multipart/form-data", files, version="3.1.0")[1] == dict.fromkeys(files, ApiField(is_file=True))
+    assert fields_of("multipart/form-data", files)[1] == {}
+
+
+def test_fields_of_a_form_may_stand_in_parts_of_its_schema() -> None:
+    whole = {
+        "allOf": [{"$ref": "#/components/schemas/Base"}, {"properties": {"n": {"type": "integer"}, "x": {"type": "object"}}}]
+    }
+    sent = {"schema": whole, "encoding": {"x": {"contentType": "text/xml"}}}
+    base = {"properties": {"photo": BINARY}, "anyOf": [{"$ref": "#/components/schemas/Base"}] * 50}
+    tool = only_tool({"requestBody": {"content": {"multipart/form-data": sent}}}, method="post", schemas={"Base": base})
+    assert tool.operation.body is not None
+    assert tool.operation.body.fields == {"photo": ApiField(is_file=True), "x": ApiField(media="text/xml")}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "media"),
+    [
+        ({"application/json": BINARY, "multipart/form-data": BINARY}, "multipart", "multipart/form-data"),
+        ({"application/json": {"type": "string"}, "multipart/form-data": BINARY}, "json", "application/json"),
+        ({"application/json": BINARY, "text/plain": BINARY}, "json", "application/json"),
+        ({"application/*+json": {}}, "json", "application/json"),
+        ({"*/*": {"type": "array"}}, "json", "application/json"),
+        ({"*/*": BINARY}, "bytes", "application/octet-stream"),
+        ({"text/*": {}}, "text", "text/plain; charset=utf-8"),
+    ],
+)
+def test_a_body_has_a_type_that_can_hold_it(content: dict[str, Any], kind: str, media: str) -> None:
+    described = {name: {"schema": {**schema, "properties": {"f": schema}}} for name, schema in content.items()}
+    tool = only_tool({"requestBody": {"content": described}}, method="post")
+    assert tool.operation.body is not None
+    assert (tool.operation.body.kind, tool.operation.body.media) == (kind, media)
+
+
+def test_an_operation_with_the_server_of_the_connection_is_a_tool_of_it() -> None:
+    servers = {"files": [{"url": "https://files.example/{v}/", "variables": {"v": {"default": "v1"}}}], "own": [{"url": "/v2"}]}
+    paths = {f"/{name}": {"servers": listed, "get": {"operationId": name}} for name, listed in servers.items()}
+    for base, name in (("https://files.example/v1", "files"), ("https://api.example/v2", "own")):
+        reader = DocumentTools(document(paths), source="https://api.example/openapi.json", base=base)
+        assert list(reader.read()) == [name]
+        assert "make a connection with the url" in reader.problems[0]
 
 
 def test_xml_in_a_part_is_written_by_the_caller() -> None:
@@ -338,7 +433,9 @@ def test_a_document_nested_without_end_costs_one_operation() -> None:
 
 
 def test_schemas_may_refer_to_each_other_in_a_long_chain() -> None:
-    schemas = {f"S{number}": {"properties": {"next": {"$ref": f"#/components/schemas/S{number + 1}"}}} for number in range(900)}
+    schemas: dict[str, Any] = {
+        f"S{number}": {"properties": {"next": {"$ref": f"#/components/schemas/S{number + 1}"}}} for number in range(900)
+    }
     schemas["S900"] = {"type": "string"}
     first = {"operationId": "first", "parameters": [parameter("p", schema={"$ref": "#/components/schemas/S0"})]}
     tools = tools_of({"/a": {"get": first}}, schemas=schemas)

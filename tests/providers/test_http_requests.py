@@ -62,11 +62,15 @@ def test_a_parameter_of_the_path_has_its_style(style: str, explode: bool, value:
         ("form", False, LIST, "?c=blue,black,a%2Cb"),
         ("form", True, MAP, "?R=100&G=2%200"),
         ("form", False, MAP, "?c=R,100,G,2%200"),
+        ("form", True, {"a": None, "b": 1}, "?b=1"),
+        ("form", False, {"a": None}, ""),
         ("form", True, [{"a": 1}], "?c=%7B%22a%22%3A1%7D"),
         ("spaceDelimited", False, LIST, "?c=blue%20black%20a%2Cb"),
         ("pipeDelimited", False, LIST, "?c=blue%7Cblack%7Ca%2Cb"),
+        ("spaceDelimited", True, LIST, "?c=blue&c=black&c=a%2Cb"),
         ("spaceDelimited", False, MAP, "?c=R%20100%20G%202%200"),
         ("pipeDelimited", False, MAP, "?c=R%7C100%7CG%7C2%200"),
+        ("deepObject", True, {"a": None, "b": {"c": None}}, ""),
         ("deepObject", True, ["a", {"b": 1}], "?c%5B0%5D=a&c%5B1%5D%5Bb%5D=1"),
         ("deepObject", True, {"a": {"b": 1}, "c": [1, 2]}, "?c%5Ba%5D%5Bb%5D=1&c%5Bc%5D%5B0%5D=1&c%5Bc%5D%5B1%5D=2"),
     ],
@@ -77,6 +81,7 @@ def test_a_parameter_of_the_query_has_its_style(style: str, explode: bool, value
 
 def test_a_parameter_with_a_content_type_is_json() -> None:
     assert made("query", {"a": [1]}, is_json=True).url == f"{BASE}/x?c=%7B%22a%22%3A%5B1%5D%7D"
+    assert made("query", "7", is_json=True).url == f"{BASE}/x?c=%227%22"
 
 
 def test_headers_and_cookies_have_their_values() -> None:
@@ -202,9 +207,13 @@ def test_a_part_has_the_type_of_its_encoding_and_its_own_name() -> None:
         "offer": ApiField(media="application/sdp"),
         "address": ApiField(style="deepObject"),
         "tags": ApiField(style="form", explode=False),
+        "seal": ApiField(media="application/octet-stream", headers={"content-transfer-encoding": "base64", "x-v": "1"}),
+        "pages": ApiField(is_file=True),
+        "none": ApiField(media="text/csv"),
     }
     body = ApiBody(kind="multipart", media="multipart/form-data", property="body", fields=fields)
     value = {"photo": "AAEC", "meta": "x", "offer": "v=0", "address": {"city": "Oslo & more"}, "tags": ["a", "b"], "img[]": 1}
+    value |= {"seal": "AQ==", "pages": ["AA==", {"id": 7}], "none": None}
     assert parts_of(body, value) == [
         ("photo", "image/png", "photo", b"\x00\x01\x02"),
         ("meta", "application/json", None, b'"x"'),
@@ -212,6 +221,9 @@ def test_a_part_has_the_type_of_its_encoding_and_its_own_name() -> None:
         ("address[city]", "text/plain", None, b"Oslo & more"),
         ("tags", "text/plain", None, b"a,b"),
         ("img[]", "text/plain", None, b"1"),
+        ("seal", "application/octet-stream", None, b"\x01"),
+        ("pages", "application/octet-stream", "pages", b"\x00"),
+        ("pages", "application/json", None, b'{"id":7}'),
     ]
 
 

@@ -12,13 +12,14 @@ import msgspec
 from msgspec import structs
 
 from rrext.limits import MAX_EXPORTED_NAME
-from rrext.providers.http.document import UnusableDescription, followed
+from rrext.providers.http.document import UnusableDescription, followed, server_of
 from rrext.providers.http.requests import (
     BYTES_MEDIA,
     HEADER_NAME,
     KIND_ORDER,
     PLACEHOLDER,
     PLAIN_FIELD,
+    PLAIN_MEDIA,
     ApiBody,
     ApiField,
     ApiOperation,
@@ -28,7 +29,7 @@ from rrext.providers.http.requests import (
     kind_of,
 )
 from rrext.providers.http.schemas import FreeNames, Schemas
-from rrext.providers.limits import MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
+from rrext.providers.limits import MAX_ALTERNATIVES, MAX_BODY_PARTS, MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
 from rrext.providers.provider import ProvidedTool, log
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head")
@@ -39,9 +40,12 @@ _NEVER_PARAMETERS: Final = {
     *("proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
 }
 """Headers that a document does not decide: those of the connection and of HTTP itself."""
-_FILE: Final = {"type": "string", "description": "The file, in base64."}
+_FILE: Final = "The file, in base64."
 _BINARY: Final = re.compile(r"(image|audio|video|font)/|application/(octet-stream|pdf|zip|gzip)\b")
 """Types of content that no text has."""
+_MANY: Final = ("anyOf", "oneOf", "allOf")
+_NOTES: Final = {"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly"}
+"""Keywords that say nothing of the form of a value."""
 _XML: Final = {"type": "string", "description": "The XML."}
 
 
@@ -53,12 +57,17 @@ class HttpTool(msgspec.Struct, frozen=True):
 
 
 class DocumentTools:
-    """Reads the operations of one document. `headers` and `query` name what the connection adds to each request."""
+    """Reads the operations of one document, whose URL is `source`, for the API at the address `base`.
+
+    `headers` and `query` name what the connection adds to each request.
+    """
 
     def __init__(
         self,
         document: Mapping[str, Any],
         *,
+        source: str = "",
+        base: str = "",
         headers: Collection[str] = (),
         query: Collection[str] = (),
         only: Collection[str] = (),
@@ -67,7 +76,11 @@ class DocumentTools:
         self._schemas = Schemas(document)
         self._given = {("header", name.lower()) for name in headers} | {("query", name) for name in query}
         self._only = only
+        self._source = source
+        self._base = base
         self._names = FreeNames()
+        self._looked = 0  # parts of the schema of the body at hand
+        self._is_newer = not str(document.get("openapi")).startswith("3.0")
         self.problems: list[str] = []
 
     def read(self) -> dict[str, HttpTool]:
@@ -116,8 +129,10 @@ class DocumentTools:
         described = item[method]
         if not isinstance(described, Mapping):
             raise UnusableDescription("it is no object")
-        if described.get("servers") or item.get("servers"):
-            raise UnusableDescription("it has a server of its own: make a connection for that")
+        if servers := described.get("servers") or item.get("servers"):
+            own = server_of({"servers": servers}, self._source) or ""
+            if own.rstrip("/") != self._base:
+                raise UnusableDescription(f"it has a server of its own: make a connection with the url {own[:200]!r} for it")
         below, _, fixed = path.partition("?")
         if re.fullmatch(r"/[^#\\\s]*", path) is None or not path.isprintable() or {".", ".."} & set(below.split("/")):
             raise UnusableDescription("its path is none")
@@ -214,41 +229,137 @@ class DocumentTools:
         if not isinstance(content, Mapping) or not content:
             return None
         media = min(content, key=lambda name: KIND_ORDER.index(kind_of(name)))
+        if kind_of(media) == "json" and self._has_file(content[media]):  # which JSON cannot hold
+            media = next((name for name in content if kind_of(name) == "multipart"), media)
         kind = kind_of(media)
         sent: Mapping[str, Any] = content[media] if isinstance(content[media], Mapping) else {}
         schema, fields = sent.get("schema"), {}
+        if kind == "bytes" and "*" in media and _is_structured(followed(self._document, schema)):
+            kind = "json"
         if kind == "bytes":
             schema = {"type": "string", "description": "The content, in base64."}
         elif kind == "text":
             schema = {"type": "string"}
         elif kind in ("form", "multipart"):
-            schema, fields = self._fields(kind, schema, sent.get("encoding"))
+            schema, fields = self._form(kind, schema, sent.get("encoding"))
         name = _free_property("body", "request", names)
         properties[name] = {} if schema is None else schema
         if body.get("required") is True:
             required.append(name)
         if not (media.isascii() and media.isprintable()):
             raise UnusableDescription("the type of its body is none")
-        return ApiBody(kind=kind, media=BYTES_MEDIA if "*" in media else media, property=name, fields=fields)
+        return ApiBody(kind=kind, media=PLAIN_MEDIA[kind] if "*" in media else media, property=name, fields=fields)
 
-    def _fields(self, kind: BodyKind, schema: Any, encoding: Any) -> tuple[Any, dict[str, ApiField]]:
+    def _has_file(self, sent: Any) -> bool:
+        _, fields = self._form("json", sent.get("schema") if isinstance(sent, Mapping) else None, None)
+        return any(field.is_file for field in fields.values())
+
+    def _form(self, kind: BodyKind, schema: Any, encoding: Any, depth: int = 0) -> tuple[Any, dict[str, ApiField]]:
         """The schema of a form or multipart body, with files as base64 and XML as text, and the fields that are not plain."""
-        schema = followed(self._document, schema)
-        properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        made: dict[str, Any] = {**properties} if isinstance(properties, Mapping) else {}
-        fields: dict[str, ApiField] = {}
-        for name, given in {**dict.fromkeys(made), **(encoding if isinstance(encoding, Mapping) else {})}.items():
-            inner = followed(self._document, made.get(name))
-            items = followed(self._document, inner.get("items")) if isinstance(inner, Mapping) else None
-            field = _field(given if isinstance(given, Mapping) else {})
-            text = _XML if re.search(r"[/+]xml\b", field.media) else None
-            if kind == "multipart" and (_is_file(inner, field.media) or _is_file(items, "")):
-                field, text = ApiField(media=field.media, is_file=True), _FILE
-            if text is not None and name in made:
-                made[name] = {"type": "array", "items": text} if isinstance(items, Mapping) else text
-            if field != PLAIN_FIELD:
-                fields[name] = field
-        return {**schema, "properties": made} if made else schema, fields
+        self._looked = self._looked if depth else 0
+        inner = followed(self._document, schema)
+        if not isinstance(inner, Mapping) or not self._may_look(depth):
+            return schema, {}
+        encoding = encoding if isinstance(encoding, Mapping) else {}
+        fields = {} if depth else {name: self._field(given) for name, given in encoding.items()}
+        made: dict[str, Any] = {}
+        for key in _MANY:
+            if isinstance(listed := inner.get(key), list):
+                parts = [self._form(kind, part, encoding, depth + 1) for part in listed]
+                made[key] = [part for part, _ in parts]
+                for _, found in parts:
+                    fields |= found
+        if isinstance(properties := inner.get("properties"), Mapping):
+            made["properties"] = {}
+            for name, described in properties.items():
+                made["properties"][name], field = self._form_field(kind, described, self._field(encoding.get(name)))
+                fields |= {} if field == PLAIN_FIELD else {name: field}
+        fields = {name: field for name, field in fields.items() if field != PLAIN_FIELD}
+        return ({**inner, **made} if fields else schema), fields
+
+    def _may_look(self, depth: int) -> bool:
+        """Whether there may be fields or files in one more part of a body, at this depth of alternatives."""
+        self._looked += 1
+        return depth <= MAX_ALTERNATIVES and self._looked <= MAX_BODY_PARTS
+
+    def _form_field(self, kind: BodyKind, schema: Any, field: ApiField) -> tuple[Any, ApiField]:
+        """The schema that callers see of a field, and how its value is written."""
+        inner = followed(self._document, schema)
+        items = followed(self._document, inner.get("items")) if isinstance(inner, Mapping) else None
+        if re.search(r"[/+]xml\b", field.media):
+            return {"type": "array", "items": _XML} if isinstance(items, Mapping) else _XML, field
+        if kind == "form":
+            return schema, field
+        found, has_file = self._with_files(schema, field.media if kind == "multipart" else None)
+        if has_file:
+            return found, ApiField(media=field.media, is_file=True, headers=field.headers)
+        if encoded := _encoding_of(inner) or _encoding_of(items):
+            headers = {"content-transfer-encoding": encoded, **field.headers}
+            return schema, structs.replace(field, media=field.media or BYTES_MEDIA, headers=headers)
+        return schema, field
+
+    def _with_files(self, schema: Any, media: str | None, depth: int = 0) -> tuple[Any, bool]:
+        """The schema with files as base64, and whether there are any, also as items and in alternatives.
+
+        `media` is the type of the content, as far as it is said; None stands for JSON.
+        """
+        inner = followed(self._document, schema)
+        if not isinstance(inner, Mapping) or not self._may_look(depth):
+            return schema, False
+        if self._is_file(inner, media):
+            text = f"{_text(inner.get('description'))} {_FILE}".strip()
+            return {"type": inner.get("type", "string"), "nullable": inner.get("nullable"), "description": text}, True
+        made: dict[str, Any] = {}
+        for key in _MANY:
+            if isinstance(listed := inner.get(key), list):
+                parts = [self._with_files(part, media, depth + 1) for part in listed]
+                if any(is_file for _, is_file in parts):
+                    made[key] = [part for part, _ in parts]
+        if "items" in inner or inner.get("type") == "array":
+            items, is_file = self._with_files(inner.get("items", {}), media, depth + 1)
+            made |= {"items": items} if is_file else {}
+        return ({**inner, **made}, True) if made else (schema, False)
+
+    def _is_file(self, schema: Mapping[str, Any], media: str | None) -> bool:
+        """Whether a value is bytes, by its schema, or by the type of the content where the schema says no more than text."""
+        if schema.get("format") == "binary":
+            return True
+        if media is None or _encoding_of(schema) or any(key in schema for key in _MANY):
+            return False
+        if kind_of(schema.get("contentMediaType", "text/plain")) == "bytes":
+            return True
+        if "type" in schema:
+            return schema["type"] in ("string", ["string", "null"]) and _BINARY.match(media) is not None
+        return kind_of(media) == "bytes" if media else self._is_newer and schema.keys() <= _NOTES
+
+    def _field(self, given: Any) -> ApiField:
+        """A field as its encoding says. A style, said or by default, replaces the type of the content."""
+        if not isinstance(given, Mapping):
+            return PLAIN_FIELD
+        headers = dict(self._fixed_headers(given.get("headers")))
+        if {"style", "explode", "allowReserved"} & given.keys():
+            style = given.get("style", "form")
+            if not isinstance(style, str):
+                raise UnusableDescription("the style of a field is no text")
+            is_open = given.get("allowReserved") is True
+            return ApiField(style=style, explode=_explodes(given, style), allow_reserved=is_open, headers=headers)
+        listed = given.get("contentType")
+        types = [each.strip() for each in listed.split(",")] if isinstance(listed, str) else []
+        media = next((each for each in types if "*" not in each), BYTES_MEDIA if types else "")
+        if not (media.isascii() and media.isprintable()):
+            raise UnusableDescription("the type of a field is none")
+        return ApiField(media=media, headers=headers)
+
+    def _fixed_headers(self, headers: Any) -> Iterator[tuple[str, str]]:
+        """The headers of a part that can have one value alone: no argument is a header of a part."""
+        for name, header in headers.items() if isinstance(headers, Mapping) else ():
+            described = followed(self._document, header)
+            schema = followed(self._document, described.get("schema")) if isinstance(described, Mapping) else None
+            values = schema.get("enum", [schema.get("const")]) if isinstance(schema, Mapping) else None
+            match values:
+                case [str(text)] if HEADER_NAME.fullmatch(name) and text.isascii() and text.isprintable():
+                    if name.lower() not in ("content-type", "content-disposition"):
+                        yield name.lower(), text
 
     def _output(self, responses: Any) -> dict[str, Any] | None:
         """The shape of the answer, if each success has the same one in JSON."""
@@ -271,33 +382,21 @@ class DocumentTools:
         return self._schemas.output(schemas[0])
 
 
-def _field(given: Mapping[str, Any]) -> ApiField:
-    """A field as its encoding says. A style, said or by default, replaces the type of the content."""
-    if {"style", "explode", "allowReserved"} & given.keys():
-        style = given.get("style", "form")
-        if not isinstance(style, str):
-            raise UnusableDescription("the style of a field is no text")
-        return ApiField(style=style, explode=_explodes(given, style), allow_reserved=given.get("allowReserved") is True)
-    listed = given.get("contentType")
-    media = (
-        next((each.strip() for each in listed.split(",") if "*" not in each), BYTES_MEDIA) if isinstance(listed, str) else ""
-    )
-    if not (media.isascii() and media.isprintable()):
-        raise UnusableDescription("the type of a field is none")
-    return ApiField(media=media)
-
-
 def _explodes(given: Mapping[str, Any], style: str) -> bool:
     return given.get("explode", style in ("form", "deepObject")) is True
 
 
-def _is_file(schema: Any, media: str) -> bool:
-    """Whether the content of a field is bytes, by its schema, or by its type where the schema says no more than text."""
+def _encoding_of(schema: Any) -> str:
+    """The encoding in which a text stands for bytes, such as `base64`; "" for other values."""
     if not isinstance(schema, Mapping):
-        return False
-    if schema.get("format") in ("binary", "byte") or "contentMediaType" in schema or "contentEncoding" in schema:
-        return True
-    return _BINARY.match(media) is not None or ("type" not in schema and media != "" and kind_of(media) == "bytes")
+        return ""
+    encoding = "base64" if schema.get("format") in ("byte", "base64") else schema.get("contentEncoding")
+    return encoding if isinstance(encoding, str) and HEADER_NAME.fullmatch(encoding) else ""
+
+
+def _is_structured(schema: Any) -> bool:
+    """Whether a schema describes an object or a list."""
+    return isinstance(schema, Mapping) and schema.get("type", "object" if "properties" in schema else "") in ("object", "array")
 
 
 def _free_property(name: str, place: str, names: FreeNames) -> str:

@@ -106,7 +106,14 @@ class HttpProvider(ToolProvider):
                 document = read_document(raw)
                 if base is None:
                     base = self._server(document, source)
-                reader = DocumentTools(document, headers=settings.headers, query=settings.query, only=settings.only)
+                reader = DocumentTools(
+                    document,
+                    source=source,
+                    base=(base or "").rstrip("/"),
+                    headers=settings.headers,
+                    query=settings.query,
+                    only=settings.only,
+                )
                 tools = reader.read()
                 reader.report(self.connection.name)
             own = {name: url_tool(name, given) for name, given in settings.tools.items()}

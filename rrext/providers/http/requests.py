@@ -36,6 +36,12 @@ _KINDS: Final[tuple[tuple[str, BodyKind], ...]] = (
 KIND_ORDER: Final[tuple[BodyKind, ...]] = (*(kind for _, kind in _KINDS), "bytes")
 """Kinds of content; of several that an operation takes, the first is sent."""
 BYTES_MEDIA: Final = "application/octet-stream"
+PLAIN_MEDIA: Final[Mapping[BodyKind, str]] = {
+    "json": "application/json",
+    "text": "text/plain; charset=utf-8",
+    "bytes": BYTES_MEDIA,
+}
+"""What is sent for a kind where the document leaves the type open, as `text/*` does."""
 
 
 def kind_of(media: Any) -> BodyKind:
@@ -63,7 +69,7 @@ class ApiField(msgspec.Struct, frozen=True, kw_only=True):
     """A field of a form or of a multipart body. Its value is written in a style of the query, or without one as its content.
 
     `media` is the type of the content, "" for plain text, and for JSON where the value is no single one. The value of a file
-    is base64.
+    is base64, or a list of such; an object in its place is JSON. `headers` are further headers of a part.
     """
 
     style: str = ""
@@ -71,6 +77,7 @@ class ApiField(msgspec.Struct, frozen=True, kw_only=True):
     allow_reserved: bool = False
     media: str = ""
     is_file: bool = False
+    headers: Mapping[str, str] = {}
 
 
 PLAIN_FIELD: Final = ApiField()
@@ -155,7 +162,7 @@ class _Parts:
 
     def add(self, parameter: ApiParameter, value: Any) -> None:
         """Add the value of a parameter. Raises `InvalidArguments`."""
-        if parameter.is_json and not isinstance(value, str):
+        if parameter.is_json:
             value = msgspec.json.encode(value).decode()
         match parameter.place:
             case "path":
@@ -238,20 +245,25 @@ def _multipart(body: ApiBody, values: Mapping[str, Any]) -> tuple[str, bytes]:
     made: list[bytes] = []
     for name, value in values.items():
         field = body.fields.get(name, PLAIN_FIELD)
+        is_json = kind_of(field.media) == "json"
         parts: Iterable[tuple[str, Any]] = ((name, item) for item in (value if isinstance(value, list) else [value]))
         if field.style:
             pairs = query_pairs(name, value, field.style, field.explode)
             parts = ((key, separator.join(map(text_of, items))) for key, items, separator in pairs)
+        elif value is None and not is_json:
+            continue
         for key, item in parts:
             head = f'content-disposition: form-data; name="{_quoted(key)}"'
-            if field.is_file:
+            if field.is_file and not isinstance(item, dict):
                 head += f'; filename="{_quoted(key)}"'
                 media, content = field.media or BYTES_MEDIA, _decoded(text_of(item), f"/input/{body.property}/{name}")
+            elif is_json or (isinstance(item, dict | list) and (field.is_file or not field.media)):
+                media, content = field.media if is_json else "application/json", msgspec.json.encode(item)
             else:
-                is_json = kind_of(field.media) == "json" if field.media else isinstance(item, dict | list)
-                media = field.media or ("application/json" if is_json else "text/plain; charset=utf-8")
-                content = msgspec.json.encode(item) if is_json else text_of(item).encode("utf-8", "surrogatepass")
-            made += [f"--{boundary}\r\n{head}\r\ncontent-type: {media}\r\n\r\n".encode(), content, b"\r\n"]
+                media = field.media or "text/plain; charset=utf-8"
+                content = text_of(item).encode("utf-8", "surrogatepass")
+            lines = [head, f"content-type: {media}", *(f"{header}: {text}" for header, text in field.headers.items())]
+            made += ["\r\n".join([f"--{boundary}", *lines, "", ""]).encode(), content, b"\r\n"]
     return f"multipart/form-data; boundary={boundary}", b"".join([*made, f"--{boundary}--\r\n".encode()])
 
 
@@ -294,12 +306,13 @@ def query_pairs(name: str, value: Any, style: str, explode: bool) -> Iterator[tu
     if style == "deepObject":
         yield from _deep(name, value)
     elif isinstance(value, dict):
+        pairs = [(key, item) for key, item in value.items() if item is not None]
         if explode:
-            yield from ((key, [item], separator) for key, item in value.items())
-        else:
-            yield name, [part for pair in value.items() for part in pair], separator
+            yield from ((key, [item], separator) for key, item in pairs)
+        elif pairs:
+            yield name, [part for pair in pairs for part in pair], separator
     elif isinstance(value, list):
-        if explode and style not in _SEPARATORS:
+        if explode:
             yield from ((name, [item], separator) for item in value)
         elif value:
             yield name, value, separator
@@ -312,7 +325,7 @@ def _deep(name: str, value: Any) -> Iterator[tuple[str, list[Any], str]]:
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _deep(f"{name}[{key}]", item)
-    else:
+    elif value is not None:
         yield name, [value], ""
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -65,6 +66,7 @@ class Schemas:
         self._free = {"in": FreeNames(), "out": FreeNames()}
         self._closures: dict[frozenset[str], dict[str, Any]] = {}
         self._sizes: dict[str, int] = {}  # bytes of the definitions of answers
+        self._hidden_behind: dict[tuple[Direction, str], frozenset[str]] = {}
         self._definitions: dict[tuple[Direction, str], tuple[dict[str, Any], frozenset[str]] | str] = {}
 
     def input(self, properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
@@ -170,7 +172,8 @@ class Schemas:
         found.add(name)
         return {"$ref": f"#/$defs/{name}"}
 
-    def _translated(self, schema: Any, direction: Direction, found: set[str]) -> Any:
+    def _translated(self, schema: Any, direction: Direction, found: set[str], hidden: Collection[str] = ()) -> Any:
+        """The schema, with the names of definitions that it refers to in `found`, and without properties that are `hidden`."""
         if schema is None:
             return {}
         if isinstance(schema, bool):
@@ -178,9 +181,8 @@ class Schemas:
         if not isinstance(schema, Mapping):
             raise UnusableDescription("a schema is no object")
         made: dict[str, Any] = {}
-        properties = schema.get("properties")
-        named = properties.items() if isinstance(properties, Mapping) else ()
-        hidden = {name for name, inner in named if _is_hidden(inner, direction)}
+        if "properties" in schema or "required" in schema or "allOf" in schema:
+            hidden = {*hidden, *self._hidden(schema, direction)}
         for key, value in schema.items():
             if key == "$ref":
                 made |= self._reference(value, direction, found)
@@ -194,7 +196,27 @@ class Schemas:
             return _with_null(made) if schema.get("nullable") is True else made
         return _loosened(made)
 
-    def _word(self, key: str, value: Any, direction: Direction, found: set[str], hidden: set[str]) -> Any:
+    def _hidden(self, schema: Any, direction: Direction) -> Iterator[str]:
+        """The names of properties that are only for the other direction, also in parts that hold together with the schema."""
+        if not isinstance(schema, Mapping):
+            return
+        if isinstance(reference := schema.get("$ref"), str):
+            key = direction, reference
+            if key not in self._hidden_behind:
+                self._hidden_behind[key] = frozenset()  # for those that lead here again
+                with suppress(UnusableDescription):
+                    self._hidden_behind[key] = frozenset(self._hidden(pointed(self._document, reference), direction))
+            yield from self._hidden_behind[key]
+        word = "readOnly" if direction == "in" else "writeOnly"
+        properties = schema.get("properties")
+        for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+            if isinstance(inner, Mapping) and inner.get(word) is True:
+                yield name
+        parts = schema.get("allOf")
+        for part in parts if isinstance(parts, list) else ():
+            yield from self._hidden(part, direction)
+
+    def _word(self, key: str, value: Any, direction: Direction, found: set[str], hidden: Collection[str]) -> Any:
         """The value of one word of a schema; `hidden` names properties to leave out."""
         if key in _NAMED and isinstance(value, Mapping):
             kept = {
@@ -204,7 +226,7 @@ class Schemas:
             }
             return {name: self._translated(inner, direction, found) for name, inner in kept.items()}
         if key in _MANY and isinstance(value, list):
-            return [self._translated(inner, direction, found) for inner in value]
+            return [self._translated(inner, direction, found, hidden) for inner in value]
         return self._translated(value, direction, found) if key in _ONE else value
 
 
@@ -239,11 +261,6 @@ def _required_usable(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _as_object(schema: Any) -> dict[str, Any]:
     return schema if isinstance(schema, dict) else {} if schema else {"not": {}}
-
-
-def _is_hidden(schema: Any, direction: Direction) -> bool:
-    """Whether a property is only for the other direction."""
-    return isinstance(schema, Mapping) and schema.get("readOnly" if direction == "in" else "writeOnly") is True
 
 
 def _with_bounds(schema: dict[str, Any]) -> None:
