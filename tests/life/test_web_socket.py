@@ -147,9 +147,9 @@ def test_a_flood_of_one_client_delays_another_ones_call_by_a_few_calls(
         waiting = [floods.send_tool("count", {"name": "turn"}) for _ in range(300)]
         if kind == "pipes":
             waiting += [floods.send("rrext_process", {"subcommand": "open"}) for _ in range(300)]
-        floods.ask("rrext_ping")  # all of them wait in line by now
+        floods.ask("tools")  # all of them wait in line by now: the process of the task answers it, a ping the server does
         mine = other.send_tool("count", {"name": "turn"})
-        other.ask("rrext_ping")
+        other.ask("tools")
         gate.write_bytes(b"")
         assert other.body(mine)["result"] <= 3
         for seq in waiting[:300]:
