@@ -14,10 +14,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
-from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, let_messages_fail
+from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, is_unread, let_messages_fail
 from rrext.errors import RrextError, near_matches
 from rrext.version import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 COMMANDS = {
     "init": "write a first pipeline, which runs at once",
@@ -72,10 +76,18 @@ class Help(argparse.RawDescriptionHelpFormatter):
         return super().format_help()
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose help and version are results, which fail if they cannot be written: argparse leaves that unsaid."""
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        print(message, end="", file=file or sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    if isinstance(sys.stdout, TextIOWrapper):  # results are UTF-8 in every locale, and no character ends the command
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # results are UTF-8 in every locale, no character ends the command, and messages come after the results before them
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if sys.stderr is sys.__stderr__:  # else a program runs the command, and keeps its messages
         let_messages_fail()
     try:
@@ -91,13 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             return _without_descriptors()
-        if not isinstance(error, BrokenPipeError):  # else the reader of stdout closed it
+        if not is_unread(error):
             if error.errno not in UNWRITTEN or error.filename is not None:
                 raise
             print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
         if sys.stdout is not None:  # what it keeps is not written at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_UNREAD if isinstance(error, BrokenPipeError) else EXIT_FAILED
+        return EXIT_UNREAD if is_unread(error) else EXIT_FAILED
 
 
 def _without_descriptors() -> int:
@@ -138,7 +150,7 @@ def _unknown_command(words: list[str]) -> str | None:
 
 def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the command that the words begin with, or else of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rrext",
         description="Tools of RocketRide pipelines, called directly.",
         epilog=EXAMPLES,

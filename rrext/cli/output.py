@@ -49,7 +49,7 @@ class Results:
             os.close(self._saved_stdin)
 
     def write_line(self, line: bytes) -> None:
-        """Write a complete line; adds the newline. Raises `OSError`, `BrokenPipeError` without a reader."""
+        """Write a complete line; adds the newline. Raises `OSError`, which `is_unread` without a reader."""
         self.write(line + b"\n")
 
     def write(self, data: bytes) -> None:
@@ -90,6 +90,11 @@ class _Messages(io.RawIOBase):
 EXIT_FAILED: Final = 1
 EXIT_UNREAD: Final = 141
 """The exit code of a command whose stdout has no reader any more, as shells tell of SIGPIPE."""
+
+
+def is_unread(error: OSError) -> bool:
+    """Whether stdout could not be written because its reader has gone: one of a pipe, or of a socket that it did not empty."""
+    return isinstance(error, (BrokenPipeError, ConnectionResetError))
 
 
 def let_messages_fail() -> None:

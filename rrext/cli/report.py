@@ -8,7 +8,7 @@ import sys
 import traceback
 from typing import Any, Final
 
-from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD
+from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, is_unread
 from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError, near_matches
 
@@ -29,8 +29,8 @@ def print_error(error: RrextError, about: str = "") -> None:
 
 
 def unwritten(error: OSError) -> int:
-    """Report that results could not be written, unless their reader closed the pipe; the exit code."""
-    if isinstance(error, BrokenPipeError):
+    """Report that results could not be written, unless their reader has gone; the exit code."""
+    if is_unread(error):
         return EXIT_UNREAD
     print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
     return EXIT_FAILED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
-from rrext.cli.output import Results
+from rrext.cli.output import Results, is_unread
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 from rrext.errors import RrextError
@@ -78,9 +78,9 @@ def _draw(args: argparse.Namespace, picture: Picture) -> bool:
             with Results(keeps_stdin=True) as results:
                 colour = results.is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
                 results.write(_drawn(args, picture, width, colour=colour))
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        if args.output is None and is_unread(error):
+            raise
         print(f"rrext: {args.output or 'stdout'}: {error.strerror}", file=sys.stderr)
         return False
     return True

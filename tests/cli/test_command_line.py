@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from command_terminal import at_terminal
 from commands import EXAMPLES, call, command, environment, spawned
+from forked import process
 
 from rrext import __version__
 from rrext.cli.main import COMMANDS
@@ -131,6 +133,10 @@ def test_a_server_at_a_terminal_says_what_it_is_and_ends_with_ctrl_d(tmp_path: P
 PRINTING = ("check --json FILE", "check --diff FILE", "check FILE", "nodes", "schema", "completion fish", "help check")
 
 
+NAMED = {"ECHO": "echo", "NOTES": "filesystem", "BASE": "sqlite", "CHAT": "chat"}
+"""Words of a command line, and the examples that they are."""
+
+
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     path = tmp_path / "broken.pipe"
@@ -138,11 +144,17 @@ def broken(tmp_path: Path) -> Path:
     return path
 
 
+def given(words: str, broken: Path) -> list[str]:
+    """The command of these words: FILE is `broken`, other capitals are examples, and + a blank."""
+    files = {"FILE": str(broken), "TEXT": str(EXAMPLES / "library" / "welcome.txt")}
+    files.update((name, str(EXAMPLES / f"{stem}.pipe")) for name, stem in NAMED.items())
+    return command(*(files.get(word, word).replace("+", " ") for word in words.split()))
+
+
 def in_shell(line: str, words: str, broken: Path, stdout: int = subprocess.PIPE, **variables: str) -> Any:
     """Run a line in which "$@" is the command of these words, whose stdout is buffered as that of a stranger."""
-    given = command(*(str(broken) if word == "FILE" else word for word in words.split()))
     variables = {**environment(), **variables, "PYTHONUNBUFFERED": ""}
-    return subprocess.run(["sh", "-c", line, "sh", *given], stdout=stdout, stderr=subprocess.PIPE, env=variables)
+    return subprocess.run(["sh", "-c", line, "sh", *given(words, broken)], stdout=stdout, stderr=subprocess.PIPE, env=variables)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -160,14 +172,59 @@ def test_a_closed_stdout_is_a_line_and_a_failure_of_each_command(words: str, bro
     assert (done.returncode, done.stderr) == (1, b"rrext: stdout: Bad file descriptor\n")
 
 
-@pytest.mark.parametrize("words", PRINTING)
-def test_a_reader_that_closed_the_pipe_gets_no_complaint(words: str, broken: Path) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "wb"):
-        done = in_shell('exec "$@"', words, broken, writer)
-    told = [line for line in done.stderr.decode().splitlines() if "broken.pipe: " not in line]
-    assert (done.returncode, told) == (141, [])
+OTHERS = (
+    "--help",
+    "--version",
+    "tool --help",
+    "mcp --print-config codex ECHO",
+    "show ECHO",
+    "show --svg FILE",
+    "show --mermaid FILE",
+    "tools NOTES",
+    "tools NOTES --format openai",
+    "tool NOTES list_directory",
+    "tool NOTES list_directory --csv",
+    "tool NOTES list_directory --stream",
+    "sql BASE select+1",
+    "sql BASE select+1 --json",
+    "sql BASE select+1 --md",
+    "send ECHO TEXT",
+    "chat CHAT Hello",
+)
+
+
+def no_reader(kind: str) -> int:
+    """A descriptor to write to, whose reader went away."""
+    if kind == "pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+        return writer
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    theirs.send(b"x")
+    ours.recv(1, socket.MSG_PEEK)
+    ours.close()  # with a byte unread: the peer is reset
+    return theirs.detach()
+
+
+@pytest.mark.parametrize(("kind", "is_buffered"), [("pipe", True), ("pipe", False), ("socket", True)])
+@pytest.mark.parametrize("words", [*PRINTING, *OTHERS])
+def test_a_command_whose_reader_has_gone_ends_without_a_word(words: str, kind: str, is_buffered: bool, broken: Path) -> None:
+    variables = {name: value for name, value in environment().items() if name != "PYTHONUNBUFFERED"}
+    if not is_buffered:
+        variables["PYTHONUNBUFFERED"] = "1"
+    with open(no_reader(kind), "wb") as writer:
+        started = process(given(words, broken), stdout=writer, stderr=subprocess.PIPE, env=variables)
+        assert (started.communicate()[1], started.returncode) == (b"", 141)
+
+
+def test_problems_come_before_their_number_where_both_go_to_one_file(broken: Path, tmp_path: Path) -> None:
+    with open(tmp_path / "out", "wb") as both:
+        in_shell('exec "$@" 2>&1', "check FILE", broken, both.fileno())
+    first, *_, last = (tmp_path / "out").read_text().splitlines()
+    assert first.startswith(f"{broken}:1:")
+    assert last.startswith(f"{broken}: 1 error")
 
 
 @pytest.mark.parametrize(
