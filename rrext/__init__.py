@@ -1,15 +1,14 @@
 """rrext runs RocketRide pipelines in one long-lived process, and calls the tools of their nodes.
 
-The public names are loaded when they are first used, so that `import rrext` costs next to nothing.
+The public names are loaded when they are first used, so that `import rrext` costs next to nothing. Not even `typing` is
+imported: the command line is not ready for Ctrl-C before this module is there.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from rrext.version import __version__ as __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
@@ -121,11 +120,13 @@ _MODULES = {
 """The modules of the public names that are not errors."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     if name == "blocking":
-        value: Any = importlib.import_module("rrext.blocking")
+        value: object = importlib.import_module("rrext.blocking")
     else:
         value = getattr(importlib.import_module(_MODULES.get(name, "rrext.errors")), name)
     globals()[name] = value  # the next use finds it without coming here

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from rrext.cli.main import main
+from rrext.cli import start
 
-sys.exit(main())
+sys.exit(start())

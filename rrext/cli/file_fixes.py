@@ -36,10 +36,19 @@ def replace_content(path: str, before: bytes, text: str) -> None:
 
     Raises `OSError`, also if the content is not `before` any more: an editor may have saved it meanwhile.
     """
+    import signal
+
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # Ctrl-C would leave the temporary file
+    try:
+        _replace(os.path.realpath(path), before, text)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _replace(path: str, before: bytes, text: str) -> None:
     import errno
     from tempfile import mkstemp
 
-    path = os.path.realpath(path)
     old = os.stat(path)
     fd, temporary = mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
     try:

@@ -55,7 +55,7 @@ EXAMPLES = """examples:
 PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
-EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+EXIT_USAGE = 2
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Failures of a write to stdout, which have no file name."""
 
@@ -95,8 +95,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None and not sys.stdout.closed:  # a tool may have closed it
             sys.stdout.flush()  # not at the exit of Python, whose message is no one's
         return code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except MemoryError:
         print("rrext: no memory is left: raise the limit of it (ulimit -v, ulimit -d)", file=sys.stderr)
         return EXIT_FAILED
