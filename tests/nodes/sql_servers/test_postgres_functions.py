@@ -21,6 +21,7 @@ LOOKING = [
     ("textcat('a', 'b')", "ab"),
     ("float8pl(1, 2)", 3.0),
     ("bpchar('ab')", "ab"),
+    ("(information_schema._pg_expandarray(ARRAY[3])).n", 1),
 ]
 
 ACTING = [

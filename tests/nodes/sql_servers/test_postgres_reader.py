@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -115,6 +116,7 @@ async def test_what_the_user_would_see_is_answered_and_never_something_else(data
     alike = [
         "SELECT current_user",
         "SELECT current_user, session_user, current_schema(), current_database()",
+        "SELECT current_user, current_schema() || ''",
         "SELECT CURRENT_ROLE AS who",
         "SELECT table_name, constraint_type FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY'",
         "SELECT count(*) FROM information_schema.columns WHERE table_name = 'kept'",
@@ -135,21 +137,88 @@ async def test_what_the_user_would_see_is_answered_and_never_something_else(data
         "SELECT current_user, b FROM kept",
         "SELECT b FROM public.kept WHERE b = current_user",
         "SELECT * FROM information_schema.tables t JOIN public.kept k ON true",
-        "SELECT current_user, current_schema() || ''",
     ]
     async with open_node(PostgresNode, database.settings) as client:
         for sql in alike:
             rows = (await client.tool(tool="query", input={"sql": sql, "row_mode": "array"}))["rows"]
-            if sql == "SHOW search_path":
-                assert rows[0][0].endswith("postgres, public"), sql
-            else:
-                assert rows == [list(row) for row in database.run(sql)], sql
+            assert rows == [list(row) for row in database.run(sql)], sql
         for sql in both:
             with pytest.raises(ToolError, match="asks who runs it") as refused:
                 await client.tool(tool="query", input={"sql": sql})
             assert refused.value.code == "not_read_only"
         schema = await client.tool(tool="get_schema")
         assert {"kept", "other", "own"} <= schema["tables"].keys()
+
+
+SEEN = [
+    "SELECT view_definition FROM information_schema.views WHERE table_name = 'shown'",
+    "SELECT column_default FROM information_schema.columns WHERE table_name = 'counted'",
+    "SELECT check_clause FROM information_schema.check_constraints WHERE constraint_name LIKE 'counted%'",
+    "SELECT name, setting FROM pg_settings WHERE name IN ('search_path', 'is_superuser')",
+    "SELECT current_setting('is_superuser'), current_setting('role'), current_setting('session_authorization')",
+    "SELECT current_setting('row_security'), current_setting('search_path')",
+    "SELECT current_setting('data_directory')",
+    "SELECT has_table_privilege('kept', 'INSERT'), current_schema(), to_regclass('kept')::text",
+    "SELECT count(*) > 0 FROM pg_config",
+    "SELECT count(*) > 0 FROM pg_hba_file_rules",
+    "SELECT count(*) > 0 FROM pg_backend_memory_contexts",
+    "SELECT count(*) > 0 FROM pg_shmem_allocations",
+    "SELECT count(*) FROM pg_file_settings WHERE applied AND name = 'nothing'",
+    "SELECT pg_tablespace_size('pg_global') > 0",
+    "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_index i WHERE i.indexrelid = 'kept_pkey'::regclass",
+    "SELECT obey, current_setting('app.tenant', true) FROM (SELECT a AS obey FROM kept) k ORDER BY 1",
+]
+"""What the server shows each role, or each search path, in another way, or to some roles only."""
+
+
+@pytest.mark.promise("data:session:as-it-is")
+async def test_what_the_server_shows_the_user_is_what_the_driver_alone_is_shown(database: Database):
+    database.run(*PREPARED, "CREATE TABLE counted (n serial CHECK (obey(n::text)))", "CREATE SCHEMA postgres")
+    database.run("CREATE VIEW shown AS SELECT k.a FROM kept k")
+    async with open_node(PostgresNode, database.settings) as client:
+        for sql in SEEN:
+            answer = await client.tool(tool="query", input={"sql": sql, "row_mode": "array"})
+            assert answer["rows"] == [list(row) for row in database.run(sql)], sql
+
+
+PROGRAM = "COPY (SELECT 1) TO PROGRAM 'cat > made'"
+SHADOWS = [
+    "SELECT current_user, abs('{deed}')",
+    "SELECT current_user, public.abs('{deed}')",
+    "SELECT 1 FROM information_schema.tables WHERE abs('{deed}')",
+    "SELECT abs('{deed}'), current_setting('data_directory')",
+    "SELECT abs(x) FROM (VALUES ('{deed}')) v(x), pg_config",
+    "SELECT current_setting('is_superuser') ### '{deed}'",
+    "SELECT current_user::text LIKE '{deed}'",
+    "SELECT pg_input_is_valid('{deed}', 'deed'), current_user",
+    "SELECT 'a' OPERATOR(U&\"\\0070ublic\".###) '{deed}', current_user",
+    "SELECT '{deed}'::U&\"\\0070ublic\".deed, current_user",
+    "SELECT int4mul('not in the list')",
+    "SELECT count(*) FROM keptt",
+]
+SAME = """CREATE FUNCTION evil.{0}(a {1}, b {2}) RETURNS bool LANGUAGE plpgsql
+AS $$BEGIN PERFORM public.obey('COPY (SELECT 1) TO PROGRAM ''cat > made'''); RETURN true; END$$"""
+
+
+@pytest.mark.promise("data:functions:only-read")
+@pytest.mark.parametrize("path", ["public, evil", "evil, public, pg_catalog"])
+async def test_what_a_user_named_as_the_server_names_its_own_has_no_more_rights_either(database: Database, path: str):
+    database.run(*PREPARED, "CREATE FUNCTION abs(t text) RETURNS bool LANGUAGE sql AS 'SELECT obey(t)'", "CREATE SCHEMA evil")
+    kinds = (*("text text", "name name", "name text", "oid integer", '"char" "char"', "smallint smallint", "smallint integer"),)
+    for number, (left, right) in enumerate(kind.split(" ") for kind in kinds):
+        database.run(SAME.format(f"same_{number}", left, right))
+        for sign in ("=", ">=", "<>", "~~", ">", "!~"):
+            database.run(f"CREATE OPERATOR evil.{sign} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = evil.same_{number})")
+    database.run(f"ALTER DATABASE {database.name} SET search_path = {path}")
+    data = database.socket_folder / "data"
+    async with open_node(PostgresNode, database.settings) as client:
+        for sql in (shadow.format(deed=PROGRAM.replace("'", "''")) for shadow in SHADOWS):
+            with suppress(RrextError):
+                await client.tool(tool="query", input={"sql": sql})
+            assert "made" not in os.listdir(data), sql
+        schema = await client.tool(tool="refresh_schema")
+        assert schema["tables"]["kept"]["primary_key"] == ["a"]
+    assert "made" not in os.listdir(data)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,9 @@ _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
 NOT_THERE: Final = frozenset({"42P01", "42883", "42704"})
 """The error codes of a missing table, function and type."""
 
+DENIED: Final = "42501"
+"""The error code of a missing privilege."""
+
 _ABORTED: Final = "25P02"
 _LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
 
@@ -134,14 +137,32 @@ class PostgresBackend(Backend):
             _check_backslashes(sql)
         is_narrow = read_only and self._reader.prepare(connection, sql)
         try:
-            values = self._bound(connection, sql, text, params) if params else ()
-            return ResultStream(connection, text, values, self._types)
+            return self._started(connection, sql, text, params)
         except psycopg.Error as error:
             if params:
                 self._types.forget()
             if is_narrow and error.sqlstate in NOT_THERE:
                 raise self._reader.refusal() from error
-            raise
+            if error.sqlstate != DENIED or not read_only or not self._reader.is_another:
+                raise
+            return self._as_user(connection, sql, text, params, error)
+
+    def _started(self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]) -> ResultStream:
+        values = self._bound(connection, sql, text, params) if params else ()
+        return ResultStream(connection, text, values, self._types)
+
+    def _as_user(
+        self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any], denied: psycopg.Error
+    ) -> ResultStream:
+        """Run a statement again that the reading role was denied something of the system, as a setting or a view."""
+        ask(connection, b"ROLLBACK; " + self._begin_reading + b"SELECT 1", ANSWER_TIMEOUT)
+        try:
+            self._reader.prepare(connection, sql, is_denied=True)
+            return self._started(connection, sql, text, params)
+        except (ToolError, psycopg.Error) as error:
+            if isinstance(error, psycopg.Error) and error.sqlstate not in NOT_THERE:
+                raise
+            raise denied from None
 
     def _bound(
         self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]

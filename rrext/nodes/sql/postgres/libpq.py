@@ -44,12 +44,15 @@ def settle(connection: Connection[Any], timeout: float | None = None) -> None:
         raise error_from_result(failed, encoding="utf-8")
 
 
-def rows_of(connection: Connection[Any], text: bytes) -> list[list[str | None]]:
-    """The few rows of an internal query, as texts. Ends a failed transaction first: it accepts no query."""
+def rows_of(connection: Connection[Any], text: bytes, *values: bytes) -> list[list[str | None]]:
+    """The few rows of an internal query, as texts; `values` are those of `$1`, `$2`, ….
+
+    Ends a failed transaction first: it accepts no query.
+    """
     pgconn = connection.pgconn
     if pgconn.transaction_status == TransactionStatus.INERROR:
         ask(connection, b"ROLLBACK")
-    pgconn.send_query_params(text, None)
+    pgconn.send_query_params(text, values or None)
     rows: list[list[str | None]] = []
     failed: Any = None
     while (result := next_result(pgconn)[0]) is not None:

@@ -10,34 +10,38 @@ from rrext.nodes.sql.schema import Schema, schema_of
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_NAME: Final = "CASE WHEN pg_table_is_visible({0}.oid) THEN {0}.relname ELSE {0}n.nspname || '.' || {0}.relname END"
+_NAME: Final = """CASE WHEN pg_catalog.pg_table_is_visible({0}.oid) THEN {0}.relname
+  ELSE {0}n.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) {0}.relname END"""
+_IS: Final = "OPERATOR(pg_catalog.=)"
+"""Users may have operators and functions of the same names, and the path of the session, which the names in the answer follow,
+may lead to them: everything is called by its full name here."""
 
 COLUMNS: Final = f"""
-SELECT {_NAME.format("c")}, c.relkind IN ('v', 'm'), a.attname, format_type(a.atttypid, a.atttypmod)
-FROM pg_class c JOIN pg_namespace cn ON cn.oid = c.relnamespace
-LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
-AND cn.nspname <> 'information_schema' AND cn.nspname !~ '^pg_'
-AND has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
-ORDER BY pg_table_is_visible(c.oid) DESC, 1, a.attnum"""
+SELECT {_NAME.format("c")}, c.relkind {_IS} ANY ('{{v,m}}'), a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace cn ON cn.oid {_IS} c.relnamespace
+LEFT JOIN pg_catalog.pg_attribute a
+  ON a.attrelid {_IS} c.oid AND a.attnum OPERATOR(pg_catalog.>) 0::pg_catalog.int2 AND NOT a.attisdropped
+WHERE c.relkind {_IS} ANY ('{{r,p,v,m,f}}') AND NOT c.relispartition
+AND cn.nspname OPERATOR(pg_catalog.<>) 'information_schema' AND cn.nspname OPERATOR(pg_catalog.!~) '^pg_'
+AND pg_catalog.has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+ORDER BY pg_catalog.pg_table_is_visible(c.oid) DESC, 1, a.attnum"""
 """Every table that the user may do something with, but the parts of partitioned ones."""
 
+_COLUMNS_OF: Final = f"""ARRAY(SELECT a.attname::pg_catalog.text FROM pg_catalog.unnest(k.{{0}}) WITH ORDINALITY u(n, i)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid {_IS} k.{{1}} AND a.attnum {_IS} u.n ORDER BY u.i)"""
 KEYS: Final = f"""
-SELECT {_NAME.format("c")}, k.contype = 'p',
-  ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY u(n, i)
-        JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.n ORDER BY u.i),
-  {_NAME.format("f")},
-  ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u(n, i)
-        JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.n ORDER BY u.i)
-FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
-LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace
-WHERE k.contype IN ('p', 'f') ORDER BY k.conname"""
+SELECT {_NAME.format("c")}, k.contype {_IS} 'p', {_COLUMNS_OF.format("conkey", "conrelid")},
+  {_NAME.format("f")}, {_COLUMNS_OF.format("confkey", "confrelid")}
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid {_IS} k.conrelid
+JOIN pg_catalog.pg_namespace cn ON cn.oid {_IS} c.relnamespace
+LEFT JOIN pg_catalog.pg_class f ON f.oid {_IS} k.confrelid LEFT JOIN pg_catalog.pg_namespace fn ON fn.oid {_IS} f.relnamespace
+WHERE k.contype {_IS} ANY ('{{p,f}}') ORDER BY k.conname"""
 
 
 FUNCTIONS: Final = """
 WITH own AS (
-  SELECT proname AS name, pronamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND prokind <> 'p'
-    AND provolatile <> 'v' AND proacl IS NULL AND prorettype <> 'void'::regtype
+  SELECT proname AS name, pronamespace::regnamespace::text IN ('pg_catalog', 'information_schema') AND oid < 16384
+    AND prokind <> 'p' AND provolatile <> 'v' AND proacl IS NULL AND prorettype <> 'void'::regtype
     AND NOT proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[] AS reads
   FROM pg_catalog.pg_proc
   UNION ALL
@@ -54,6 +58,7 @@ and those that take a `cstring` read values of any type by its number, and so ru
 def read_functions(connection: Connection[Any]) -> frozenset[str]:
     """Functions that only compute or look, by the catalog, without the server's own that do more all the same."""
     with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path = pg_catalog")  # operators of users may stand in the path before the system's
         found = cursor.execute(FUNCTIONS.encode()).fetchall()
     return frozenset(name for (name,) in found) - (POSTGRES.attributes or frozenset())
 

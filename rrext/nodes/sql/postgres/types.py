@@ -11,10 +11,12 @@ from psycopg import Connection, adapters
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.postgres.libpq import described, rows_of
 
-_FACTS: Final = """
-SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE 0 END,
-  CASE WHEN t.typcategory = 'A' AND t.typlen = -1 THEN t.typelem ELSE 0 END, coalesce(e.typdelim, ',')
-FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem WHERE t.oid = {}"""
+_IS: Final = "OPERATOR(pg_catalog.=)"
+"""Users may have operators of the same name."""
+_FACTS: Final = f"""
+SELECT t.oid, CASE WHEN t.typtype {_IS} 'd' THEN t.typbasetype END,
+  CASE WHEN t.typcategory {_IS} 'A' AND t.typlen {_IS} '-1' THEN t.typelem END, coalesce(e.typdelim, ',')
+FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid {_IS} t.typelem WHERE t.oid {_IS} '{{}}'"""
 
 
 class ParameterType(msgspec.Struct, frozen=True):
@@ -92,8 +94,8 @@ class PostgresTypes:
 
     def _asked(self, connection: Connection[Any], oid: int) -> ParameterType:
         rows = rows_of(connection, _FACTS.format(oid).encode())
-        _, base, element, delimiter = rows[0] if rows else ("", "0", "0", ",")
-        if base and base != "0":
+        _, base, element, delimiter = rows[0] if rows else ("", None, None, ",")
+        if base:
             return msgspec.structs.replace(self._fact(connection, int(base)), oid=oid)
-        of = self._fact(connection, int(element)) if element and element != "0" else None
+        of = self._fact(connection, int(element)) if element else None
         return ParameterType(oid, oid, of, delimiter or ",")
