@@ -95,7 +95,7 @@ class Inspection:
         query = query_after_explain(self.dialect.explains, tokens)
         self._check_beginning(sql, tokens, query)
         kind: Kind = "explain" if query else "show" if tokens[0].text == "pragma" else "select"
-        return ReadingSql(sql, kind, self._inspected(sql, tokens))
+        return ReadingSql(sql, kind, self._inspected(sql, tokens, query))
 
     def _check_beginning(self, sql: str, tokens: Sequence[SqlToken], at: int) -> None:
         while at < len(tokens) and tokens[at].kind == "(":
@@ -111,8 +111,11 @@ class Inspection:
         hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
         raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
 
-    def _inspected(self, sql: str, tokens: Sequence[SqlToken]) -> tuple[str, ...]:
-        """Check one reading and return the tables it names. Raises `ToolError` for a statement that may do more than read."""
+    def _inspected(self, sql: str, tokens: Sequence[SqlToken], query: int = 0) -> tuple[str, ...]:
+        """Check one reading, whose query begins at `query`, behind EXPLAIN, and return the tables it names.
+
+        Raises `ToolError` for a statement that may do more than read.
+        """
         seen = _Seen()
         attributes = self.dialect.attributes
         catalog = "pg_catalog" if attributes is not None and _only_qualifies(tokens, "pg_catalog") else None
@@ -125,7 +128,7 @@ class Inspection:
                 seen.opened.append(index - 1)
                 seen.listing.append(False)
                 before = tokens[index - 1] if index else None
-                is_name = before is not None and before.kind in _NAMES and index - 1 not in seen.aliases
+                is_name = before is not None and before.kind in _NAMES and index - 1 not in seen.aliases and index > query
                 if is_name and self.dialect.functions is not None:
                     self._check_call(sql, tokens, index - 1, seen.closed, seen.defined)
             elif kind == ")":
@@ -226,7 +229,9 @@ class Inspection:
         if self._is_known(token, schema, is_method=before is not None and before.kind == "."):
             return
         if start == index and before is not None:
-            if (is_bare and before.text in ("with", "recursive")) or (before.kind == "," and _defines(tokens, index)):
+            if (is_bare and before.text in ("with", "recursive")) or (
+                before.kind == "," and _defines(tokens, index, self.dialect.queries)
+            ):
                 defined.add(token.text)
                 return
             if before.kind == ")" and self._gives_rows(tokens, closed.get(start - 1, -1)):
@@ -344,7 +349,7 @@ def _end_of_names(tokens: Sequence[SqlToken], at: int) -> int:
     return at + 2 if is_end else 0
 
 
-def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
+def _defines(tokens: Sequence[SqlToken], index: int, queries: frozenset[str]) -> bool:
     """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
     at = _end_of_names(tokens, index + 2)
     if at and [_text(tokens, place) for place in (at, at + 1, at + 2)] == ["using", "key", "("]:  # of DuckDB
@@ -356,6 +361,5 @@ def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
     at += _text(tokens, at) == "materialized"
     if _text(tokens, at) != "(":
         return False
-    return _text(tokens, at + 1) in ("select", "with", "table", "(") or (
-        _text(tokens, at + 1) == "values" and _text(tokens, at + 2) == "("
-    )
+    first = _text(tokens, at + 1)
+    return first == "(" or (first in queries and (first != "values" or _text(tokens, at + 2) == "("))

@@ -106,3 +106,6 @@ SELECT i::text = '02:00:00' AS a, i, to_json(interval '1 day') AS b, to_json(i) 
 SELECT i1.x, i2.a FROM people i1(x, y), (orders i2(a, b) JOIN orders o(c) ON a = c) ORDER BY x, a LIMIT 3
 SELECT 1_000.5 AS a, 1e1_0 AS b, 12.50::numeric(4, 2) AS c, 12.50 AS d, avg(price) AS e FROM orders
 SELECT date '0044-03-15 BC' AS a, timestamp '10000-01-01 10:00' AS b, '1e400'::jsonb AS c, '\x616263'::bytea AS d
+EXPLAIN ANALYZE (SELECT 1)
+EXPLAIN VERBOSE (SELECT id FROM people)
+SELECT current_query() LIKE 'SELECT%', txid_status(1), pg_jit_available() IS NULL
