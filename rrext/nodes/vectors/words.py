@@ -23,16 +23,21 @@ MARKS: Final = (
 """Signs over, under and beside letters, which belong to the word: without them Hindi or Thai would fall into letters."""
 NO_WORD: Final = re.compile(rf"(?:[^\w{MARKS}]|_)+")
 UNSPACED: Final = (
-    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
+    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, kana and Han."""
+"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, kana, Han, and Hangul, whose words have
+their particles with them."""
 RUN: Final = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 HAS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
 ACCENTED: Final = re.compile("([a-z\u00df-\u02af\u0370-\u03ff])[\u0300-\u036f]+")
 """Latin and Greek letters with their accents. In other scripts, such signs make other letters."""
+STRESSED: Final = re.compile(
+    "([\u0430\u0435\u0438\u043e\u0443\u044b\u044d\u044e\u044f\u0454\u0456][\u0306\u0308]?)[\u0300\u0301]+"
+)
+"""Cyrillic vowels with the mark of their stress, which dictionaries and encyclopedias write."""
 VOWELS: Final = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]+")
 """Signs that Hebrew and Arabic usually leave out."""
 PLAIN: Final = str.maketrans(
@@ -41,6 +46,8 @@ PLAIN: Final = str.maketrans(
 """Letters that Unicode does not take apart, and how they are typed without their strokes and dots."""
 PART: Final = re.compile("0+|A+(?!a)|A?a+")
 """A part of an identifier, with `A` for a capital, `0` for a digit, and `a` for all else."""
+NUMBERED: Final = re.compile("(?:A+(?!a)|A?a+)0+")
+"""A part with its number, as `SHA256` of `computeSHA256Hash`."""
 KINDS: Final = str.maketrans(ascii_letters + digits, "a" * 26 + "A" * 26 + "0" * 10)
 CHANGES: Final = ("aA", "AAa", "a0", "A0", "0a", "0A")
 """Where parts meet."""
@@ -95,12 +102,16 @@ def _has_identifiers(text: str) -> bool:
 
 
 def _parts(word: str) -> list[str]:
-    """`get`, `HTTP` and `Response` of `getHTTPResponse`; none of a plain word. Single letters and digits tell nothing."""
+    """`get`, `HTTP` and `Response` of `getHTTPResponse`, `api` and `V2` of `apiV2`; none of a plain word. Single letters and
+    digits tell nothing."""
     if word.isalpha() and (word.islower() or word[1:].islower() or word.isupper()):
         return []
     kinds = "".join("0" if char.isdecimal() else "A" if char.isupper() else "a" for char in word)
     spans = [found.span() for found in PART.finditer(kinds)]
-    return [word[start:end] for start, end in spans if end - start > 1] if 1 < len(spans) <= MAX_PARTS else []
+    if not 1 < len(spans) <= MAX_PARTS:
+        return []
+    spans += [found.span() for found in NUMBERED.finditer(kinds)]
+    return [word[start:end] for start, end in spans if 1 < end - start < len(word)]
 
 
 def _cased(word: str) -> str:
@@ -110,6 +121,6 @@ def _cased(word: str) -> str:
 def _folded(word: str) -> str:
     word = _cased(word)
     if not word.isascii():
-        word = VOWELS.sub("", ACCENTED.sub(r"\1", normalize("NFD", word)))
+        word = VOWELS.sub("", STRESSED.sub(r"\1", ACCENTED.sub(r"\1", normalize("NFD", word))))
         word = normalize("NFC", word).translate(PLAIN)
     return word[:MAX_WORD]
