@@ -112,16 +112,38 @@ def test_tables_of_a_later_form_are_not_misread(store: PgVectorStore, postgres_d
     assert postgres_database.run("SELECT count(*) FROM chunks") == [(1,)]
 
 
+WITHOUT_OWNERS = (
+    "ALTER TABLE chunks DROP COLUMN owner",  # and with it the key and the index
+    "ALTER TABLE chunks ADD PRIMARY KEY (object_id, chunk_id)",
+    "CREATE INDEX ON chunks (parent)",
+    "UPDATE rrext_vector_stores SET form = 1",
+)
+
+
+def test_a_user_who_may_not_renew_a_table_is_told_who_has_to_use_it(store: PgVectorStore, postgres_database: Database) -> None:
+    fill(store, [chunk("a")])
+    postgres_database.run(
+        *WITHOUT_OWNERS,
+        "DROP ROLE IF EXISTS clerk",
+        "CREATE ROLE clerk LOGIN PASSWORD 'only'",
+        "GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk",
+    )
+    clerk = open_store(postgres_database, {"user": "clerk", "password": "only"})
+    with pytest.raises(ToolError) as failure:
+        clerk.stats(call())
+    assert failure.value.code == "not_permitted"
+    assert "Let the user who owns it use the store once" in str(failure.value.hint)
+    again = open_store(postgres_database)
+    assert [one.stats(call()).chunks for one in (again, clerk)] == [1, 1]
+    for one in (clerk, again):
+        one.close()
+    postgres_database.run("DROP OWNED BY clerk", "DROP ROLE clerk")
+
+
 @pytest.mark.promise("vector:owner:apart")
 def test_a_table_without_owners_becomes_nobodys_at_its_first_use(store: PgVectorStore, postgres_database: Database) -> None:
     fill(store, [chunk("a", n, parent="/p") for n in range(3)])
-    for statement in (
-        "ALTER TABLE chunks DROP COLUMN owner",  # and with it the key and the index
-        "ALTER TABLE chunks ADD PRIMARY KEY (object_id, chunk_id)",
-        "CREATE INDEX ON chunks (parent)",
-        "UPDATE rrext_vector_stores SET form = 1",
-    ):
-        postgres_database.run(statement)
+    postgres_database.run(*WITHOUT_OWNERS)
     stores = [open_store(postgres_database) for _ in range(3)]
     totals: list[int] = []
     in_threads(lambda n: totals.append(stores[n].get("a", 0, 10, call()).total), 3)

@@ -84,19 +84,26 @@ class StoreTable:
     def renew(self, connection: Connection[Any]) -> None:
         """Bring a table without owners to the present version, once and as a whole: what it holds is nobody's.
 
-        Raises `ToolError` for an unknown version.
+        Raises `ToolError` for an unknown version, and for a user who may not do it.
         """
         if self._is_present:
             return
         form = self._form(connection)
         if form == WITHOUT_OWNERS:
-            with connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
-                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(self.quoted), ())
-                form = self._form(connection)
-                if form == WITHOUT_OWNERS:  # no other process was faster
-                    self._add_owners(connection)
-                    form = FORM
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+                    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(self.quoted), ())
+                    form = self._form(connection)
+                    if form == WITHOUT_OWNERS:  # no other process was faster
+                        self._add_owners(connection)
+                        form = FORM
+            except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+                raise ToolError(
+                    f"The table {self.schema}.{self.name} is of an earlier version of rrext, and this user may not change it",
+                    code="not_permitted",
+                    hint="Let the user who owns it use the store once, as by `rrext tool FILE.pipe stats`.",
+                ) from None
         if form is not None:
             self._require_form(form)
             self._is_present = True
