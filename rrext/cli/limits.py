@@ -16,6 +16,10 @@ CHUNK_ROWS: Final = 5000
 """Rows of other forms that are written at once; the node sends fewer large ones."""
 MIN_COLUMN_WIDTH: Final = 8
 """The minimal width of a readable column; below it, rows are lists."""
+FIGURES_WIDTH: Final = 16
+"""What a score and the gaps take of a table of chunks; the text and the path of its file share the rest."""
+MAX_MEMBER_WIDTH: Final = 60
+"""Columns of a nested member beside a table, where a list of all paths would hide the table."""
 MAX_UNASKED_REMOVALS: Final = 10
 """The number of removed files that are deleted without a question, if others are left."""
 SETTLED_NANOSECONDS: Final = 2_000_000_000

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from rrext.cli.limits import FIGURES_WIDTH, MAX_MEMBER_WIDTH
 from rrext.cli.output import Results
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
-from rrext.columns import printable
+from rrext.cli.terminal import terminal_width
+from rrext.columns import cut, printable
 from rrext.engine.interface.operations import Tool
 
 TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
@@ -147,9 +149,41 @@ def write_rows(results: Results, found: Rows, kind: str) -> None:
     """Write rows to stdout in a format of `rrext sql`, and the other members of the result to stderr."""
     from rrext.cli.formats import FORMATS
 
+    is_narrow = results.is_terminal and kind == "table"
+    names, rows = found.names, found.rows
+    if is_narrow and all(_path_of(row) is not None for row in rows):
+        rows = [_of_file(row, (terminal_width() - FIGURES_WIDTH) // 2) for row in rows]
+        names = [*rows[0]]
     made = FORMATS[kind](results)
-    made.rows(msgspec.json.encode(found.rows), None)
-    made.end(found.names, [])
-    if found.rest:
-        members = (f"{name}: {msgspec.json.encode(value).decode()}" for name, value in found.rest.items())
+    made.rows(msgspec.json.encode(rows), None)
+    made.end(names, [])
+    members: list[str] = []
+    for name, value in found.rest.items():
+        text = msgspec.json.encode(value).decode()
+        members.append(f"{name}: {cut(text, MAX_MEMBER_WIDTH) if is_narrow and isinstance(value, dict | list) else text}")
+    if members:
         print(printable(", ".join(members)), file=sys.stderr)
+
+
+def _path_of(row: dict[str, Any]) -> str | None:
+    """The path of the file of a stored chunk or object; None for other rows."""
+    if row.keys() == {"parent", "objectId", "chunks"}:
+        return row["parent"]
+    metadata = row.get("metadata") if "content" in row else None
+    path = metadata.get("parent") if isinstance(metadata, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _of_file(row: dict[str, Any], width: int) -> dict[str, Any]:
+    """A chunk or an object with its file in the place of its metadata, of which a terminal has room for the beginning alone.
+
+    Of a path that does not fit into `width` columns the end is shown, which tells files apart.
+    """
+    path = cut((_path_of(row) or "")[::-1], width)[::-1]
+    shown: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in ("metadata", "parent"):
+            shown["parent"] = path
+        else:
+            shown[name] = round(value, 4) if isinstance(value, float) else value
+    return shown

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command_terminal import at_terminal
-from commands import EXAMPLES, Done, component, here, pipeline
+from commands import EXAMPLES, Done, call, component, here, pipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -222,3 +222,30 @@ def test_other_results_are_no_rows(value: Any) -> None:
 def test_stream_goes_with_json_alone(capfd: pytest.CaptureFixture[str]) -> None:
     done = here(capfd, *LIST, "--stream", "--csv")
     assert (done.code, "--stream writes lines of JSON" in done.err) == (2, True)
+
+
+def test_a_table_of_chunks_and_objects_shows_the_file_of_each_at_80_columns(memory_path: Path) -> None:
+    control = [{"classType": "tool", "from": "t"}]
+    store = {"id": "s", "provider": "store_qdrant_edge", "config": {"path": "s", "min_free_bytes": 0}, "control": control}
+    path = memory_path / "p.pipe"
+    path.write_text(json.dumps({"source": "t", "components": [{"id": "t", "provider": "tools"}, store]}))
+    files = ["docs/a.txt", f"{'docs/of/many/people/' * 4}report of May.txt"]
+    texts = [f"a library and more of its words than {number} lines hold " * 3 for number in range(len(files))]
+    documents = [
+        {
+            "object_id": f"2b39a829-93f1-5346-a313-f3b4cc4d777{len(file) % 10}",
+            "content": text,
+            "metadata": {"permissionId": None, "isTable": False, "parent": file},
+        }
+        for file, text in zip(files, texts, strict=True)
+    ]
+    assert call("tool", str(path), "upsert", json.dumps({"documents": documents})).code == 0
+    for words in (["search", "query=library", "mode=keyword"], ["list"]):
+        with at_terminal(["tool", str(path), *words], folder=memory_path, columns=80, NO_COLOR="1") as terminal:
+            assert terminal.ended() == 0
+        lines = terminal.shown.split("\n")
+        for end in ("docs/a.txt", "people/report of May.txt"):
+            (line,) = [line for line in lines if f"{end} " in f"{line} " and " | " in line]
+            assert len(line) <= 80
+        assert "permissionId" not in terminal.shown
+        assert len(lines[-2]) < 240, "what stands beside a table is short, whatever the store holds"
