@@ -236,8 +236,10 @@ class Vectors(Blocking[AsyncVectors]):
     search = in_caller_thread(AsyncVectors.search)
     upsert = in_caller_thread(AsyncVectors.upsert)
     delete = in_caller_thread(AsyncVectors.delete)
+    move = in_caller_thread(AsyncVectors.move)
     list = in_caller_thread(AsyncVectors.list)
     get = in_caller_thread(AsyncVectors.get)
+    versions = in_caller_thread(AsyncVectors.versions)
     stats = in_caller_thread(AsyncVectors.stats)
 
 

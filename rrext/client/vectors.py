@@ -103,6 +103,10 @@ class Vectors(NodeTools):
         input = {"object_id": object_id, "offset": offset, "limit": limit, "cursor": cursor}
         return await self._call("get", input, options)
 
+    async def versions(self, object_ids: Sequence[str], **options: Unpack[CallOptions]) -> Body:
+        """Those of the objects that are stored: `{versions: {id: {chunks, signature}}}`."""
+        return await self._call("versions", {"object_ids": object_ids}, options)
+
     async def stats(self, **options: Unpack[CallOptions]) -> Body:
         """The number of stored chunks, the model and the vector size: `{count, model, vector_size, …}`."""
         return await self._call("stats", {}, options)

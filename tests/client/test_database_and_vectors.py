@@ -67,7 +67,10 @@ CALLS: list[tuple[str, str, tuple[Any, ...], dict[str, Any], str, dict[str, Any]
     ("vectors", "delete", (["1"],), {}, "delete", {"object_ids": ["1"]}),
     ("vectors", "delete", (), {"prefix": "/a"}, "delete", {"prefix": "/a"}),
     ("vectors", "list", (), {"offset": 0, "limit": 2, "parent": "/"}, "list", {"offset": 0, "limit": 2, "parent": "/"}),
+    ("vectors", "list", (), {"cursor": "c"}, "list", {"cursor": "c"}),
     ("vectors", "get", ("1",), {"limit": 1}, "get", {"object_id": "1", "limit": 1}),
+    ("vectors", "move", ("1", "2"), {"parent": "/a"}, "move", {"object_id": "1", "to": "2", "parent": "/a"}),
+    ("vectors", "versions", (["1"],), {}, "versions", {"object_ids": ["1"]}),
 ]  # fmt: skip
 
 
