@@ -262,6 +262,10 @@ PROMISES: dict[str, str] = {
     "mcp:passes-on": "A host gets the content that a server outside gave, block by block as it came, also of a failure",
     "mcp:list-changed": "A host is told when the list of tools changes, by itself after a handshake, else by a subscription",
     "mcp:as-tool": "A pipeline that is a tool gives the result of its object, and fails as its object fails",
+    "questions:caller-answers": "What a tool asks the user goes to the caller unchanged, and the answer goes to the tool",
+    "mcp:questions": (
+        "What a server outside asks during a call goes to the user of that call's caller, in both eras, and to nobody else"
+    ),
     "mcp:permits": "The user of a host is asked before a tool that needs a permit runs, and only a clear yes lets it run",
     "mcp:permits:once": (
         "An answer that a host repeats with a call permits one call, of its process, user, tool and arguments, for a short time"

@@ -29,6 +29,7 @@ from rrext.version import __version__
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
+from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.cli.blocking_web import WebSocket
@@ -109,7 +110,7 @@ class BlockingRemotePipeline(ServerPipeline):
         number, pieces = self._connection.request(command, arguments, tail)
         self._send(pieces)
         try:
-            answer = self._answer_to(number, feed, arguments.get("tool", ""))
+            answer = self._answer_to(number, feed)
         except BaseException as error:
             if is_cancel(error):
                 self._send(self._connection.request("cancel", {"requestId": number})[1])
@@ -118,7 +119,7 @@ class BlockingRemotePipeline(ServerPipeline):
             raise answer.error
         return answer.body
 
-    def _answer_to(self, number: RequestId, feed: Feed | None, tool: str) -> Response:
+    def _answer_to(self, number: RequestId, feed: Feed | None) -> Response:
         for message in self._messages:
             self._check()
             if isinstance(message, Response):
@@ -126,7 +127,7 @@ class BlockingRemotePipeline(ServerPipeline):
                     return message
             elif isinstance(message, Event):
                 if feed is not None and message.body.get("request") == number:
-                    self._told(feed, message, tool)
+                    self._told(feed, message)
             elif isinstance(message, Malformed):
                 if message.id == number:
                     raise message.error
@@ -134,13 +135,13 @@ class BlockingRemotePipeline(ServerPipeline):
                 raise connection_lost(message.error, is_new=self._is_new)
         raise AssertionError("messages end with an exception")
 
-    def _told(self, feed: Feed, event: Event, tool: str) -> None:
-        """Take in an event of a call. The tool that the user named is permitted; the tools that it calls are not."""
-        if event.name == "rrext_permission":
-            allow = event.body["tool"] == tool
-            self._send(self._connection.request("rrext_permit", {"permission": event.body["permission"], "allow": allow})[1])
-        else:
+    def _told(self, feed: Feed, event: Event) -> None:
+        """Take in an event of a call, and answer it if it asks."""
+        if event.name not in QUESTIONS:
             feed_event(feed, event.name, event.body)
+        elif "withdrawn" not in event.body:
+            given = _outcome(feed.ask(event.name, event.body))
+            self._send(self._connection.request(*answering(event.name, number_of(event.name, event.body), given))[1])
 
     def _receive(self) -> Iterator[ClientEvent]:
         framer = self._connection.framer
@@ -184,9 +185,10 @@ def run_blocking(args: argparse.Namespace, work: Work) -> int:
             pipeline.close()
 
 
-def _outcome(work: Awaitable[int]) -> int:
+def _outcome(work: Awaitable[T]) -> T:
     try:
         next(work.__await__())
     except StopIteration as done:
-        return done.value
+        outcome: T = done.value
+        return outcome
     raise UsageError("this command waits for something else than its server")

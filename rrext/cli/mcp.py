@@ -74,14 +74,12 @@ def connect(limits: Limits) -> ServedConnection:
 
 
 def begin(args: argparse.Namespace, engine: Engine, session: Session) -> None:
-    """Let the connection on stdio tell of changed tools, answer questions for permits, and offer prompts and resources."""
+    """Let the connection on stdio tell of changed tools, and offer prompts and resources."""
     from rrext.faces.mcp.connection import McpConnection
     from rrext.faces.mcp.tool_changes import ToolChanges
 
     assert isinstance(session.connection, McpConnection)
     ToolChanges(engine, session, session.connection)
-    session.connection.answer_permit = session.permissions.answer
-    session.connection.user_id = session.caller.user_id
     session.connection.offers = args.offers
 
 

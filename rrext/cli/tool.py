@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import sys
 from typing import Any
 
@@ -42,7 +44,7 @@ JSON as it is, KEY=@FILE the content of a file.
 
 Rows are a table on a terminal; other members of the result are on stderr then. Any other result is one JSON value on
 stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress, errors and whatever the tool prints
-are on stderr. Ctrl-C cancels the tool.
+are on stderr. Ctrl-C cancels the tool. What a tool asks its user is asked at the terminal, if there is one.
 
 Exit code 0: done. 1: the tool failed, or came too late. 2: nothing was called, because the command, the pipeline, the
 tool's name or its input is wrong. 130: cancelled by Ctrl-C.
@@ -108,13 +110,16 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: {about}: {error.message.replace('the body', 'it')}{meant}", file=sys.stderr)
         return EXIT_USAGE
 
+    can_ask = os.isatty(0) and os.isatty(2)  # by a descriptor that no child of a tool has; 0 becomes the null device
+    keyboard = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3) if can_ask else None
+
     async def work(pipeline: Pipeline, results: Results) -> int:
-        return await _call(args, given, pipeline, results)
+        return await _call(args, given, pipeline, results, keyboard)
 
     return run_work(args, work)
 
 
-async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, results: Results) -> int:
+async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, results: Results, keyboard: int | None) -> int:
     try:
         if is_pairs(args.words):
             given = input_of_pairs(args.words, await _input_schema(args, pipeline))
@@ -134,9 +139,10 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         stream=args.stream,
         events=args.events or None,
         permits=True,
+        questions=None if keyboard is None else ["form", "url"],
         content=args.content or None,
     )
-    feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
+    feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw), keyboard)
     try:
         body, data = await feed.run(pipeline, operation)
     except RrextError as error:

@@ -44,7 +44,7 @@ def input_of_pairs(words: Sequence[str], schema: Mapping[str, Any]) -> dict[str,
         counts[key] = counts.get(key, 0) + 1
         known = schema.get("properties", {}).get(key, {})
         try:
-            value = _json(text) if sign == ":=" else _typed(text, known, schema)
+            value = _json(text) if sign == ":=" else typed(text, known, schema)
         except ParseError as error:
             raise UsageError(f"{key}: {error.message.replace('the body', 'it')}") from None
         if counts[key] > 1:
@@ -68,8 +68,8 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """The value of a text for a schema: JSON of one of its types, or else the text itself."""
+def typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """The value of a text for a schema: JSON of one of its types, or else the text itself. Raises `UsageError`, `OSError`."""
     parts = list(_alternatives(schema, root))
     kinds = {kind for part in parts for kind in _kinds(part)}
     if text.startswith("@"):
@@ -90,7 +90,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
         return value
     if "array" in kinds:
         items = next(part for part in parts if "array" in _kinds(part)).get("items", {})
-        return [_typed(text, items, root)]
+        return [typed(text, items, root)]
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -24,12 +25,15 @@ TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
 class ToolFeed:
     """Shows progress on stderr, and passes chunks to `take`, one at a time, from worker threads.
 
-    `run` makes the call. If `take` raises, as with a closed stdout, the call is cancelled and `run` raises the same.
+    The user is asked at the descriptor `keyboard`, if there is one. `run` makes the call. If `take` raises, as with a closed
+    stdout, the call is cancelled and `run` raises the same.
     """
 
-    def __init__(self, results: Results, take: TakeChunk) -> None:
+    def __init__(self, results: Results, take: TakeChunk, keyboard: int | None = None) -> None:
         self._results = results
+        self._keyboard = keyboard
         self._tool = ""
+        self._pipeline = Pipeline()
         self._take = take
         self._progress = ProgressLine()
         self._cancel: Callable[[], object] | None = None
@@ -38,7 +42,7 @@ class ToolFeed:
 
     async def run(self, pipeline: Pipeline, operation: Tool) -> tuple[bytes, bytes | None]:
         """The body and the raw bytes of the answer. Raises the call's failure, and that of `take`."""
-        self._tool = operation.tool
+        self._tool, self._pipeline = operation.tool, pipeline
         asked, self._cancel = pipeline.cancellable(pipeline.ask(operation, feed=self))
         try:
             return await asked
@@ -74,9 +78,15 @@ class ToolFeed:
                 self._progress.clear()
             sys.stderr.write(msgspec.json.encode(body).decode() + "\n")
 
-    async def permit(self, body: dict[str, Any]) -> bool:
-        """Permit the tool that the user named; the tools that it calls are not permitted."""
-        return bool(body["tool"] == self._tool)
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        """Permit the tool that the user named, and none that it calls; ask the user what a tool asks."""
+        if event == "rrext_permission":
+            return bool(body["tool"] == self._tool)
+        from rrext.cli.form import answer  # few tools ask
+
+        assert self._keyboard is not None  # else the call did not offer to ask
+        self._progress.clear()
+        return await self._pipeline.in_thread(partial(answer, body["params"], self._keyboard))
 
     def wait_for_room(self) -> None:
         """Return at once: a chunk is passed on before its tool continues."""

@@ -316,11 +316,12 @@ class Client:
         `InvalidArguments` with their ids in `data["nodes"]`. `progress` is called with value, total and message;
         `on_chunk` with each chunk of a generator tool; `on_event` with each `rrext_call` event: the start and the end of this
         call and of the calls within it, and the steps of agents; `on_permission` where a tool needs a permit for each call: it
-        gets the tool and its arguments, and returns whether the call is allowed. Each may be `async`, and all calls of them
-        come before the return. `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress
-        instead, and `max_total` the whole call. With `content=True` the result is a `rrext.Content`, which has each block that
-        the tool gave: texts, images, links, with their annotations and URIs. `context` stands in for the client's in this
-        call; `meta` crosses as `_meta`.
+        gets the tool and its arguments, and returns whether the call is allowed; `on_question` where a tool asks the user: it
+        gets the question as `params`, and returns what the user put into the form, or None for one who declines. Each may be
+        `async`, and all calls of them come before the return. `timeout` limits the whole call. With `reset_on_progress` it
+        limits the time without progress instead, and `max_total` the whole call. With `content=True` the result is a
+        `rrext.Content`, which has each block that the tool gave: texts, images, links, with their annotations and URIs.
+        `context` stands in for the client's in this call; `meta` crosses as `_meta`.
         """
         arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta, unique=unique)
         call = tool_call(self._connected(), arguments, timeout, options)

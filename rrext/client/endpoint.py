@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from math import inf
 from threading import Lock
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
@@ -18,16 +18,24 @@ from rrext.client.event_loop import EventLoop, Waiter
 from rrext.client.frame_queue import FrameQueue
 from rrext.client.pending_call import Body, Deadline, PendingCall
 from rrext.client.request_slots import Slots
-from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
+from rrext.client.updates import (
+    CallEventCallback,
+    ChunkCallback,
+    PermissionCallback,
+    ProgressCallback,
+    QuestionCallback,
+    Updates,
+)
 from rrext.errors import ClientError, LimitExceeded, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import Bytes
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
+from rrext.wire.questions import QUESTIONS, answering
 
 logger = logging.getLogger("rrext.client")
 
-FEED_EVENTS: Final = frozenset(("rrext_progress", "rrext_chunk", "rrext_call", "rrext_permission"))
+FEED_EVENTS: Final = frozenset(("rrext_progress", "rrext_chunk", "rrext_call", *QUESTIONS))
 """Events that belong to one call."""
 
 ErrorMaker: TypeAlias = Callable[[], RrextError]
@@ -165,13 +173,17 @@ class Endpoint:
         on_progress: ProgressCallback | None,
         on_chunk: ChunkCallback | None,
         on_event: CallEventCallback | None,
-        on_permission: PermissionCallback | None,
+        questions: Mapping[str, PermissionCallback | QuestionCallback],
     ) -> Updates:
         """A place for the progress, chunks, events and questions of a call."""
-        return Updates(on_progress, on_chunk, self.resume, on_event, on_permission, self._permit)
+        return Updates(on_progress, on_chunk, self.resume, on_event, questions, self._answer)
 
-    def _permit(self, number: object, allow: bool) -> None:
-        self.post("rrext_permit", {"permission": number, "allow": allow}, urgent=True)
+    def _answer(self, event: str, number: int, given: Any) -> None:
+        if event == "rrext_permission":
+            given = given is True
+        else:
+            given = {"action": "decline"} if given is None else {"action": "accept", "content": dict(given)}
+        self.post(*answering(event, number, given), urgent=True)
 
     # Receiving
 
@@ -249,9 +261,13 @@ class Endpoint:
             call.updates.add_progress(event.body)
         else:
             updates = call.updates
-            adds = {"rrext_chunk": updates.add_chunk, "rrext_call": updates.add_event, "rrext_permission": updates.add_question}
-            adds[event.name](event.body, cost)
-            self._restrain(call, call.updates)
+            if event.name == "rrext_chunk":
+                updates.add_chunk(event.body, cost)
+            elif event.name == "rrext_call":
+                updates.add_event(event.body, cost)
+            else:
+                updates.add_question(event.name, event.body, cost)
+            self._restrain(call, updates)
         if call.deadline is not None:
             call.refresh(self._loop.now())
         call.wake()

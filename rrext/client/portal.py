@@ -93,15 +93,18 @@ class Portal:
         if iscoroutinefunction(callback):
             return callback
 
-        async def call(*values: Any) -> None:
+        async def call(*values: Any) -> object:
             done = anyio.Event()
+            answer: object = None
 
             def step() -> None:
-                callback(*values)
+                nonlocal answer
+                answer = callback(*values)
                 self._opened.start_task_soon(done.set)
 
             steps.put(step)
             await done.wait()
+            return answer
 
         return call
 

@@ -8,7 +8,14 @@ from typing import Any, Final, TypedDict
 
 from rrext.client.client_session import ClientSession
 from rrext.client.pending_call import Body, Deadline
-from rrext.client.updates import CallEventCallback, ChunkCallback, PermissionCallback, ProgressCallback, Updates
+from rrext.client.updates import (
+    CallEventCallback,
+    ChunkCallback,
+    PermissionCallback,
+    ProgressCallback,
+    QuestionCallback,
+    Updates,
+)
 from rrext.content import Content
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
@@ -49,6 +56,7 @@ class FeedOptions(TypedDict, total=False):
     on_chunk: ChunkCallback | None
     on_event: CallEventCallback | None
     on_permission: PermissionCallback | None
+    on_question: QuestionCallback | None
     content: bool
     reset_on_progress: bool
     max_total: float | None
@@ -72,7 +80,7 @@ def _with_options(
 ) -> tuple[Deadline | None, Updates | None]:
     """The deadline and the updates of a call; what the server must know of them goes into `arguments`."""
     progress, on_chunk = options.get("progress"), options.get("on_chunk")
-    on_event, on_permission = options.get("on_event"), options.get("on_permission")
+    on_event, on_permission, on_question = options.get("on_event"), options.get("on_permission"), options.get("on_question")
     idle, total = options.get("reset_on_progress", False), options.get("max_total")
     deadline = None
     if timeout is not None or idle or total is not None:
@@ -85,11 +93,16 @@ def _with_options(
         arguments["events"] = True
     if options.get("content"):
         arguments["content"] = True
+    questions: dict[str, PermissionCallback | QuestionCallback] = {}
     if on_permission is not None:
         arguments["permits"] = True
-    elif progress is None and on_chunk is None and on_event is None and not idle:
+        questions["rrext_permission"] = on_permission
+    if on_question is not None:
+        arguments["questions"] = ["form", "url"]
+        questions["rrext_question"] = on_question
+    if progress is None and on_chunk is None and on_event is None and not questions and not idle:
         return deadline, None
-    return deadline, session.endpoint.updates(progress, on_chunk, on_event, on_permission)
+    return deadline, session.endpoint.updates(progress, on_chunk, on_event, questions)
 
 
 def result_of(body: Body, options: FeedOptions) -> Any:

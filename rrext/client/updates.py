@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from rrext.limits import CLIENT_DEFAULTS
+from rrext.wire.questions import number_of
+
+NO_QUESTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], Awaitable[object] | object]
 """Called with progress, total and message; may be `async`."""
@@ -19,6 +23,11 @@ ChunkCallback: TypeAlias = Callable[[Any], Awaitable[object] | object]
 
 PermissionCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[bool] | bool]
 """Called with the tool, its node and its arguments; returns whether the call is allowed; may be `async`."""
+
+QuestionCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | None] | Mapping[str, Any] | None]
+"""Called with the tool, its node and `params`: the message, with the schema of a form, or a URL. Returns what the user put into
+the form, for a URL an empty mapping; None if the user declines. May be `async`.
+"""
 
 CallEventCallback: TypeAlias = Callable[[dict[str, Any]], Awaitable[object] | object]
 """Called with each event of a call and of the calls within it, in order; may be `async`."""
@@ -36,19 +45,21 @@ class Updates:
 
     __slots__ = (
         "_added",
+        "_answer",
+        "_asked",
         "_delivered",
         "_is_settled",
         "_on_chunk",
         "_on_drained",
         "_on_event",
-        "_on_permission",
         "_on_progress",
         "_on_question",
         "_ordered",
-        "_permit",
         "_progress",
         "_question",
+        "_questions",
         "_scope",
+        "_withdrawn",
     )
 
     def __init__(
@@ -57,15 +68,15 @@ class Updates:
         on_chunk: ChunkCallback | None,
         on_drained: Callable[[], None],
         on_event: CallEventCallback | None = None,
-        on_permission: PermissionCallback | None = None,
-        permit: Callable[[Any, bool], None] | None = None,
+        questions: Mapping[str, PermissionCallback | QuestionCallback] = NO_QUESTIONS,
+        answer: Callable[[str, Any, Any], None] | None = None,
     ) -> None:
         self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
         self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
         self._on_event: Callable[..., Awaitable[object] | object] | None = on_event
-        self._on_permission = on_permission
-        self._permit = permit
-        self._on_question: Callable[..., Awaitable[object] | object] | None = None if on_permission is None else self._ask
+        self._questions = questions
+        self._answer = answer
+        self._on_question: Callable[..., Awaitable[object] | object] = self._ask
         self._on_drained = on_drained
         self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._ordered: deque[tuple[Callable[..., Awaitable[object] | object], tuple[Any, ...], int]] = deque()
@@ -75,7 +86,11 @@ class Updates:
         self._scope: anyio.CancelScope | None = None
         """Around the `async` callback that runs."""
         self._question: anyio.CancelScope | None = None
-        """Around the `async` callback that is asked for a permit."""
+        """Around the `async` callback that is asked."""
+        self._asked: Any = None
+        """The number of its question."""
+        self._withdrawn: set[Any] = set()
+        """Numbers of questions that need no answer any more."""
         self._is_settled = False
 
     @property
@@ -106,9 +121,14 @@ class Updates:
         """Take in the body of an `rrext_call` event that took `cost` bytes."""
         self._keep(self._on_event, body, cost)
 
-    def add_question(self, body: dict[str, Any], cost: int) -> None:
-        """Take in the body of an `rrext_permission` event that took `cost` bytes."""
-        self._keep(self._on_question, body, cost)
+    def add_question(self, event: str, body: dict[str, Any], cost: int) -> None:
+        """Take in the body of an `rrext_permission` or `rrext_question` event that took `cost` bytes."""
+        if "withdrawn" not in body:
+            self._keep(partial(self._on_question, event), body, cost)
+        elif self._question is not None and self._asked == body["question"]:
+            self._question.cancel()
+        else:
+            self._withdrawn.add(body["question"])
 
     def _keep(self, callback: Callable[..., Awaitable[object] | object] | None, value: Any, cost: int) -> None:
         if callback is not None:
@@ -137,7 +157,7 @@ class Updates:
                 return
 
     def settle(self) -> None:
-        """The call is answered: nobody waits for a permit any more, and so not for the callback that is asked for one."""
+        """The call is answered: nobody waits for an answer any more, and so not for the callback that is asked for one."""
         self._is_settled = True
         if self._question is not None:
             self._question.cancel()
@@ -157,22 +177,24 @@ class Updates:
                 await answer
             self._scope = None
 
-    def _ask(self, body: dict[str, Any]) -> Awaitable[object] | None:
-        """Ask for a permit, and send the answer."""
-        if self._is_settled or self._on_permission is None or self._permit is None:
+    def _ask(self, event: str, body: dict[str, Any]) -> Awaitable[object] | None:
+        """Ask, and send the answer."""
+        number, callback = number_of(event, body), self._questions.get(event)
+        if self._is_settled or callback is None or self._answer is None or number in self._withdrawn:
             return None
-        allow = self._on_permission(body)
-        if isawaitable(allow):
-            return self._ask_later(allow, body["permission"])
-        self._permit(body["permission"], allow is True)
+        given = callback(body)
+        if isawaitable(given):
+            return self._ask_later(event, given, number)
+        self._answer(event, number, given)
         return None
 
-    async def _ask_later(self, allow: Awaitable[bool], number: Any) -> None:
+    async def _ask_later(self, event: str, given: Awaitable[Any], number: Any) -> None:
         with anyio.CancelScope() as self._question:
-            answer = await allow is True
-            if self._permit is not None:
-                self._permit(number, answer)
-        self._question = None
+            self._asked = number
+            answer = await given
+            if self._answer is not None:
+                self._answer(event, number, answer)
+        self._question = self._asked = None
 
 
 class EventUpdates(Updates):
@@ -185,7 +207,7 @@ class EventUpdates(Updates):
         self._on_progress = partial(on_event, "rrext_progress")
         self._on_chunk = partial(on_event, "rrext_chunk")
         self._on_event = partial(on_event, "rrext_call")
-        self._on_question = partial(on_event, "rrext_permission")
+        self._on_question = on_event
 
     def add_progress(self, body: dict[str, Any]) -> None:
         self._progress.append((body,))

@@ -70,6 +70,9 @@ REFRESH_PAUSE: Final = 0.2
 LISTEN_PAUSE: Final = 5.0
 """Seconds until the server is asked anew for announcements after it ended their stream."""
 
+MAX_ROUNDS: Final = 100
+"""Rounds of questions in one call of 2026-07-28: a server that asks for ever must not keep its caller."""
+
 # mcp/listing.py
 MAX_TOOLS: Final = 5000
 """Tools of one server; more are of no use to any caller."""

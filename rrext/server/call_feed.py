@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rrext.server.outbox import Outbox
-    from rrext.server.permissions import Permissions
+    from rrext.server.questions import Questions
     from rrext.wire.connection import ServedConnection
 
 
@@ -39,7 +40,7 @@ class FeedPort(Protocol):
         ...
 
     @property
-    def permissions(self) -> Permissions:
+    def questions(self) -> Questions:
         """The questions that wait for an answer."""
         ...
 
@@ -112,15 +113,24 @@ class SessionFeed:
             self._late_bytes += sum(map(len, pieces))
             session.late_event(self)
 
-    async def permit(self, body: dict[str, Any]) -> bool:
-        """Ask the client once it reads, and wait for its answer."""
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        """Ask the client once it reads, and wait for its answer. A question that is not answered is taken back."""
         await self.room()
-        number, answer = self._session.permissions.ask()
-        encoded = msgspec.json.encode({"request": self._id, "permission": number, **body})
+        number, answer = self._session.questions.ask(event)
+        about = {"request": self._id, event.removeprefix("rrext_"): number}
+        self._tell(event, {**body, **about})  # which has another number if it passed through a process
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if event == "rrext_question":  # a question for a permit ends with its call
+                self._tell(event, {**about, "withdrawn": True})
+            raise
+
+    def _tell(self, event: str, body: dict[str, Any]) -> None:
+        encoded = msgspec.json.encode(body)
         with self._lock:
             if not self._ended:
-                self._session.send(self._session.connection.event("rrext_permission", encoded))
-        return await answer
+                self._session.send(self._session.connection.event(event, encoded))
 
     def catch_up(self) -> None:
         """Send what waits, now that the outbox has room."""

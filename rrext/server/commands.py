@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -55,6 +55,7 @@ COMMANDS: tuple[str, ...] = (
     "rrext_store",
     "rrext_ping",
     "rrext_permit",
+    "rrext_answer",
     "cancel",
     "shutdown",
     "disconnect",
@@ -82,6 +83,19 @@ class PermitArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     permission: int
     allow: bool
+
+
+class AnswerArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer the question of an `rrext_question` event for the user. → `{answered}`: whether the call still waited for it"""
+
+    question: int
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """`{action, content?}`."""
+        return {"action": self.action} if self.content is None else {"action": self.action, "content": self.content}
 
 
 class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

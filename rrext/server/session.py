@@ -22,7 +22,7 @@ from rrext.server.commands import inline_operation, operation_for
 from rrext.server.inflight import DuplicateId, HeldRequest
 from rrext.server.monitor_feed import MonitorFeed
 from rrext.server.outbox import Sink
-from rrext.server.permissions import Permissions
+from rrext.server.questions import Questions
 from rrext.server.session_answers import SessionAnswers
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.server.waiting import WaitingRequests
@@ -45,7 +45,7 @@ class Session(SessionAnswers):
 
     __slots__ = (
         "_engine", "_is_alone", "_last_request", "_on_shutdown", "caller", "inline_call", "is_closed", "is_draining",
-        "is_initialized", "last_was_quick", "now", "permissions",
+        "is_initialized", "last_was_quick", "now", "questions",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +68,7 @@ class Session(SessionAnswers):
         self.is_draining = self.is_closed = self.is_initialized = False
         self._engine = engine
         self._on_shutdown = on_shutdown
-        self.permissions = Permissions(loop)
+        self.questions = Questions(loop)
         self._last_request: Request | None = None
         self.inline_call: Call | None = None
         self.last_was_quick = False
@@ -227,11 +227,7 @@ class Session(SessionAnswers):
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox, key=request.id)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if (
-            isinstance(operation, Fed)
-            and (operation.progress or operation.stream or operation.events or operation.permits)
-            and request.id is not None
-        ):
+        if isinstance(operation, Fed) and operation.is_fed and request.id is not None:
             call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidRequest
 from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import COMMANDS, CancelArguments, IdentifyArguments, InitializeArguments, PermitArguments
+from rrext.server.commands import (
+    COMMANDS,
+    AnswerArguments,
+    CancelArguments,
+    IdentifyArguments,
+    InitializeArguments,
+    PermitArguments,
+)
 from rrext.wire.messages import Request
 
 if TYPE_CHECKING:
@@ -83,7 +90,13 @@ def _cancel(session: Session, request: Request) -> None:
 def _permit(session: Session, request: Request) -> None:
     """Answer a question for a permit. A late answer is no error, because the call may have ended meanwhile."""
     given = decode(request.arguments, PermitArguments, session.limits)
-    session.answer_own(request, {"answered": session.permissions.answer(given.permission, given.allow)})
+    session.answer_own(request, {"answered": session.questions.answer("rrext_permission", given.permission, given.allow)})
+
+
+def _answer(session: Session, request: Request) -> None:
+    """Answer a question for input of the user, as `_permit` does."""
+    given = decode(request.arguments, AnswerArguments, session.limits)
+    session.answer_own(request, {"answered": session.questions.answer("rrext_question", given.question, given.answer)})
 
 
 def _shutdown(session: Session, request: Request) -> None:
@@ -96,11 +109,12 @@ OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
     "rrext_identify": _identify,
     "rrext_ping": _ping,
     "rrext_permit": _permit,
+    "rrext_answer": _answer,
     "cancel": _cancel,
     "shutdown": _shutdown,
     "disconnect": _shutdown,
 }
 """Command → its handler. A handler raises `RrextError` to answer with an error."""
 
-NEVER_HELD: Final = frozenset(("rrext_permit", "cancel", "shutdown", "disconnect"))
+NEVER_HELD: Final = frozenset(("rrext_permit", "rrext_answer", "cancel", "shutdown", "disconnect"))
 """Commands that run at once although answers wait for a slow reader: they end calls, or let them go on."""

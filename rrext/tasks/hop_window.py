@@ -21,7 +21,7 @@ from rrext.tasks.limits import HOP_WINDOW, MAX_ANY
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.server.call_feed import FeedPort, LateEvent
-    from rrext.server.permissions import Permissions
+    from rrext.server.questions import Questions
     from rrext.wire.connection import ServedConnection
 
 CREDIT: Final = HOP_WINDOW // 4
@@ -170,9 +170,9 @@ class HopWindow(Outbox):
         return self._port.connection
 
     @property
-    def permissions(self) -> Permissions:
+    def questions(self) -> Questions:
         """The questions that wait for an answer."""
-        return self._port.permissions
+        return self._port.questions
 
     def late_event(self, event: LateEvent) -> None:
         """Remember an event that waits for room."""

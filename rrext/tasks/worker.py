@@ -7,6 +7,7 @@ import logging
 import signal
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from rrext.tasks.hop_window import HopCredit
 from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, MAX_GAPS, MAX_RAN, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
+from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
@@ -172,14 +174,15 @@ class Worker:
         """Connection and pipe → the first write that was stopped here; the process may have ended that write before the stop
         came. Requests behind that write are answered as those of an object that failed.
         """
-        self._permits: dict[int, list[asyncio.Task[None]]] = {}  # a call may ask several times at once
+        self._questions: dict[int, dict[int, asyncio.Task[None]]] = {}
+        """The number of a call → that of each question that waits for its caller: a call may ask several times at once."""
         self.begun = BegunEvents()
         self._reads = True
         self._events_of_calls: dict[str, Callable[[bytes, bytes | None], int]] = {
             "rrext_progress": self._on_progress,
             "rrext_chunk": self._on_chunk,
             "rrext_call": self._on_call_event,
-            "rrext_permission": self._on_permission,
+            **{event: partial(self._on_question, event) for event in QUESTIONS},
         }
         """Event → what passes it on, and returns the number of the call."""
         self._handlers: dict[str, Callable[[bytes, bytes | None], None]] = {
@@ -265,7 +268,7 @@ class Worker:
 
     def _let_go(self, number: int) -> None:
         """Forget the questions of a call that was answered."""
-        for asking in self._permits.pop(number, ()):
+        for asking in self._questions.pop(number, {}).values():
             asking.cancel()
 
     def flush(self) -> None:
@@ -477,7 +480,7 @@ class Worker:
             if routed is not None:
                 self.is_used = True
                 call = routed.call
-                if self._permits:
+                if self._questions:
                     self._let_go(number)
                 error = None if message.success else message.error
                 if self._gaps:
@@ -562,18 +565,25 @@ class Worker:
             feed.chunk(about.index, bytes(about.chunk), tail)
         return about.request
 
-    def _on_permission(self, body: bytes, tail: bytes | None) -> int:
+    def _on_question(self, event: str, body: bytes, tail: bytes | None) -> int:
         given = msgspec.json.decode(body)
         number: int = given.pop("request")
-        question = given.pop("permission")
-        if (feed := self._feed_of(number)) is not None:
-            asking = self._host.spawn(self._permit(feed, question, given), "a permit")
-            self._permits.setdefault(number, []).append(asking)
+        question = number_of(event, given)
+        if given.get("withdrawn"):
+            if (asking := self._questions.get(number, {}).pop(question, None)) is not None:
+                asking.cancel()
+        elif (feed := self._feed_of(number)) is not None:
+            asking = self._host.spawn(self._ask(feed, event, question, given), "a question")
+            self._questions.setdefault(number, {})[question] = asking
         return number
 
-    async def _permit(self, feed: Feed, question: int, body: dict[str, Any]) -> None:
-        allow = await feed.permit(body)
-        self.order("rrext_permit", {"permission": question, "allow": allow})
+    async def _ask(self, feed: Feed, event: str, question: int, body: dict[str, Any]) -> None:
+        try:
+            answer = await feed.ask(event, body)
+        except RrextError as error:  # the client is asked too much at once
+            log.debug("%s", error.message)
+            answer = False if event == "rrext_permission" else {"action": "cancel"}
+        self.order(*answering(event, question, answer))
 
     def _on_looked(self, body: bytes, tail: bytes | None) -> None:
         """Take the status before the event that changed it."""

@@ -71,7 +71,7 @@ class WorkerSession(Session):
             call.received = self.now() - (operation.timeout - left)
         if shape is Tool or shape is CallTool:
             key = request.id
-            if key is not None and (operation.progress or operation.stream or operation.events or operation.permits):
+            if key is not None and operation.is_fed:
                 call.feed = SessionFeed(outlet or self, key)
         self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call

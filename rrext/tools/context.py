@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Literal, Protocol
 
@@ -34,6 +34,17 @@ class NestedCalls(Protocol):
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a message of the call, see `ToolContext.publish`."""
+        ...
+
+
+class CallerQuestions(Protocol):
+    """The way to the user of the caller, for calls whose caller offers to ask that user; the engine makes one for each."""
+
+    modes: Sequence[str]
+    """What the user can be shown: `form`, `url`."""
+
+    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of the user, see `ToolContext.ask`."""
         ...
 
 
@@ -117,8 +128,8 @@ class ToolContext:
     """
 
     __slots__ = (
-        "_authorization", "_clock", "_lock", "_nested", "_progress", "_report", "callbacks", "connection_id", "deadline",
-        "meta", "node_id", "pipe_id", "request_id", "space_id", "token", "user_id",
+        "_authorization", "_clock", "_lock", "_nested", "_progress", "_questions", "_report", "callbacks", "connection_id",
+        "deadline", "meta", "node_id", "pipe_id", "request_id", "space_id", "token", "user_id",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +149,7 @@ class ToolContext:
         nested: NestedCalls | None = None,
         callbacks: ToolCallbacks = SILENT,
         authorization: str | None = None,
+        questions: CallerQuestions | None = None,
     ) -> None:
         self.node_id = node_id
         self.token = token if token is not None else CancelToken()
@@ -153,6 +165,7 @@ class ToolContext:
         self._clock = clock
         self._report = report
         self._nested = nested
+        self._questions = questions
         self._progress = 0.0
         self._lock: threading.Lock | None = threading.Lock() if report is not None else None
 
@@ -205,6 +218,23 @@ class ToolContext:
             checked_message(type, data, DEFAULTS)
         else:
             self._nested.publish(self.node_id, type, data)
+
+    @property
+    def question_modes(self) -> Sequence[str]:
+        """What the user of the caller can be shown: forms (`form`), pages (`url`); nothing if nobody can be asked."""
+        return () if self._questions is None else self._questions.modes
+
+    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of the caller's user: `{action: "accept" | "decline" | "cancel", content?}`. For async tools.
+
+        `params` are those of `elicitation/create` of the Model Context Protocol: `message`, with `requestedSchema` for a form,
+        or with `mode: "url"` and `url`. A user who does not answer in time cancels. Raises `Unavailable` if the caller cannot
+        ask its user in this way.
+        """
+        mode = params.get("mode", "form")
+        if self._questions is None or mode not in self._questions.modes:
+            raise Unavailable(f"The caller of this tool did not offer to ask its user (`questions`: {mode})")
+        return await self._questions.ask(params)
 
     def authorization_for(self, server: ServerOutside) -> str | None:
         """The caller's own authorization, as a header says it, for a server whose connection forwards it; else None."""

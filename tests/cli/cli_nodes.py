@@ -34,6 +34,11 @@ class Kinds(Node):
         return {"text": " ".join([f"Hello {name}"] * times)}
 
     @tool_function
+    async def wonder(self, params: dict[str, Any], *, ctx: ToolContext) -> Any:
+        """Ask the user."""
+        return await ctx.ask(params)
+
+    @tool_function
     def noisy(self) -> str:
         """Print by every way there is."""
         print("from print")

@@ -87,6 +87,11 @@ class Probe(Node):
         return {"user": ctx.user_id, "space": ctx.space_id, "meta": ctx.meta, "pipe": ctx.pipe_id}
 
     @tool_function
+    async def wonder(self, params: dict[str, Any], *, ctx: ToolContext) -> Any:
+        """Ask the user of the caller."""
+        return await ctx.ask(params)
+
+    @tool_function
     def die(self) -> None:
         """End the process."""
         import os

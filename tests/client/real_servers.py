@@ -14,7 +14,7 @@ from rrext.client.client import Client
 from rrext.client.server_address import serve_command, server_env
 from rrext.transports.process import ChildProcess
 
-__all__ = ["PIPELINE", "joined", "spawned"]
+__all__ = ["ENV", "NODES", "PIPELINE", "joined", "spawned"]
 
 HERE: Final = Path(__file__).resolve().parent
 ENV: Final = {"PYTHONPATH": str(HERE.parents[1])}

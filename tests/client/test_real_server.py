@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from real_servers import PIPELINE, joined, spawned
+from real_servers import ENV, NODES, PIPELINE, joined, spawned
 
+from rrext.client import blocking
 from rrext.client.client import Client
 from rrext.errors import (
     InvalidArguments,
@@ -320,6 +322,51 @@ async def test_a_caller_is_asked_for_a_permit(client: Client, allow: bool) -> No
             with pytest.raises(Unavailable, match="it was denied"):
                 await client.tool(tool="counting", input={"to": 2}, token="asking", on_permission=on_permission)
     assert [question["arguments"] for question in questions] == [{"to": 2}] * 2
+
+
+@pytest.mark.promise("questions:caller-answers")
+@pytest.mark.parametrize(
+    ("given", "answer"), [({"n": 1}, {"action": "accept", "content": {"n": 1}}), (None, {"action": "decline"})]
+)
+async def test_a_caller_is_asked_what_a_tool_wants_to_know(client: Client, given: Any, answer: dict[str, Any]) -> None:
+    questions: list[dict[str, Any]] = []
+    params = {"message": "How many?", "requestedSchema": {"type": "object"}}
+
+    def answer_at_once(question: dict[str, Any]) -> Any:
+        questions.append(question)
+        return given
+
+    async def answer_later(question: dict[str, Any]) -> Any:
+        return answer_at_once(question)
+
+    for on_question in (answer_at_once, answer_later):
+        assert await client.tool(tool="wonder", input={"params": params}, on_question=on_question) == answer
+    assert [question["params"] for question in questions] == [params] * 2
+    with pytest.raises(Unavailable, match="did not offer"):
+        await client.tool(tool="wonder", input={"params": params}, on_permission=lambda body: True)
+
+
+@pytest.mark.promise("questions:caller-answers")
+def test_a_blocking_caller_is_asked_in_its_own_thread() -> None:
+    params = {"message": "How many?", "requestedSchema": {"type": "object"}}
+    threads: list[int] = []
+
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return {"n": question["params"]["message"]}
+
+    def permit(question: dict[str, Any]) -> bool:
+        return question["arguments"] == {"to": 2}
+
+    reference = {"type": "node", "node": "probe_1", "tool": "count", "name": "counting", "permission": "ask"}
+    tools = {"id": "tools_1", "provider": "tools", "config": {"tools": [reference]}}
+    probe = {"id": "probe_1", "provider": "probe", "config": {}, "control": [{"classType": "tool", "from": "tools_1"}]}
+    with blocking.Client.spawn(PIPELINE, nodes=NODES, env=ENV) as client:
+        found = client.tool(tool="wonder", input={"params": params}, token="real", on_question=answer)
+        assert found == {"action": "accept", "content": {"n": "How many?"}}
+        client.use(pipeline={"components": [tools, probe], "source": "tools_1"}, token="asking")
+        assert client.tool(tool="counting", input={"to": 2}, token="asking", on_permission=permit) == [0, 1]
+    assert threads == [threading.get_ident()]
 
 
 @pytest.mark.parametrize("alone", ["count", {"type": "node", "node": "probe_1", "tool": "count"}])

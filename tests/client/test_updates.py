@@ -370,6 +370,34 @@ async def test_a_callback_that_never_permits_does_not_outlast_its_call(dialect: 
     assert "rrext_permit" not in peer.commands()
 
 
+async def test_a_question_that_is_withdrawn_asks_nobody_any_more(dialect: Any) -> None:
+    asked: list[Any] = []
+
+    async def never(question: dict[str, Any]) -> None:
+        asked.append(question["question"])
+        await anyio.sleep_forever()
+
+    async with connected(dialect=dialect) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            assert await client.tool(tool="t", on_question=never) == "done"
+            asked.append("done")
+
+        tasks.start_soon(call)
+        request = await peer.take("tool")
+        assert request.arguments["questions"] == ["form", "url"]
+        for number in (1, 2):
+            await peer.event("rrext_question", {"request": request.id, "question": number, "params": {}})
+        await until(lambda: asked)
+        for number in (2, 1):
+            await peer.event("rrext_question", {"request": request.id, "question": number, "withdrawn": True})
+        await peer.event("rrext_question", {"request": request.id, "question": 3, "params": {}})
+        await until(lambda: len(asked) > 1)
+        await peer.answer(request, {"result": "done"})
+    assert asked == [1, 3, "done"]
+    assert "rrext_answer" not in peer.commands()
+
+
 async def test_a_callback_that_fails_at_a_question_cancels_its_call(dialect: Any) -> None:
     def fail(question: dict[str, Any]) -> bool:
         raise LookupError("nobody is here to decide")

@@ -161,7 +161,8 @@ class Permits(Feed):
         self.answer = answer
         self.asked: list[dict[str, Any]] = []
 
-    async def permit(self, body: dict[str, Any]) -> bool:
+    async def ask(self, event: str, body: dict[str, Any]) -> bool:
+        assert event == "rrext_permission"
         self.asked.append(body)
         if self.answer is None:
             await asyncio.Event().wait()

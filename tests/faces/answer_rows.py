@@ -83,6 +83,7 @@ GOOD_CALLS = [
     tool("context and meta", "who", _meta={"traceparent": "00-1", "x": [1]}, context={"userId": "ada", "spaceId": "s"}),
     tool("a tool for one user", "for_ada", context={"userId": "ada"}),
     tool("a timeout that is kept", "add", {"a": 1}, timeout=3600),
+    tool("a question to a user whom nobody can ask", "ask_user", {"params": {"message": "?"}}, "unavailable"),
     tool("unknown arguments are ignored", "add", {"a": 1}, fromTheFuture=True),
     tool(
         "nested calls", "ask", {"node": "nest_1", "tool": "ask_async", "input": {"node": "", "tool": "add", "input": {"a": 1}}}
@@ -370,6 +371,8 @@ OWN = [
     own("a cancel of nothing", "cancel", requestId=12345),
     own("a permit that nobody waits for", "rrext_permit", permission=12345, allow=True),
     own("a permit that is no boolean", "rrext_permit", "invalid_arguments", permission=1, allow="yes"),
+    own("an answer that nobody waits for", "rrext_answer", question=12345, action="accept", content={}),
+    own("an answer without an action", "rrext_answer", "invalid_arguments", question=1, content={}),
     own("a cancel without id", "cancel", "invalid_arguments"),
     own("a cancel of a boolean", "cancel", "invalid_arguments", requestId=True),
     own("a tail for a tool", "rrext_process", "invalid_arguments", b"tail", subcommand="tool", tool="nothing"),

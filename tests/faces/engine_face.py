@@ -41,7 +41,7 @@ class Feed(FeedProtocol):
     def call_event(self, body: Body) -> None:
         self._tell("rrext_call", {"request": self._id, **body})
 
-    async def permit(self, body: Body) -> bool:
+    async def ask(self, event: str, body: Body) -> bool:
         return False
 
     def _tell(self, name: str, body: Body) -> None:

@@ -142,6 +142,11 @@ class Nest(Node):
         return [answer["sum"] for answer in await asyncio.gather(*calls)]
 
     @tool_function
+    async def ask_user(self, params: dict[str, Any], *, ctx: ToolContext) -> Any:
+        """Ask the user of the caller."""
+        return {"modes": list(ctx.question_modes), **await ctx.ask(params)}
+
+    @tool_function
     def sink(self, depth: int, *, ctx: ToolContext) -> int:
         """Call itself, by turns from a thread and from the loop."""
         return 0 if depth <= 1 else 1 + ctx.call_blocking("", "sink_async", {"depth": depth - 1})

@@ -60,3 +60,10 @@ class Weather(Node):
     def icon(self) -> bytes:
         """A picture of the sun, more or less."""
         return b"\x00\xff\x10sun"
+
+    @tool_function
+    async def survey(self, *, ctx: ToolContext) -> str:
+        """Ask the user."""
+        form = {"type": "object", "properties": {"rain": {"type": "boolean"}}}
+        answer = await ctx.ask({"message": "Is it raining?", "requestedSchema": form})
+        return "it rains" if answer.get("content", {}).get("rain") else "it does not rain"

@@ -253,6 +253,7 @@ class ReferenceCalls:
             stream=operation.stream,
             events=operation.events,
             permits=operation.permits,
+            questions=operation.questions,
             content=operation.content,
         )
         call.redact = self._redact

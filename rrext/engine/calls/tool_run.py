@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -119,21 +119,22 @@ class ToolRun(CallRun):
         call, host = self.call, self.host
         reason = "its caller did not offer to answer (`permits`)"
         if call.feed is not None and isinstance(call.operation, Tool) and call.operation.permits:
-            seconds = host.limits.permission_timeout
-            answer = await self._answer_in_time(call.feed, value, seconds)
-            if answer:
+            arguments = host.redactor.value(value)
+            answer = await self.asked(call.feed, "rrext_permission", {"arguments": arguments})
+            if answer is True:
                 return
-            reason = "it was denied" if answer is False else f"there was no answer within {seconds:g} s"
+            reason = f"there was no answer within {host.limits.permission_timeout:g} s" if answer is None else "it was denied"
         name, node_id = self.spec.name, self.route.node_id
         message = f'Tool "{name}" on node "{node_id}" needs a permission for each call: {reason}'
         raise _unavailable(message, self.spec, None, nodeId=node_id)
 
-    async def _answer_in_time(self, feed: Feed, value: Any, seconds: float) -> bool | None:
-        redactor = self.host.redactor
-        body = {"tool": self.spec.name, "nodeId": self.route.node_id, "arguments": redactor.value(value), "timeout": seconds}
+    async def asked(self, feed: Feed, event: str, about: dict[str, Any]) -> Any:
+        """The caller's answer to a question; None if there is none in time."""
+        seconds = self.host.limits.permission_timeout
+        body = {"tool": self.spec.name, "nodeId": self.route.node_id, **about, "timeout": seconds}
         if not self.is_outermost:
             body["within"] = self.trail[-2]
-        asking = asyncio.ensure_future(feed.permit(body))
+        asking = asyncio.ensure_future(feed.ask(event, body))
         timer = self.host.clock.call_later(seconds, lambda: _cancel(asking))
         try:
             await asyncio.wait([asking])
@@ -426,7 +427,11 @@ class ToolRun(CallRun):
     def context(self) -> ToolContext:
         """Make a context for the tool or for its predicate."""
         call, operation = self.call, self.call.operation
-        feed: Feed | None = call.feed if isinstance(operation, Tool) and operation.progress and self.is_outermost else None
+        feed: Feed | None = None
+        questions: _Questions | None = None
+        if call.feed is not None and isinstance(operation, Tool):
+            feed = call.feed if operation.progress and self.is_outermost else None
+            questions = _Questions(self, call.feed, operation.questions) if operation.questions else None
         pipe = self.lease.pipe
         caller = call.caller if pipe is None else pipe.caller
         return ToolContext(
@@ -444,10 +449,26 @@ class ToolRun(CallRun):
             nested=Nesting(self),
             callbacks=self.host.callbacks,
             authorization=caller.authorization,
+            questions=questions,
         )
 
 
-def _cancel(asking: asyncio.Future[bool]) -> None:
+class _Questions:
+    """Asks the user of a call's caller for a run."""
+
+    __slots__ = ("_feed", "_run", "modes")
+
+    def __init__(self, run: ToolRun, feed: Feed, modes: Sequence[str]) -> None:
+        self._run = run
+        self._feed = feed
+        self.modes = modes
+
+    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._run.asked(self._feed, "rrext_question", {"params": params})
+        return answer if isinstance(answer, dict) else {"action": "cancel"}
+
+
+def _cancel(asking: asyncio.Future[Any]) -> None:
     asking.cancel()
 
 

@@ -98,8 +98,12 @@ class Feed(Protocol):
         """Send an event of this call, or of a call within it. From any thread; it never blocks."""
         ...
 
-    async def permit(self, body: dict[str, Any]) -> bool:
-        """Ask the caller for a permit to call a tool, and wait for its answer. On the loop."""
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        """Ask the caller, and wait for its answer. On the loop.
+
+        The answer to `rrext_permission` is whether a tool may be called, that to `rrext_question` is `{action, content?}` of
+        the caller's user.
+        """
         ...
 
     def wait_for_room(self) -> None:

@@ -6,7 +6,7 @@ operation's fields are the arguments of the command of the same name (protocol.m
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fed(Operation, frozen=True, kw_only=True):
-    """An operation whose request may ask for events of its own."""
+    """An operation whose request may ask for events of its own. `questions` are the kinds of input that its user can give."""
 
     names_caller = True
     counts = True
@@ -36,7 +36,13 @@ class Fed(Operation, frozen=True, kw_only=True):
     stream: bool | None = None
     events: bool | None = None
     permits: bool | None = None
+    questions: list[Literal["form", "url"]] | None = None
     content: bool | None = None
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the request asks for events."""
+        return bool(self.progress or self.stream or self.events or self.permits or self.questions)
 
 
 class Tool(Fed, frozen=True, kw_only=True, rename="camel"):

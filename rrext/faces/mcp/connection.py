@@ -7,19 +7,19 @@ each version.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeGuard, cast
 
 import msgspec
 
-from rrext.clock import LoopClock
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.limits import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
-from rrext.faces.mcp.permits import METHOD as ELICIT
-from rrext.faces.mcp.permits import Permits, RepeatedCall, allows, elicits, question
+from rrext.faces.mcp.questions import METHOD as ELICIT
+from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
 from rrext.faces.mcp.versions import (
     CAPABILITIES,
     CLIENT_KEY,
@@ -35,6 +35,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import decode, encode_own, quote
 from rrext.wire.framing import Framer
 from rrext.wire.messages import MAX_ID, Batch, Ignored, Malformed, Request, RequestId, ServerEvent
+from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.faces.mcp.host_offers import HostOffers
@@ -91,13 +92,11 @@ class McpConnection:
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
         self._listening: dict[RequestId, bool] = {}  # open subscriptions, and whether each is told of changed tools
         self._takes_batches = False  # by the version of a handshake
-        self._elicits = False  # whether the client of a handshake can be asked for permits
-        self._asked: dict[int, RequestId] = {}  # unanswered questions for permits, and their calls
-        self._repeated: dict[RequestId, RepeatedCall] = {}  # calls that can be repeated with an answer
-        self.answer_permit: Callable[[int, bool], object] = lambda permission, allow: None
-        """Answers a question of the session for a permit. On the loop's thread."""
-        self.permits = Permits(LoopClock.now, limits.permission_timeout)
-        self.user_id: str | None = None
+        self._modes: list[str] = []  # what the client of a handshake shows its user
+        self._asked: dict[int, tuple[str, RequestId]] = {}  # unanswered questions: the event, and the call
+        self._suspendable: dict[RequestId, _Suspendable] = {}  # calls without a handshake whose user can be asked
+        self._suspended = SuspendedCalls()
+        self._turns = Lock()  # the session asks and answers on other threads than that which reads
         self.offers: HostOffers | None = None
         """The prompts and resources, if pipelines offer some."""
         self.when_heard: Callable[[], object] = lambda: None
@@ -124,7 +123,7 @@ class McpConnection:
         except RrextError as error:
             return Malformed(error, request_id)
 
-    def _requested(self, request_id: RequestId, method: str, params: dict[str, Any], nbytes: int) -> Request:
+    def _requested(self, request_id: RequestId, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
         meta = params.get("_meta")
         if not self._shakes_hands and isinstance(meta, dict):
             version = cast("dict[str, Any]", meta).get(VERSION_KEY)
@@ -142,7 +141,7 @@ class McpConnection:
             command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
-            self._elicits = elicits(params.get("capabilities"), params.get("protocolVersion"))
+            self._modes = modes_of(params.get("capabilities"), params.get("protocolVersion"))
             self._takes_batches = params.get("protocolVersion") == WITH_BATCHES
         elif method == "subscriptions/listen" and not self._shakes_hands:
             if len(self._listening) >= self._limits.max_inflight:
@@ -152,18 +151,36 @@ class McpConnection:
             raise UnknownCommand(f"Method not found: {method[: self._limits.max_name]}")
         return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
 
-    def _call(self, request_id: RequestId, params: dict[str, Any], nbytes: int) -> Request:
+    def _call(self, request_id: RequestId, params: dict[str, Any], nbytes: int) -> ServerEvent:
         arguments = self._listed.call(params)
         given = params.get("_meta")
         meta = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        if params.get("requestState") is not None and not self._shakes_hands:
+            return self._resumed(request_id, params, arguments, nbytes)
         if arguments.get("progress"):
             self._progress.setdefault(request_id, meta["progressToken"])
-        if self._elicits:  # by its handshake, which may be in the same read
-            arguments["permits"] = True
-        elif not self._shakes_hands and elicits(meta.get(CLIENT_KEY), VERSIONS[0]):
-            arguments["permits"] = True
-            self._repeated.setdefault(request_id, RepeatedCall(self.permits, self.user_id, params, arguments))
+        # by its handshake, which may be in the same read
+        arguments |= can_ask(self._modes or ([] if self._shakes_hands else modes_of(meta.get(CLIENT_KEY), VERSIONS[0])))
+        if "questions" in arguments and not self._modes:
+            self._suspendable.setdefault(request_id, _Suspendable(request_id, arguments))
         return Request(request_id, CALL, arguments, None, nbytes)
+
+    def _resumed(self, request_id: RequestId, params: dict[str, Any], arguments: dict[str, Any], nbytes: int) -> ServerEvent:
+        """A suspended call goes on, under the id of this request: the answers of the user. Raises `InvalidArguments`."""
+        with self._turns:
+            call = self._suspended.resume(params["requestState"], None, arguments)
+            assert isinstance(call, _Suspendable)
+            taken = call.take_answers(params.get("inputResponses"))
+            call.answers_to = request_id
+            if arguments.get("progress"):
+                self._progress[call.request_id] = params["_meta"]["progressToken"]
+            else:
+                self._progress.pop(call.request_id, None)
+        answers = [answering(event, number, answer(event, result)) for number, event, result in taken]
+        events: list[ServerEvent] = [Request(None, name, given, None, nbytes) for name, given in answers]
+        if call.questions:
+            events.append(Request(request_id, _Command("rrext_ping", "tools/call", call), {}, None, nbytes))
+        return Batch(events)
 
     def _notified(self, method: str, params: dict[str, Any], nbytes: int) -> ServerEvent:
         if method == "notifications/initialized":
@@ -175,6 +192,8 @@ class McpConnection:
                 return Ignored("a subscription ended")
             if len(self._cancelled) > self._limits.max_inflight:
                 self._cancelled.clear()
+            waiting = [call.request_id for call in list(self._suspendable.values()) if call.answers_to == request_id]
+            request_id = waiting[0] if waiting else request_id
             self._cancelled.add(request_id)
             return Request(None, "cancel", {"requestId": request_id}, None, nbytes)
         return Ignored(f"nothing is done for {method[:100]}")
@@ -223,11 +242,12 @@ class McpConnection:
 
     def _answered(self, members: dict[str, Any], nbytes: int) -> ServerEvent:
         """The event of an answer of the client; an error denies what was asked."""
-        permission = members.get("id")
-        if type(permission) is not int or self._asked.pop(permission, None) is None:
+        number = members.get("id")
+        asked = self._asked.pop(number, None) if type(number) is int else None
+        if asked is None:
             return Ignored("nobody waits for this answer of the client")
-        permit = {"permission": permission, "allow": allows(members.get("result"))}
-        return Request(None, "rrext_permit", permit, None, nbytes)
+        name, given = answering(asked[0], cast("int", number), answer(asked[0], members.get("result")))
+        return Request(None, name, given, None, nbytes)
 
     def _refuse(self, error: RrextError, start: memoryview) -> ServerEvent:
         from rrext.wire.recovery import recover_members  # few connections ever need it
@@ -240,11 +260,13 @@ class McpConnection:
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is the encoded object of the session's command."""
         if command == CALL:
-            before = self._ended(request_id)
+            before, host_id = self._ended(request_id)
             if _is_offered(command):
                 return self._offered(request_id, command, msgspec.json.decode(body)["result"])
-            return [*before, *self._result(request_id, content_of(body))]
+            return before if host_id is None else [*before, *self._result(host_id, content_of(body))]
         assert isinstance(command, _Command)
+        if command.method == "tools/call":
+            return self._suspended_again(request_id, command.fact)
         if command.method.startswith(("prompts/", "resources/", "completion/", "logging/")):
             return self._offered(request_id, command, None)
         if command.method == "initialize":
@@ -284,57 +306,77 @@ class McpConnection:
 
         A request that its client cancelled gets no answer, as the protocol wants it.
         """
-        before: list[bytes] = []
-        if request_id is not None:
-            repeated = self._repeated.get(request_id)
-            before = self._ended(request_id)
-            if isinstance(error, Cancelled) and request_id in self._cancelled:
-                self._cancelled.discard(request_id)
-                return before or [b""]
-            if repeated is not None and (needed := repeated.needed(error)) is not None:
-                return self._result(request_id, encode_own(needed)[1:-1], kind="input_required")
-            if _is_offered(command):
-                return self._error(request_id, failure_of(error, command.method, shakes_hands=self._shakes_hands))
-            if command == CALL and not isinstance(error, NO_RESULTS):
-                return [*before, *self._result(request_id, content_of_error(error))]
-        return [*before, *self._error(request_id, failure_of(error))]
+        if request_id is None:
+            return self._error(None, failure_of(error))
+        before, host_id = self._ended(request_id)
+        if isinstance(error, Cancelled) and request_id in self._cancelled:
+            self._cancelled.discard(request_id)
+            return before or [b""]
+        if _is_offered(command):
+            return self._error(request_id, failure_of(error, command.method, shakes_hands=self._shakes_hands))
+        if host_id is None:
+            return before
+        if command == CALL and not isinstance(error, NO_RESULTS):
+            return [*before, *self._result(host_id, content_of_error(error))]
+        return [*before, *self._error(host_id, failure_of(error))]
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
-        """The progress of a call, or its question for a permit. The protocol has no other event for a call."""
+        """The progress of a call, or its question to the user. The protocol has no other event for a call."""
         told: dict[str, Any] = msgspec.json.decode(body)
         request_id = told.pop("request")
-        if name == "rrext_permission":
-            return self._question(request_id, told)
+        if name in QUESTIONS:
+            return self._question(request_id, name, told)
         token = self._progress.get(request_id)
-        if name != "rrext_progress" or token is None:
+        call = self._suspendable.get(request_id)
+        if name != "rrext_progress" or token is None or (call is not None and call.answers_to is None):
             return [b""]
         return self._notification("notifications/progress", {"progressToken": token, **told})
 
-    def _question(self, request_id: RequestId, told: dict[str, Any]) -> list[bytes]:
-        """A question for a permit; a call that can be repeated gets its answer at once."""
-        permission: int = told["permission"]
-        repeated = self._repeated.get(request_id)
-        if repeated is not None:
-            self.answer_permit(permission, repeated.permit(told))
-            return [b""]
-        self._asked[permission] = request_id
-        members = {"jsonrpc": "2.0", "id": permission, "method": ELICIT, "params": question(told)}
+    def _question(self, request_id: RequestId, event: str, told: dict[str, Any]) -> list[bytes]:
+        """A question to the user, or the word that it needs no answer any more. Raises `TooManyRequests`."""
+        number = number_of(event, told)
+        call = self._suspendable.get(request_id)
+        if call is not None:
+            with self._turns:
+                if "withdrawn" in told:
+                    call.questions.pop(number, None)
+                    return [b""]
+                call.questions[number] = event, question(event, told)
+                return [b""] if call.answers_to is None else self._suspend(call)
+        if "withdrawn" in told:
+            return [b""] if self._asked.pop(number, None) is None else self._taken_back(number, "no answer is needed any more")
+        self._asked[number] = event, request_id
+        members = {"jsonrpc": "2.0", "id": number, "method": ELICIT, "params": question(event, told)}
         return self._framed([encode_own(members)])
 
-    def _ended(self, request_id: RequestId) -> list[bytes]:
-        """Forget a call that is answered; the notifications that take its unanswered questions back."""
+    def _suspend(self, call: _Suspendable) -> list[bytes]:
+        """The result that asks the questions of a call, which is suspended now."""
+        needed = self._suspended.suspend(call)
+        host_id, call.answers_to = cast("RequestId", call.answers_to), None
+        return self._result(host_id, encode_own(needed)[1:-1], kind="input_required")
+
+    def _suspended_again(self, request_id: RequestId, call: _Suspendable) -> list[bytes]:
+        """The result that asks what its host left without an answer, if the call still waits for that."""
+        with self._turns:
+            return self._suspend(call) if call.answers_to == request_id and call.questions else [b""]
+
+    def _taken_back(self, number: int, reason: str) -> list[bytes]:
+        return self._notification("notifications/cancelled", {"requestId": number, "reason": reason})
+
+    def _ended(self, request_id: RequestId) -> tuple[list[bytes], RequestId | None]:
+        """Forget a call that is answered; the notifications that take its unanswered questions back, and the id under which its
+        host waits for it; None if the call is suspended.
+        """
         self._progress.pop(request_id, None)
-        self._repeated.pop(request_id, None)
-        if not self._asked:
-            return []
-        asked = [permission for permission, asking in list(self._asked.items()) if asking == request_id]
-        for permission in asked:
-            self._asked.pop(permission, None)
-        return [
-            piece
-            for permission in asked
-            for piece in self._notification("notifications/cancelled", {"requestId": permission, "reason": "the call ended"})
-        ]
+        call = self._suspendable.pop(request_id, None)
+        if call is not None:
+            with self._turns:
+                self._suspended.forget(call)
+                return [b""] if call.answers_to is None else [], call.answers_to
+        asked = [number for number, (_, asking) in list(self._asked.items()) if asking == request_id] if self._asked else []
+        for number in asked:
+            self._asked.pop(number, None)
+        return [piece for number in asked for piece in self._taken_back(number, "the call ended")], request_id
 
     def tools_changed(self) -> list[bytes]:
         """The notifications that the list of tools has changed: to a client of the handshake, and to each subscription."""
@@ -379,6 +421,15 @@ class McpConnection:
         versions = [*VERSIONS, *reversed(HANDSHAKE_VERSIONS)]
         found = {"supportedVersions": versions, "capabilities": self._capabilities, "cacheScope": "private", "ttlMs": 0}
         return {**found, "_meta": {SERVER_KEY: SERVER}}
+
+
+class _Suspendable(SuspendableCall):
+    """A call on this connection: its id in the session, and the id of the request that it answers, if it is not suspended."""
+
+    def __init__(self, request_id: RequestId, arguments: Mapping[str, Any]) -> None:
+        super().__init__(None, arguments)
+        self.request_id = request_id
+        self.answers_to: RequestId | None = request_id
 
 
 def _wants_tools(notifications: Any) -> bool:

@@ -27,7 +27,6 @@ from mcp_types import (
     ServerCapabilities,
     ToolsCapability,
 )
-from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,7 +35,7 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListTools, Operation, Tool
-from rrext.errors import Cancelled, InvalidRequest, RrextError, ShuttingDown
+from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
 from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import ShownToken, UserTokens
@@ -45,8 +44,9 @@ from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.host_offers import HostOffers
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
-from rrext.faces.mcp.permits import Permits, RepeatedCall, allows, elicits, question
 from rrext.faces.mcp.progress import ProgressFeed
+from rrext.faces.mcp.questions import METHOD as ELICIT
+from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
 from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import PATH, SERVER, VERSIONS
 from rrext.limits import Limits
@@ -97,7 +97,7 @@ class McpApp:
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._listed = ListedTools()
-        self._permits = Permits(now, limits.permission_timeout)
+        self._suspended = SuspendedCalls()
         self._calls: dict[Call, ShownToken | None] = {}
         """The unanswered calls, with the tokens of their requests."""
         self._is_draining = False
@@ -234,19 +234,20 @@ class McpApp:
 
     async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
         given = dict(context.params or {})
-        repeated: RepeatedCall | None = None
+        is_modern = context.protocol_version in VERSIONS
         try:
             if params.name not in self._listed:  # what is known of its input and its result stands in the list
                 await self._page(context, 0)
             arguments = self._listed.call(given)
-            arguments["permits"] = elicits(_capabilities(context), context.protocol_version)
+            if is_modern and given.get("requestState") is not None:
+                return await self._outcome(context, self._resumed(context, given, arguments))
+            arguments |= can_ask(modes_of(_capabilities(context), context.protocol_version))
             refuse_long_names(Request(None, "rrext_process", arguments, None, 0), self._limits)
             operation = decode(arguments, Tool, self._limits)
-            if context.protocol_version in VERSIONS:
-                repeated = RepeatedCall(self._permits, self._user_of(context), given, arguments)
-            if operation.progress or operation.permits:
-                ask = partial(_asked, context, repeated)
-                feed = ProgressFeed(self._loop, context.session.report_progress, ask)
+            if operation.questions and is_modern:
+                return await self._outcome(context, self._suspendable(context, operation, arguments))
+            if operation.is_fed:
+                feed = ProgressFeed(self._loop, context.session.report_progress, partial(_asked, context))
                 body = await feed.sent_during(self._ask(context, operation, feed))
             else:
                 body = await self._ask(context, operation)
@@ -254,13 +255,54 @@ class McpApp:
         except NO_RESULTS as error:
             raise _as_error(error) from None
         except RrextError as error:
-            needed = None if repeated is None else repeated.needed(error)
-            if needed is not None:
-                return {**needed, "resultType": "input_required"}
             members = content_of_error(error)
             if len(members) > self._limits.max_result:
                 members = content_of_error(shortened(error, self._limits))
             return _result(context, members)
+
+    def _suspendable(self, context: Context, operation: Tool, arguments: dict[str, Any]) -> _SuspendableCall:
+        """A call that has begun, and can be suspended."""
+        call = _SuspendableCall(self._user_of(context), arguments, context)
+        feed = ProgressFeed(self._loop, call.report_progress, call.ask)
+        call.run = self._loop.create_task(feed.sent_during(self._ask(context, operation, feed)))
+
+        def over(run: asyncio.Task[bytes]) -> None:
+            self._suspended.forget(call)
+            if not run.cancelled():
+                run.exception()  # nobody may wait for it any more
+
+        call.run.add_done_callback(over)
+        return call
+
+    def _resumed(self, context: Context, given: dict[str, Any], arguments: dict[str, Any]) -> _SuspendableCall:
+        """The suspended call that goes on under this request, with the answers of the user. Raises `MCPError`."""
+        try:
+            call = self._suspended.resume(given["requestState"], self._user_of(context), arguments)
+        except InvalidArguments as error:
+            raise _as_error(error) from None
+        assert isinstance(call, _SuspendableCall)
+        call.context = context
+        for number, event, result in call.take_answers(given.get("inputResponses")):
+            call.answered[number].set_result(answer(event, result))
+        return call
+
+    async def _outcome(self, context: Context, call: _SuspendableCall) -> dict[str, Any]:
+        """The result of a call, or one that asks its questions and suspends it. A cancel of the request cancels the call."""
+        try:
+            while not call.run.done():
+                if call.questions:
+                    call.context = None
+                    return {**self._suspended.suspend(call), "resultType": "input_required"}
+                call.changed.clear()
+                changed = self._loop.create_task(call.changed.wait())
+                try:
+                    await asyncio.wait([call.run, changed], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+            return _result(context, content_of(await call.run))
+        except BaseException:
+            call.run.cancel()
+            raise
 
     async def _ask(self, context: Context, operation: Operation, feed: ProgressFeed | None = None) -> bytes:
         """Run an operation of a request, whose answer has no raw bytes. Raises the error of the operation."""
@@ -358,17 +400,47 @@ async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerR
     return await call_next(ctx)
 
 
-async def _asked(context: Context, repeated: RepeatedCall | None, body: dict[str, Any]) -> bool:
-    """Whether the user of a client permits a call. One who cannot be asked, or answers something else, does not."""
-    if repeated is not None:
-        return repeated.permit(body)
-    asked = question(body)
+class _SuspendableCall(SuspendableCall):
+    """A call over HTTP, which runs in a task of its own: `run`. `context` is that of the request that waits for it, if one
+    does.
+    """
+
+    run: asyncio.Task[bytes]
+
+    def __init__(self, user: str | None, arguments: Mapping[str, Any], context: Context) -> None:
+        super().__init__(user, arguments)
+        self.context: Context | None = context
+        self.answered: dict[int, asyncio.Future[Any]] = {}
+        self.changed = asyncio.Event()
+        self._numbers = count(1)
+
+    async def report_progress(self, value: float, total: float | None, message: str | None) -> None:
+        """Report to the request that waits; to none, if the call is suspended."""
+        if self.context is not None:
+            await self.context.session.report_progress(value, total, message)
+
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        """Ask the user, and wait for the answer."""
+        number = next(self._numbers)
+        self.questions[number] = event, question(event, body)
+        self.answered[number] = asyncio.get_running_loop().create_future()
+        self.changed.set()
+        try:
+            return await self.answered[number]
+        finally:
+            self.questions.pop(number, None)
+            del self.answered[number]
+
+
+async def _asked(context: Context, event: str, body: dict[str, Any]) -> Any:
+    """The answer of the user of a session to an event. One who cannot be asked permits nothing, and cancels the rest."""
     try:
-        answer = await context.session.elicit_form(asked["message"], asked["requestedSchema"], context.request_id)
-    except (MCPError, ValidationError) as error:
-        log.debug("a client was asked for a permit: %s", error)
-        return False
-    return allows(answer.model_dump())
+        # the SDK has no public way for questions with other schemas than those that it knows
+        result = await context.session._request_outbound.send_raw_request(ELICIT, question(event, body))
+    except MCPError as error:
+        log.debug("a client was asked: %s", error)
+        result = {}
+    return answer(event, result)
 
 
 def _token_gone() -> Cancelled:

@@ -20,11 +20,11 @@ MAX_SUBSCRIPTIONS: Final = 1000
 MAX_DESCRIPTION: Final = 200
 """Characters of a prompt's instructions that describe it; a host shows a line or two."""
 
-# permits.py
+# questions.py
 MAX_SHOWN_ARGUMENTS: Final = 4000
 """Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""
-MAX_USED_PERMITS: Final = 4096
-"""Used permits of a user that are remembered until they expire; one who uses more is asked again, until some have expired."""
+MAX_SUSPENDED: Final = 256
+"""Calls of a user that wait for the host to come again with answers; a person is asked few things at once."""
 
 # progress.py
 MAX_WAITING_PROGRESS: Final = 64

@@ -1,4 +1,4 @@
-"""Progress of a call, and its questions for permits, whose client is told and asked by coroutines."""
+"""Progress of a call, and its questions to the user, whose client is told and asked by coroutines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProgressFeed:
         self,
         loop: asyncio.AbstractEventLoop,
         report: Callable[[float, float | None, str | None], Awaitable[None]],
-        ask: Callable[[dict[str, Any]], Awaitable[bool]],
+        ask: Callable[[str, dict[str, Any]], Awaitable[Any]],
     ) -> None:
         self._loop = loop
         self._report = report
@@ -63,9 +63,9 @@ class ProgressFeed:
     def call_event(self, body: dict[str, Any]) -> None:
         """Drop an event: no call of this protocol asks for them."""
 
-    async def permit(self, body: dict[str, Any]) -> bool:
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
         """Ask the client."""
-        return await self._ask(body)
+        return await self._ask(event, body)
 
     def wait_for_room(self) -> None:
         """Return at once."""

@@ -7,7 +7,7 @@ results: one malformed tool would make a whole list invalid for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import anyio
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.dispatcher import CallOptions, OnRequest, ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -30,8 +30,11 @@ from mcp_types import (
     CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
     Implementation,
     LoggingMessageNotification,
     ToolListChangedNotification,
@@ -39,10 +42,13 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from rrext.providers.limits import LISTEN_PAUSE, MAX_PAGES, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
+from rrext.errors import RrextError
+from rrext.providers.limits import LISTEN_PAUSE, MAX_PAGES, MAX_ROUNDS, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
 from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, cut, of_answer, of_lost
 from rrext.providers.mcp.http import client
 from rrext.providers.mcp.listing import ToolListing, read_listing
+from rrext.providers.mcp.questions import METHOD as ELICIT
+from rrext.providers.mcp.questions import Asker, Askers, answers_to
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdio import StdioTransport, start
 from rrext.providers.mcp.transport import McpTarget, Transport
@@ -74,7 +80,7 @@ class Link:
         self,
         target: McpTarget,
         transport: Transport,
-        dispatcher: JSONRPCDispatcher[Any],
+        dispatcher: LinkDispatcher,
         earlier: ToolListing | None,
         adopt: Callable[[ToolListing], object],
     ) -> None:
@@ -85,7 +91,11 @@ class Link:
         self._dispatcher = dispatcher
         self._log = ServerLog(target.name, target.redact)
         self._stale = anyio.Event()
-        self.session = ClientSession(dispatcher=dispatcher, client_info=US, message_handler=self._receive)
+        self._askers = Askers()
+        dispatcher.answer_question = self._answer_question
+        self.session = ClientSession(
+            dispatcher=dispatcher, client_info=US, message_handler=self._receive, elicitation_callback=_never_asked
+        )
 
     @property
     def is_lost(self) -> bool:
@@ -168,20 +178,36 @@ class Link:
         self.listing = await self._target.services.in_thread(read_listing, self._target.name, entries, self.listing)
         self._adopt(self.listing)
 
-    async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str]) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str], asker: Asker
+    ) -> dict[str, Any]:
         """The raw result of `tools/call`, as `ask` gives and raises it."""
         headers = {**mcp_param_headers(self.listing.headers.get(tool, {}), arguments), **headers}
-        return await self.ask("tools/call", {"name": tool, "arguments": arguments}, ctx, headers)
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments}, ctx, headers, asker)
 
-    async def ask(self, method: str, params: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The raw result of a request. A cancel of the calling task cancels the request at the server, too.
+    async def ask(
+        self, method: str, params: dict[str, Any], ctx: ToolContext, headers: Mapping[str, str], asker: Asker
+    ) -> dict[str, Any]:
+        """The raw result of a request, of which the server may ask the caller. A cancel of the calling task cancels the request
+        at the server, too.
 
         Raises the error that the server answered, and `ToolError` if the server was lost.
         """
         name = self._target.name
         progress = _progress_of(ctx) if ctx.wants_progress else None
         try:
-            return await self._request(method, params, progress, headers)
+            with self._askers.during(asker):
+                result = await self._request(method, params, progress, headers, asker.capabilities)
+                for _ in range(MAX_ROUNDS):
+                    if result.get("resultType") != "input_required" or not asker.capabilities:
+                        break
+                    answers = await answers_to(result.get("inputRequests"), asker)
+                    if answers is None:
+                        break
+                    state = {"requestState": result["requestState"]} if "requestState" in result else {}
+                    params = {**params, "inputResponses": answers, **state}
+                    result = await self._request(method, params, progress, headers, asker.capabilities)
+                return result
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and self.transport.is_ending:
                 raise of_lost(name, *await self.transport.ending()) from None
@@ -191,17 +217,30 @@ class Link:
                 self._stale.set()
             raise of_answer(name, error.code, error.message, error.data) from None
 
+    async def _answer_question(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of a caller to a question of the server. Raises `MCPError` if nobody can be asked."""
+        try:
+            return await self._askers.who_is_asked().ask(params)
+        except RrextError as error:
+            raise MCPError(INVALID_REQUEST, f"Elicitation not supported: {error.message}") from None
+
     def _is_closed(self, error: MCPError) -> bool:
         """Whether the SDK says that the connection is closed: servers answer with its code, too."""
         return error.code == CONNECTION_CLOSED and (self.transport.is_ending or error.message == "Connection closed")
 
     async def _request(
-        self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None, headers: Mapping[str, str] = NO_HEADERS
+        self,
+        method: str,
+        params: dict[str, Any],
+        progress: ProgressFnT | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        capabilities: Mapping[str, Any] = NO_HEADERS,
     ) -> dict[str, Any]:
         version = self.session.protocol_version or ""
         sent = {MCP_PROTOCOL_VERSION_HEADER: version, **headers}
         if version in MODERN_PROTOCOL_VERSIONS:
-            params["_meta"] = {PROTOCOL_VERSION_META_KEY: version, **_ABOUT_US}
+            about = {PROTOCOL_VERSION_META_KEY: version, **_ABOUT_US, CLIENT_CAPABILITIES_META_KEY: capabilities}
+            params = {**params, "_meta": about}
             sent[MCP_METHOD_HEADER] = method
             named = params.get("name", params.get("uri"))
             if named is not None:
@@ -222,10 +261,30 @@ def _progress_of(ctx: ToolContext) -> ProgressFnT:
     return report
 
 
-_ABOUT_US: Final = {
-    CLIENT_INFO_META_KEY: US.model_dump(by_alias=True, mode="json", exclude_none=True),
-    CLIENT_CAPABILITIES_META_KEY: {},
-}
+_ABOUT_US: Final = {CLIENT_INFO_META_KEY: US.model_dump(by_alias=True, mode="json", exclude_none=True)}
+
+
+class LinkDispatcher(JSONRPCDispatcher[Any]):
+    """Sends and receives messages, and hands over the parameters of a server's questions as they came: the SDK's own way has
+    room for schemas of the protocol alone, and servers send others.
+    """
+
+    answer_question: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
+
+    async def run(self, on_request: OnRequest, *given: Any, **options: Any) -> None:
+        """Read messages until the server ends."""
+
+        async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+            if method == ELICIT and isinstance((params or {}).get("message"), str):
+                return await self.answer_question(params or {})
+            return await on_request(context, method, params)
+
+        await super().run(answer, *given, **options)
+
+
+async def _never_asked(context: Any, params: Any) -> ErrorData:
+    """Announces that questions are answered; those without a message come here, and are none."""
+    return ErrorData(code=INVALID_PARAMS, message="the question has no message")
 
 
 @asynccontextmanager
@@ -239,14 +298,14 @@ async def open_link(
         if target.command:
             transport = server = StdioTransport(target, *await target.services.in_thread(start, target, secrets))
             await stack.enter_async_context(server.served())
-            dispatcher = JSONRPCDispatcher(server.inbox, server.outbox)
+            dispatcher = LinkDispatcher(server.inbox, server.outbox)
         else:
             transport = Transport()
             http = await stack.enter_async_context(
                 await target.services.in_thread(client, secrets, transport, target.max_message)
             )
             streams = streamable_http_client(target.url, http_client=http, max_sse_event_size=target.max_message)
-            dispatcher = JSONRPCDispatcher(*await stack.enter_async_context(streams))
+            dispatcher = LinkDispatcher(*await stack.enter_async_context(streams))
         link = Link(target, transport, dispatcher, earlier, adopt)
         await stack.enter_async_context(link.session)
         yield link

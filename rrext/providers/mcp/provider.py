@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from random import uniform
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_WAIT, STA
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
+from rrext.providers.mcp.questions import Asker
 from rrext.providers.mcp.results import content_of, own_meta
 from rrext.providers.mcp.transport import McpTarget
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
@@ -72,7 +74,8 @@ class McpProvider(ToolProvider):
         """Call a tool once; a link that was lost is made again before."""
         link = await self._connected()
         found = self.found(tool, link.listing.tools)
-        return content_of(self.connection.name, found, await link.call(found.name, arguments, ctx, self._headers(ctx)))
+        result = await link.call(found.name, arguments, ctx, self._headers(ctx), self._asker(ctx))
+        return content_of(self.connection.name, found, result)
 
     async def ask(self, method: str, params: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         """The result of a request for what the server offers beside tools; empty lists of what it does not have.
@@ -87,7 +90,7 @@ class McpProvider(ToolProvider):
         has = capabilities is None or getattr(capabilities, OFFERED.get(kind, kind), None) is not None
         if not has and method in EMPTY:
             return {EMPTY[method]: {"values": []} if kind == "completion" else []}
-        result = await link.ask(method, params, ctx, self._headers(ctx))
+        result = await link.ask(method, params, ctx, self._headers(ctx), self._asker(ctx))
         members = {key: value for key, value in result.items() if key not in ABOUT_THE_ANSWER}
         if method in ENTRIES:
             members |= self._entries(method, members)
@@ -111,6 +114,10 @@ class McpProvider(ToolProvider):
     def _headers(self, ctx: ToolContext) -> dict[str, str]:
         authorization = ctx.authorization_for(self.connection)
         return {} if authorization is None else {"authorization": authorization}
+
+    def _asker(self, ctx: ToolContext) -> Asker:
+        """Who is asked what the server wants to know during a request. The caller sees no secret of the connection."""
+        return Asker(ctx, partial(self.without_secrets, authorization=ctx.authorization_for(self.connection)))
 
     async def aclose(self) -> None:
         """End the link and its server, and wait for that."""

@@ -44,6 +44,6 @@ def _unexpected(of: str, kind: Any, result: dict[str, Any]) -> ToolError:
     asked = requests.values() if isinstance(requests, dict) else ()
     methods = sorted({str(each.get("method")) for each in asked if isinstance(each, dict)})
     return ToolError(
-        f"{of} asks for more input ({', '.join(methods) or 'later'}), which a tool call cannot give",
+        f"{of} asks for more input ({', '.join(methods) or 'later'}), which its caller cannot give",
         hint="Give all that the tool needs in its arguments.",
     )

@@ -29,6 +29,7 @@ LINES = [
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
     b'{"jsonrpc":"2.0","id":4,"method":"ping"}',
     b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","inputResponses":{"x":1},"_meta":%b}}' % ASKS,
+    b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","requestState":"x","_meta":%b}}' % ASKS,
     b'{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"allow":true}}}',
     b'{"jsonrpc":"2.0","id":6,"method":"prompts/get","params":{"name":"poem","arguments":{"question":"Why?"}}}',
     b'{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"rrext:///a/f/b%20c%2f"}}',
@@ -40,7 +41,10 @@ OFFERS = HostOffers(
     [Folder("a", "f", "tool_filesystem", "")],
 )
 VALUES = {"resources/list": b'{"result":{"files":[],"next":null}}', "resources/read": b'{"result":{"content":"","size":0}}'}
-PERMISSION = b'{"request":%b,"permission":1,"tool":"a","nodeId":"n","arguments":{}}'
+QUESTIONS = {
+    "rrext_permission": b'{"request":%b,"permission":1,"tool":"a","nodeId":"n","arguments":{}}',
+    "rrext_question": b'{"request":%b,"question":2,"tool":"a","nodeId":"n","params":{"message":""}}',
+}
 
 
 @st.composite
@@ -61,13 +65,14 @@ def test_any_line_is_a_request_of_ours_that_can_be_answered_or_is_refused(lines:
         if isinstance(event, Request):
             assert event.command in COMMANDS
             if event.id is not None:
-                asked = event.arguments.get("permits") and connection.event(
-                    "rrext_permission", PERMISSION % msgspec.json.encode(event.id)
-                )
+                written: list[bytes] = []
+                for name, question in QUESTIONS.items():
+                    if event.arguments.get("permits"):
+                        written += connection.event(name, question % msgspec.json.encode(event.id))
                 body = VALUES.get(getattr(event.command, "method", ""), BODIES.get(event.command, b"{}"))
-                answer = b"".join(connection.result(event.id, event.command, body)).splitlines()
-                assert msgspec.json.decode(answer[-1])["id"] == event.id
-                assert len(answer) == 1 or asked
+                written += connection.result(event.id, event.command, body)
+                said = [msgspec.json.decode(line) for line in b"".join(written).splitlines()]
+                assert [each["id"] for each in said if "method" not in each] == [event.id], "a call may end with its question"
                 for error in (InvalidArguments.at("/x", "wrong"), Unavailable("no")):
                     refusal = connection.error(event.id, event.command, error)
                     assert msgspec.json.decode(b"".join(refusal))["id"] == event.id

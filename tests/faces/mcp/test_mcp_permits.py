@@ -18,10 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_host import META, Host
 
-from rrext.errors import Unavailable
-from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS, MAX_USED_PERMITS
-from rrext.faces.mcp.permits import Permits, RepeatedCall, elicits, question
-from rrext.testing import ManualClock
+from rrext.errors import InvalidArguments, TooManyRequests
+from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS, MAX_SUSPENDED
+from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, modes_of, question
 
 HERE = Path(__file__).resolve().parent
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -219,11 +218,18 @@ def asked_by_result(host: Host | HttpServer, key: str, name: str = "write_down",
 
 
 def repeated(host: Host | HttpServer, params: dict[str, Any], **headers: str) -> str:
-    """Whether a repeated call was `complete`, or ended with another question."""
-    result = host.result("tools/call", params, **headers)
-    assert not result.get("isError")
-    assert result.get("requestState") != params["requestState"]
-    return result["resultType"]
+    """Whether a repeated call was `complete`, or `refused` because no call waits for its answers."""
+    answer = (
+        host.ask("tools/call", params, **headers)[1]
+        if isinstance(host, HttpServer)
+        else host.answer(host.ask("tools/call", params))
+    )
+    if "error" in answer:
+        assert answer["error"]["code"] == -32602
+        assert "/requestState" in answer["error"]["message"]
+        return "refused"
+    assert not answer["result"].get("isError")
+    return answer["result"]["resultType"]
 
 
 def test_a_call_ends_with_the_question_and_is_repeated_with_the_answer(host: Host | HttpServer) -> None:
@@ -235,14 +241,14 @@ def test_a_call_ends_with_the_question_and_is_repeated_with_the_answer(host: Hos
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_every_other_answer_denies_and_a_later_yes_is_asked_for_again(other: Any, host: Host | HttpServer) -> None:
+def test_every_other_answer_denies_and_a_later_yes_changes_nothing(other: Any, host: Host | HttpServer) -> None:
     key = f"denied {type(host).__name__}"
     params = asked_by_result(host, key)
     again = {**params, "inputResponses": dict.fromkeys(params["inputResponses"], other)}
     answer = host.answer(host.ask("tools/call", again)) if isinstance(host, Host) else host.ask("tools/call", again)[1]
     if "error" not in answer:  # over HTTP what is no answer is refused before
         assert "it was denied" in reason(answer["result"])
-        assert repeated(host, params) == "input_required"
+        assert repeated(host, params) == "refused"
     assert written(host, key) == []
 
 
@@ -250,7 +256,7 @@ def test_every_other_answer_denies_and_a_later_yes_is_asked_for_again(other: Any
 def test_a_permit_is_for_one_call(host: Host | HttpServer) -> None:
     key = f"once {type(host).__name__}"
     params = asked_by_result(host, key)
-    assert [repeated(host, params) for _ in range(4)] == ["complete", *["input_required"] * 3]
+    assert [repeated(host, params) for _ in range(4)] == ["complete", *["refused"] * 3]
     assert written(host, key) == ["ran"]
     assert repeated(host, asked_by_result(host, key)) == "complete"
     assert written(host, key) == ["ran", "ran"]
@@ -262,9 +268,9 @@ def test_a_permit_is_for_its_tool_its_arguments_and_its_process_alone(host: Host
     params = asked_by_result(host, key)
     changes = ({"arguments": {"key": f"{key} 2"}}, {"arguments": {"key": key, "text": "more"}}, {"name": "write_more"})
     for change in changes:
-        assert repeated(host, {**params, **change}) == "input_required"
+        assert repeated(host, {**params, **change}) == "refused"
     with type(host)(files=[HERE / "asking.pipe"]) as other:
-        assert repeated(other, params) == "input_required"
+        assert repeated(other, params) == "refused"
         assert written(other, key) == []
     assert (written(host, key), written(host, f"{key} 2")) == ([], [])
     assert repeated(host, params) == "complete"
@@ -278,11 +284,11 @@ def test_of_two_calls_with_one_answer_at_the_same_time_one_runs(host: Host | Htt
         params["_meta"] = META | ASKS
         calls = [{"jsonrpc": "2.0", "id": f"race {n}", "method": "tools/call", "params": params} for n in range(8)]
         host.write(b"".join(msgspec.json.encode(call) + b"\n" for call in calls))
-        answers = [host.message()["result"] for _ in calls]
+        answers = [host.message() for _ in calls]
     else:
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda _: host.result("tools/call", params), range(8)))
-    assert sorted(answer["resultType"] for answer in answers) == ["complete", *["input_required"] * 7]
+            answers = [answer for _, answer in pool.map(lambda _: host.ask("tools/call", params), range(8))]
+    assert sorted("result" in answer for answer in answers) == [*[False] * 7, True]
     assert written(host, key) == ["ran"]
 
 
@@ -294,106 +300,116 @@ def test_over_http_a_permit_is_for_its_user_alone(tmp_path: Path) -> None:
     ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
     with HttpServer("--tokens", str(tokens), files=[HERE / "asking.pipe"]) as server:
         params = asked_by_result(server, "mine", **ada)
-        assert repeated(server, params, **bob) == "input_required"
+        assert repeated(server, params, **bob) == "refused"
         assert repeated(server, params, **ada) == "complete"
 
 
-# permits by themselves
+def test_a_tool_within_a_tool_asks_by_the_result_of_the_outer_one_which_runs_once(host: Host | HttpServer) -> None:
+    key = f"nested {type(host).__name__}"
+    inner = {"node": "tools_1", "tool": "write_down", "input": {"key": key}}
+    params = {"name": "ask_async", "arguments": inner, "_meta": ASKS}
+    result = host.result("tools/call", params)
+    ((name, asking),) = result["inputRequests"].items()
+    assert "which nest_1.ask_async wants to call" in asking["params"]["message"]
+    again = {**params, "inputResponses": {name: ALLOW}, "requestState": result["requestState"]}
+    assert repeated(host, again) == "complete"
+    assert written(host, key) == ["ran"]
 
 
-class Asked:
-    """Permits on a clock that a test moves, and the call of a user who says yes."""
+def test_a_call_that_is_repeated_without_an_answer_asks_again(host: Host | HttpServer) -> None:
+    key = f"again {type(host).__name__}"
+    params = asked_by_result(host, key)
+    result = host.result("tools/call", {**params, "inputResponses": {}})
+    assert result["resultType"] == "input_required"
+    assert result["inputRequests"].keys() == params["inputResponses"].keys()
+    assert repeated(host, params) == "refused", "each state is good once"
+    assert repeated(host, {**params, "requestState": result["requestState"]}) == "complete"
+    assert written(host, key) == ["ran"]
 
-    def __init__(self) -> None:
-        self.clock = ManualClock(start=7.0)
-        self.permits = Permits(self.clock.now, 60.0)
 
-    def call(self, state: object = None, *, text: str = "x", user: str | None = "ada", answer: object = ALLOW) -> RepeatedCall:
-        params = {"inputResponses": {"permit": answer}, "requestState": state}
-        return RepeatedCall(self.permits, user, params, {"tool": "t", "input": {"text": text}})
+def test_several_questions_of_one_call_are_asked_together_or_one_after_the_other(host: Host | HttpServer) -> None:
+    params = {"name": "ask_many", "arguments": {"number": 3, "tool": "sum"}, "_meta": ASKS}
+    seen: set[str] = set()
+    result = host.result("tools/call", params)
+    while result["resultType"] == "input_required":
+        assert not seen & result["inputRequests"].keys(), "no question is asked twice"
+        seen |= result["inputRequests"].keys()
+        answers = dict.fromkeys(result["inputRequests"], ALLOW)
+        result = host.result("tools/call", {**params, "inputResponses": answers, "requestState": result["requestState"]})
+    assert len(seen) == 3
+    assert not result.get("isError")
 
-    def asks(self, call: RepeatedCall) -> str | None:
-        """The state of the question if the call needs an answer; None if it runs."""
-        runs = call.permit({"tool": "t", "nodeId": "n", "arguments": {"text": "***"}})
-        needed = call.needed(Unavailable("denied"))
-        assert runs == (needed is None)
-        return None if needed is None else needed["requestState"]
+
+# calls that wait
+
+
+def suspendable(text: str = "x", user: str | None = "ada") -> SuspendableCall:
+    call = SuspendableCall(user, {"tool": "t", "input": {"text": text}})
+    call.questions[1] = "rrext_question", {"message": "?"}
+    return call
 
 
 @pytest.mark.promise("mcp:permits:once")
-def test_a_permit_is_for_the_input_itself_although_the_question_hides_a_secret_in_it() -> None:
-    asked = Asked()
-    state = asked.asks(asked.call(text="secret 1"))
-    assert asked.asks(asked.call(state, text="secret 2")) is not None
-    assert asked.asks(asked.call(state, text="secret 1", user="bob")) is not None
-    assert asked.asks(asked.call(state, text="secret 1", user=None)) is not None
-    assert asked.asks(asked.call(state, text="secret 1")) is None
+def test_a_state_is_for_its_user_and_its_input() -> None:
+    calls = SuspendedCalls()
+    call = suspendable("secret 1")
+    state = calls.suspend(call)["requestState"]
+    for text, user in (("secret 2", "ada"), ("secret 1", "bob"), ("secret 1", None)):
+        with pytest.raises(InvalidArguments, match="/requestState"):
+            calls.resume(state, user, {"tool": "t", "input": {"text": text}})
+    assert calls.resume(state, "ada", {"tool": "t", "input": {"text": "secret 1"}}) is call
 
 
-@pytest.mark.promise("mcp:permits:once")
-def test_a_permit_expires() -> None:
-    asked = Asked()
-    early, late = asked.asks(asked.call()), asked.asks(asked.call())
-    asked.clock.advance(59.9)
-    assert asked.asks(asked.call(early)) is None
-    asked.clock.advance(0.1)
-    assert asked.asks(asked.call(late)) is not None
-    assert asked.asks(asked.call(early)) is not None
-
-
-@pytest.mark.promise("mcp:permits:once")
-def test_a_user_who_used_too_many_permits_is_asked_again_until_some_expire_and_other_users_are_not() -> None:
-    asked = Asked()
-    states = [asked.asks(asked.call()) for _ in range(MAX_USED_PERMITS + 1)]
-    assert {asked.asks(asked.call(state)) for state in states[1:]} == {None}
-    assert asked.asks(asked.call(states[0])) is not None
-    bobs = asked.asks(asked.call(user="bob"))
-    assert asked.asks(asked.call(bobs, user="bob")) is None
-    assert None not in {asked.asks(asked.call(state)) for state in states}
-    asked.clock.advance(60.0)
-    assert asked.asks(asked.call(asked.asks(asked.call()))) is None
+def test_a_user_with_too_many_calls_that_wait_is_refused_and_others_are_not() -> None:
+    calls = SuspendedCalls()
+    first = suspendable()
+    calls.suspend(first)
+    for _ in range(MAX_SUSPENDED - 1):
+        calls.suspend(suspendable())
+    with pytest.raises(TooManyRequests):
+        calls.suspend(suspendable())
+    calls.suspend(suspendable(user="bob"))
+    calls.forget(first)
+    calls.suspend(suspendable())
 
 
 @pytest.mark.promise("mcp:permits:once")
 @given(st.data())
-def test_no_other_text_than_that_of_the_question_permits_anything(data: st.DataObject) -> None:
-    asked = Asked()
-    state = asked.asks(asked.call())
-    assert state is not None
+def test_no_other_text_than_that_of_the_question_goes_on_with_anything(data: st.DataObject) -> None:
+    calls = SuspendedCalls()
+    state = calls.suspend(suspendable())["requestState"]
     changed = list(state)
     for _ in range(data.draw(st.integers(1, 3))):
         changed[data.draw(st.integers(0, len(state) - 1))] = data.draw(st.sampled_from("0123456789abcdef \u0660g"))
     cut = data.draw(st.integers(0, len(state)))
     other = data.draw(st.sampled_from(["".join(changed), state[:cut], state[cut:], f"{state}0", f" {state}", None, 7, [state]]))
     if other != state:
-        assert asked.asks(asked.call(other)) is not None
-    assert asked.asks(asked.call(state)) is None
-    assert asked.asks(asked.call(state.upper())) is not None
-
-
-def test_a_tool_within_a_tool_is_denied_because_the_outer_one_would_run_twice(host: Host | HttpServer) -> None:
-    inner = {"node": "tools_1", "tool": "write_down", "input": {"key": "nested"}}
-    result = host.result("tools/call", {"name": "ask_async", "arguments": inner, "_meta": ASKS})
-    assert result["isError"]
-    assert "it was denied" in result["content"][0]["text"]
-    assert written(host, "nested") == []
+        with pytest.raises(InvalidArguments):
+            calls.resume(other, "ada", {"tool": "t", "input": {"text": "x"}})
+    calls.resume(state, "ada", {"tool": "t", "input": {"text": "x"}})
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": 7}, {"elicitation": None}, 7])
 def test_a_host_that_shows_no_forms_is_not_asked(capabilities: Any, modern: Host) -> None:
-    assert not elicits(capabilities, "2025-11-25")
+    assert "form" not in modes_of(capabilities, "2025-11-25")
     meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
     answer = modern.answer(modern.ask("tools/call", write_down("quiet", _meta=meta)))
     assert "did not offer to answer" in reason(answer["result"])
 
 
 def test_a_host_that_names_no_kind_of_elicitation_shows_forms() -> None:
-    assert elicits({"elicitation": {}}, "2025-06-18")
+    assert modes_of({"elicitation": {}}, "2025-06-18") == ["form"]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
 def test_a_host_of_a_version_without_elicitation_is_not_asked(version: str) -> None:
-    assert not elicits(FORM, version)
+    assert modes_of(FORM, version) == []
+
+
+def test_pages_are_shown_since_2025_11_25() -> None:
+    both: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+    assert modes_of(both, "2025-06-18") == ["form"]
+    assert modes_of(both, "2025-11-25") == ["form", "url"]
 
 
 # the text of the question
@@ -409,7 +425,7 @@ def test_a_host_of_a_version_without_elicitation_is_not_asked(version: str) -> N
     ],
 )
 def test_a_question_shows_what_cannot_be_seen_and_tells_what_it_leaves_out(value: str, shown: str) -> None:
-    text = question({"tool": "t", "nodeId": "n", "arguments": {"value": value}})["message"]
+    text = question("rrext_permission", {"tool": "t", "nodeId": "n", "arguments": {"value": value}})["message"]
     assert shown in text
     assert all(each.isprintable() or each == "\n" for each in text)
     assert text.count("\n") == 1

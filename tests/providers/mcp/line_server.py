@@ -34,16 +34,19 @@ def refuse(request, message, code=-32000):
     say({"id": request["id"], "error": {"code": code, "message": message}})
 
 
-def serve(handle, tools=TOOLS, announces=False, **capabilities):
-    """Answer as a server of 2025-11-25. `handle(message)` gets what is neither handshake nor list."""
+def serve(handle, tools=TOOLS, announces=False, modern=False, **capabilities):
+    """Answer as a server of 2025-11-25, or of 2026-07-28. `handle(message)` gets what is neither handshake nor list."""
     while True:
         message = read()
         method = message.get("method")
-        if method == "server/discover":
+        able = {"tools": {"listChanged": announces}, **capabilities}
+        if method == "server/discover" and modern:
+            kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            answer(message, {"supportedVersions": ["2026-07-28"], "capabilities": able, **kept})
+        elif method == "server/discover":
             refuse(message, "unknown method", -32601)
         elif method == "initialize":
             info = {"name": "lines", "version": "1"}
-            able = {"tools": {"listChanged": announces}, **capabilities}
             answer(message, {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info})
         elif method == "tools/list":
             found = tools(message) if callable(tools) else {"tools": tools}

@@ -1,0 +1,123 @@
+"""What servers of each era ask is asked of the user of the official Python client, in each era and over each transport."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from mcp_server import HERE, served_by_http
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+pytestmark = pytest.mark.promise("mcp:questions")
+
+ERAS = ("legacy", "modern")
+MODES = {"legacy": "legacy", "modern": "2026-07-28"}
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The words of a command that name a pipeline with a server of each era."""
+    folder = tmp_path_factory.mktemp("asking")
+    server = str(HERE / "asking_server.py")
+    tables = [f'[{era}]\nprovider = "mcp"\ncommand = {json.dumps([sys.executable, server, era])}\n' for era in ERAS]
+    connections = folder / "connections.toml"
+    connections.write_text("".join(tables))
+    connections.chmod(0o600)
+    control = [{"classType": "tool", "from": "tools_1"}]
+    nodes = [{"id": f"{era}_1", "provider": "tool_mcp_client", "config": {"server": era}, "control": control} for era in ERAS]
+    source = {"id": "tools_1", "provider": "tools", "config": {}}
+    pipeline = folder / "asking.pipe"
+    pipeline.write_text(json.dumps({"components": [source, *nodes], "source": "tools_1", "project_id": "p"}))
+    return [str(pipeline), "--connections", str(connections)]
+
+
+@pytest.fixture(scope="module")
+def over_http(words: list[str]) -> Iterator[str]:
+    with served_by_http([sys.executable, "-m", "rrext", "mcp", *words]) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def over_ws(words: list[str]) -> Iterator[str]:
+    """The URL beside WebSockets, where each pipeline has a process of its own."""
+    command = [sys.executable, "-m", "rrext", "serve", "--ws", "127.0.0.1:0", *words]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while b"listening at" not in (line := process.stderr.readline()):
+            assert line
+        yield line.decode().split()[-1].replace("ws://", "http://") + "/mcp"
+        process.terminate()
+
+
+class User:
+    """Answers, and remembers what was asked."""
+
+    def __init__(self, action: Any = "accept", content: Any = None) -> None:
+        self.asked: list[Any] = []
+        self._action = action
+        self._content = content
+
+    async def __call__(self, context: object, params: Any) -> Any:
+        from mcp_types import ElicitResult
+
+        self.asked.append(params.model_dump(by_alias=True, exclude_none=True))
+        return ElicitResult(action=self._action, content=self._content)
+
+
+@pytest.fixture(params=[(transport, era) for transport in ("stdio", "http", "ws") for era in ERAS], ids="-".join)
+def connect(request: pytest.FixtureRequest, words: list[str]) -> Any:
+    """Connects a client with a user, or without one."""
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    transport, era = request.param
+    command = StdioServerParameters(command=sys.executable, args=["-m", "rrext", "mcp", *words])
+    url = "" if transport == "stdio" else request.getfixturevalue(f"over_{transport}")
+
+    def connect(user: User | None) -> Client:
+        return Client(url or stdio_client(command), mode=MODES[era], elicitation_callback=user)
+
+    return connect
+
+
+@pytest.mark.parametrize("server", ERAS)
+@pytest.mark.parametrize(("action", "content"), [("accept", {"size": "L"}), ("decline", None)], ids=["accept", "decline"])
+async def test_the_user_is_asked_and_the_server_gets_the_answer(server: str, action: str, content: Any, connect: Any) -> None:
+    user = User(action, content)
+    async with connect(user) as client:
+        result = await client.call_tool(f"{server}_1__act", {})
+    assert not result.is_error
+    given = {"action": action} if content is None else {"action": action, "content": content}
+    assert json.loads(result.content[0].text) == given
+    (asked,) = user.asked
+    assert asked["message"] == "Which size?"
+    assert asked["requestedSchema"]["properties"]["size"]["enum"] == ["S", "L"]
+
+
+@pytest.mark.parametrize("server", ERAS)
+async def test_a_client_that_has_no_user_is_not_asked(server: str, connect: Any) -> None:
+    async with connect(None) as client:
+        result = await client.call_tool(f"{server}_1__act", {})
+    text = result.content[0].text
+    assert "Elicitation not supported" in text if server == "legacy" else "which its caller cannot give" in text
+
+
+async def test_a_call_that_is_cancelled_while_its_user_is_asked_ends(connect: Any) -> None:
+    class Slow(User):
+        async def __call__(self, context: object, params: Any) -> Any:
+            self.asked.append(params)
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    async with connect(Slow()) as client:
+        with anyio.CancelScope() as scope:
+            await client.call_tool("legacy_1__act", {})
+        assert scope.cancelled_caught
+        assert len((await client.list_tools()).tools) == 2
