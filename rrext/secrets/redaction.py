@@ -203,7 +203,7 @@ def folded(value: Any) -> str | None:
 def _without(value: Any, spellings: Spellings) -> Any:
     """A JSON value, or bytes, with names in the place of secrets."""
     if isinstance(value, str):
-        return _replaced(value, spellings.spans(fold(value), cut=False))
+        return value if len(value) < spellings.shortest else _replaced(value, spellings.spans(fold(value), cut=False))
     if isinstance(value, bytes):
         return _without(value.decode("utf-8", "surrogateescape"), spellings).encode("utf-8", "surrogateescape")
     if isinstance(value, dict):

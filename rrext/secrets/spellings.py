@@ -263,6 +263,8 @@ class Spellings:
         self._names = {form: name for (_, form), name in names.items()}
         self._runs = _Words(names)
         self._longest = max(map(len, self._names), default=0)
+        self.shortest = min(map(len, self._names), default=0)
+        """Characters of the shortest form: no text with fewer has a whole one, as escapes only lengthen it."""
         self._around = 8 * self._longest  # as much as other characters of a form may take, each in some layers
 
     def spans(self, text: str, *, cut: bool) -> list[Span]:
