@@ -14,8 +14,8 @@ from rrext.server.commands import COMMANDS, SUBCOMMANDS
 PAGE = Path(__file__).resolve().parents[2] / "protocol.md"
 
 EVENTS = (
-    "rrext_progress", "rrext_chunk", "rrext_call", "rrext_permission", "rrext_question", "apaevt_status_update", "apaevt_task", "apaevt_sse",
-    "apaevt_flow", "output", "apaevt_status_object",
+    "rrext_progress", "rrext_chunk", "rrext_call", "rrext_permission", "rrext_question", "apaevt_status_update", "apaevt_task",
+    "apaevt_sse", "apaevt_flow", "output", "apaevt_status_object",
 )  # fmt: skip
 
 
