@@ -325,6 +325,8 @@ MAX_KEPT_SCHEMAS: Final = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 MAX_REFERENCES: Final = 1000
 """References in one list; agents are given tens of tools, and each costs some of a resolution's time."""
+MAX_REFERENCE_CHAIN: Final = 20
+"""References from one to the tool that it means, each by the name of the next: every one checks the input of a call again."""
 MAX_COMPARED_PARTS: Final = 100
 """Parts of one schema that are compared with each other; schemas from outside may have any number."""
 MAX_PATTERNS: Final = 100

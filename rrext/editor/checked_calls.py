@@ -15,7 +15,8 @@ from rrext.errors import near_matches
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.spec import ComponentSpec
+from rrext.pipefile.reference_check import offered_spec
+from rrext.pipefile.spec import ComponentSpec, offered_references
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.references.reference import Reference
 from rrext.tools.names import NodeTool, exported_names
@@ -51,20 +52,6 @@ def tool_owners(analysis: Analysis) -> list[ComponentSpec]:
     chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
     owners = [draft for draft in analysis.drafts if draft.node is not None and draft.node.tools]
     return sorted(owners, key=lambda draft: chain.get(draft.id, len(chain)))
-
-
-def offered_references(analysis: Analysis) -> dict[NodeTool, Reference]:
-    """The tools that references add: the id of the node that offers each, and its name there."""
-    found: dict[NodeTool, Reference] = {}
-    for draft in analysis.drafts:
-        for offering, references in (
-            (draft.id, draft.references),
-            *((edge.source_id, edge.references) for edge in draft.controls),
-        ):
-            for reference in references:
-                if reference.kind != "builtin":
-                    found.setdefault((offering, reference.name), reference)
-    return found
 
 
 def source_takes(analysis: Analysis) -> frozenset[str] | None:
@@ -103,8 +90,8 @@ class _Check:
         self._exported_names: dict[str, NodeTool] | None = None
         self._takes = source_takes(analysis)
         self._validators: dict[ToolSpec, SchemaValidator | None] = {}
-        self._offered = offered_references(analysis)
-        self._named = {name: reference for (_, name), reference in reversed(self._offered.items())}
+        self._offered = offered_references(analysis.drafts)
+        self._named = {name: reference for (_, name), reference in reversed(self._offered.single.items())}
         self._wrapped: dict[str, ToolSpec | None] = {}
         self._known: dict[str, tuple[str, ...]] = {}
         self._near = NearNames()
@@ -135,7 +122,7 @@ class _Check:
         found = next((draft for draft in asked if draft.node is not None and call.tool in draft.node.tools), None)
         if found is not None and found.node is not None:
             return self._fits_schema(call, found.node.tools[call.tool])
-        reference = self._offered.get((node, call.tool)) if node else self._named.get(call.tool)
+        reference = self._offered_as(node, call.tool)
         if reference is not None:
             return self._fits_reference(call, reference)
         owner, own_name = self._exported().get(call.tool, ("", ""))
@@ -143,11 +130,11 @@ class _Check:
             called = self._analysis.by_id[owner].node if owner in self._analysis.by_id else None
             if called is not None and own_name in called.tools:
                 return self._fits_schema(call, called.tools[own_name])
-            return self._fits_reference(call, self._offered[owner, own_name])
+            return self._fits_reference(call, self._offered.single[owner, own_name])
         if any(_may_have_more(draft) for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
             return True
         if node not in self._known:
-            offered = (name for owner, name in self._offered if node in ("", owner))
+            offered = (name for owner, name in self._offered.single if node in ("", owner))
             own = (name for draft in asked if draft.node is not None for name in draft.node.tools)
             self._known[node] = tuple(dict.fromkeys((*offered, *own)))
         known = self._known[node]
@@ -155,6 +142,12 @@ class _Check:
         where = f"{shown(node)} has" if node else "This pipeline has"
         what = f"no tool {shown(call.tool)}" if known else "no tools"
         return self._refuse("unknown_tool", f"{where} {what}.", call.tool_span, near)
+
+    def _offered_as(self, node: str, tool: str) -> Reference | None:
+        """The reference that offers a tool of this name, at one node or, for "", at any."""
+        found = None if node else self._named.get(tool)
+        asked = [node] if node else self._offered.nodes
+        return found or next(filter(None, (self._offered.find(each, tool) for each in asked)), None)
 
     def _all_owners(self) -> list[ComponentSpec]:
         if self._owners is None:
@@ -167,16 +160,16 @@ class _Check:
             return self._exported_names
         by_id = self._analysis.by_id  # of two components with one id, calls reach the first
         owners = {draft.id: draft.node for draft in self._all_owners() if by_id.get(draft.id) is draft and draft.node}
-        tools = dict.fromkeys([*((owner, name) for owner, node in owners.items() for name in node.tools), *self._offered])
+        tools = dict.fromkeys(
+            [*((owner, name) for owner, node in owners.items() for name in node.tools), *self._offered.single]
+        )
         self._exported_names = {name: tool for tool, name in exported_names(tools).items()}
         return self._exported_names
 
     def _fits_reference(self, call: CallLine, reference: Reference) -> bool:
         """Whether a call fits a wrapped tool of a component. The tools of servers outside are not known."""
         if reference.path not in self._wrapped:
-            target = self._analysis.by_id.get(reference.integration) if reference.kind == "node" else None
-            spec = None if target is None or target.node is None else target.node.tools.get(reference.action)
-            self._wrapped[reference.path] = None if spec is None else reference.wrap(spec)
+            self._wrapped[reference.path] = offered_spec(self._offered.chain(reference), self._analysis.by_id)
         wrapped = self._wrapped[reference.path]
         return wrapped is None or self._fits_schema(call, wrapped)
 

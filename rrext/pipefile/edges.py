@@ -86,7 +86,7 @@ class EdgeCheck:
         """The id of the component that has the tool of a reference, which may mean that of another; "" for none of these."""
         target = self.by_id.get(reference.integration)
         node = None if target is None else target.node
-        chain = [reference] if node is not None and reference.action in node.tools else self._offered.chain(reference)
+        chain = self._offered.chain(reference)
         is_missing = len(chain) == 1 and node is not None and not (node.has_dynamic_tools or reference.action in node.tools)
         return chain[-1].integration if chain and chain[-1].kind == "node" and not is_missing else ""
 

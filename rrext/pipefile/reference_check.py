@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rrext.limits import DEFAULTS
+from rrext.limits import DEFAULTS, MAX_REFERENCE_CHAIN
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec, listed_references
 from rrext.pipefile.text.pointer import below
@@ -17,6 +17,15 @@ from rrext.tools.spec import ToolSpec
 
 if TYPE_CHECKING:
     from rrext.references.known_connection import KnownConnection
+
+
+def offered_spec(chain: Sequence[Reference], by_id: Mapping[str, ComponentSpec]) -> ToolSpec | None:
+    """The tool that a chain of references offers; None if it is not known before it runs."""
+    draft = by_id.get(chain[-1].integration) if chain and chain[-1].kind == "node" else None
+    spec = None if draft is None or draft.node is None else draft.node.tools.get(chain[-1].action)
+    for wrapper in reversed(chain):
+        spec = spec and wrapper.wrap(spec)
+    return spec
 
 
 class ReferenceCheck:
@@ -68,12 +77,12 @@ class ReferenceCheck:
             return
         if draft.node is None:
             return
-        spec = draft.node.tools.get(reference.action)
-        chain = [reference] if spec is not None else self._offered.chain(reference)
-        if len(chain) > 1:
-            spec = self._spec_of(chain[1:])
+        chain = self._offered.chain(reference)
+        spec = draft.node.tools.get(reference.action) if len(chain) == 1 else offered_spec(chain[1:], self._by_id)
         if not chain:
-            message = f'No tool is behind "{reference.action}" of "{draft.id}": its references form a circle.'
+            is_circle = self._offered.is_in_circle(reference)
+            why = ": its references form a circle" if is_circle else f" within {MAX_REFERENCE_CHAIN} references"
+            message = f'No tool is behind "{reference.action}" of "{draft.id}"{why}.'
             self._problems.add("reference_not_found", message, below(reference.path, "tool"))
         elif spec is None:
             if len(chain) == 1 and not draft.node.has_dynamic_tools:
@@ -83,19 +92,14 @@ class ReferenceCheck:
         elif reference.arguments or reference.parameters:
             self._check_wrapper(reference, spec)
 
-    def _spec_of(self, chain: Sequence[Reference]) -> ToolSpec | None:
-        """The tool that a chain of references offers; None if it is not known before it runs."""
-        draft = self._by_id.get(chain[-1].integration) if chain[-1].kind == "node" else None
-        spec = None if draft is None or draft.node is None else draft.node.tools.get(chain[-1].action)
-        for wrapper in reversed(chain):
-            spec = spec and wrapper.wrap(spec)
-        return spec
-
     def _check_builtin(self, reference: Reference) -> None:
         nodes = [draft.node for draft in self._drafts]
         if any(node is None or node.has_dynamic_tools or reference.action in node.tools for node in nodes):
             return
-        known = tuple(dict.fromkeys(name for node in nodes if node is not None for name in node.tools))
+        if any(self._offered.find(node_id, reference.action) for node_id in self._offered.nodes):
+            return
+        own = (name for node in nodes if node is not None for name in node.tools)
+        known = tuple(dict.fromkeys((*own, *(name for _, name in self._offered.single))))
         self._report_tool(reference, f'No node of this pipeline has a tool "{reference.action}".', known, reference.path)
 
     def _check_connection(self, provider: str, name: str, path: str, reference: Reference | None = None) -> None:

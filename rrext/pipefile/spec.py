@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Related
-from rrext.references.reference import Reference
+from rrext.references.reference import OfferedReferences, Reference
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.foreign_nodes import ForeignNode
@@ -124,6 +124,13 @@ class PipelineSpec(msgspec.Struct, frozen=True):
     def beginning_at(self, source: str) -> PipelineSpec:
         """Choose one of the sources."""
         return self if source == self.source else replace(self, source=source, chain=self.chains[source], chains={})
+
+
+def offered_references(components: Iterable[ComponentSpec]) -> OfferedReferences:
+    """The tools that nodes offer by references; of two components with one id, calls reach the first."""
+    components = tuple(components)
+    own = {part.id: part.node_class.tools for part in reversed(components)}
+    return OfferedReferences(listed_references(components), own)
 
 
 def listed_references(components: Iterable[ComponentSpec]) -> list[tuple[str, Reference]]:

@@ -13,9 +13,8 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_sources
 from rrext.pipefile.reference_check import ReferenceCheck
 from rrext.pipefile.shape import report_same_ids
-from rrext.pipefile.spec import ComponentSpec, PipelineSpec, listed_references
+from rrext.pipefile.spec import ComponentSpec, PipelineSpec, offered_references
 from rrext.pipefile.text.problems import Problems
-from rrext.references.reference import OfferedReferences
 
 if TYPE_CHECKING:
     from rrext.references.known_connection import KnownConnection
@@ -50,7 +49,7 @@ def validated(
     """
     report_same_ids(drafts, problems)
     pause()
-    offered = OfferedReferences(listed_references(drafts))
+    offered = offered_references(drafts)
     edges = EdgeCheck(drafts, problems, near, offered)
     edges.run()
     ReferenceCheck(drafts, edges.by_id, connections, problems, near, offered).run()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import structs
 
+from rrext.limits import MAX_REFERENCE_CHAIN
 from rrext.references.availability import Availability
 from rrext.references.call_ref import DEFAULT, CallRef
-from rrext.tools.names import SEPARATOR, joined_name
+from rrext.tools.names import SEPARATOR, NodeTool, joined_name
 from rrext.tools.spec import ToolSpec
 
 Kind: TypeAlias = Literal["builtin", "node", "pipeline", "mcp", "http", "composio"]
@@ -72,8 +74,9 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a tool of this name is offered, as far as the reference says."""
         if self.action:
             return name == self.name
-        head, _, tool = name.rpartition(SEPARATOR)
-        return head == self.integration and any(self.single([tool]))
+        head, _, tool = name.partition(self.integration + SEPARATOR)
+        is_hashed = SEPARATOR in tool  # of which tool, only the server knows
+        return not head and (is_hashed or any(self.single([tool])))
 
     @property
     def is_wrapper(self) -> bool:
@@ -93,34 +96,54 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferedReferences:
-    """The references of a pipeline, each with the node that offers it, by the names of the tools that they offer."""
+    """The references of a pipeline, each with the node that offers it, by the names of the tools that they offer.
 
-    def __init__(self, listed: Iterable[tuple[str, Reference]]) -> None:
-        self._single: dict[tuple[str, str], Reference] = {}
+    `own` has the tools that nodes have by themselves, which come before.
+    """
+
+    def __init__(self, listed: Iterable[tuple[str, Reference]], own: Mapping[str, Container[str]]) -> None:
+        self._own = own
+        self.single: dict[NodeTool, Reference] = {}
+        """Those to one tool, by the node that offers it and its name there."""
         self._whole: dict[str, list[Reference]] = {}
         for node_id, reference in listed:
+            if reference.kind == "builtin":
+                continue  # offered by the node that has it
             if reference.action:
-                self._single.setdefault((node_id, reference.name), reference)
+                self.single.setdefault((node_id, reference.name), reference)
             else:
                 self._whole.setdefault(node_id, []).append(reference)
 
+    @property
+    def nodes(self) -> set[str]:
+        """The ids of the nodes that offer something."""
+        return {node_id for node_id, _ in self.single} | self._whole.keys()
+
     def find(self, node_id: str, name: str) -> Reference | None:
-        """The reference with which a node offers a tool of this name."""
+        """The reference with which a node offers a tool of this name, or may do so; None for a tool of its own."""
+        if name in self._own.get(node_id, ()):
+            return None
         whole = self._whole.get(node_id, ())
-        return self._single.get((node_id, name)) or next((each for each in whole if each.offers(name)), None)
+        return self.single.get((node_id, name)) or next((each for each in whole if each.offers(name)), None)
 
     def names(self, node_id: str) -> list[str]:
         """The names that a node offers by references to one tool."""
-        return [name for owner, name in self._single if owner == node_id]
+        return [name for owner, name in self.single if owner == node_id]
 
     def chain(self, reference: Reference) -> list[Reference]:
-        """The reference, the one whose tool it means, and so on; empty if they form a circle."""
-        found = [reference]
-        while found[-1].kind == "node" and (inner := self.find(found[-1].integration, found[-1].action)) is not None:
-            if any(each is inner for each in found):
-                return []
-            found.append(inner)
-        return found
+        """The reference, the one whose tool it means, and so on; empty if there are too many, as in a circle."""
+        found = list(islice(self._followed(reference), MAX_REFERENCE_CHAIN + 1))
+        return found if len(found) <= MAX_REFERENCE_CHAIN else []
+
+    def is_in_circle(self, reference: Reference) -> bool:
+        """Whether the references that follow each other from this one have no end."""
+        return len(list(islice(self._followed(reference), len(self.single) + 2))) > len(self.single) + 1
+
+    def _followed(self, reference: Reference) -> Iterator[Reference]:
+        inner: Reference | None = reference
+        while inner is not None:
+            yield inner
+            inner = self.find(inner.integration, inner.action) if inner.kind == "node" else None
 
 
 def _fits(tool: str, patterns: Iterable[str]) -> bool:

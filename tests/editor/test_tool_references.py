@@ -274,12 +274,21 @@ def test_no_place_in_a_reference_breaks_an_offer_or_a_page(piece: Any) -> None:
         ('look --node files_1 {"path": "x"}', "unknown_tool"),
         ('lok {"path": "x"}', "unknown_tool"),
         ('issue {"any": "thing"}', None),
+        ('shop__get_pets {"any": "thing"}', None),
+        ('shop__get__pets {"any": "thing"}', None),
+        ("--node t shop__get {}", None),
+        ("shop__drop {}", "unknown_tool"),
+        ('kept {"text": "x"}', None),
+        ('kept {"path": "x", "text": "x"}', "invalid_call"),
     ],
 )
 def test_call_lines_know_the_tools_that_references_offer(line: str, code: str | None) -> None:
     save = '{"type": "node", "node": "files_1", "tool": "write", "name": "save", "arguments": {"path": "y"}}'
     issue = '{"type": "mcp", "server": "github", "tool": "x", "name": "issue"}'
-    whole = f"// rrext tool {line}\n" + text(f"{save}, {issue}", ', "tools": [{"tool": "read", "name": "look"}]')
+    kept = '{"type": "node", "node": "t", "tool": "save", "name": "kept"}'
+    shop = '{"type": "http", "server": "shop", "include": ["get*"]}'
+    listed = text(f"{save}, {issue}, {shop}, {kept}", ', "tools": [{"tool": "read", "name": "look"}]')
+    whole = f"// rrext tool {line}\n{listed}"
     found = [problem for problem in analyse(whole, KNOWN).problems if problem.code in ("unknown_tool", "invalid_call")]
     assert [problem.code for problem in found] == ([] if code is None else [code])
     if line.startswith("lok"):

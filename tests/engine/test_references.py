@@ -334,6 +334,42 @@ def test_references_to_references_are_checked_as_their_tools_are() -> None:
     found = problems_of(one, {**one, "tool": "a", "name": "b"})
     assert [path for path, _ in found] == ["0/tool", "1/tool"]
     assert "form a circle" in found[0][1]
+    assert problems_of("query", {**outer, "tool": "query"}) == [
+        ("1/tool", '"tools_1" (tools) has no tool "query". There is tools_1__query.')
+    ], "a name alone is offered by the node that has the tool"
+    assert problems_of(inner, "tenn") == [("1", 'No node of this pipeline has a tool "tenn". Did you mean "ten"?')]
+
+
+def chain_of(length: int) -> list[Any]:
+    """References, each to the tool of the next one, and the last to a tool; each checks one more thing."""
+    listed = [node_reference(name="w1", arguments={}, parameters={"sql": {"maxLength": 9}})]
+    for number in range(1, length):
+        narrower = {"rows": {"minimum": 1 - number}}
+        listed.append(
+            {"type": "node", "node": "tools_1", "tool": f"w{number}", "name": f"w{number + 1}", "parameters": narrower}
+        )
+    return listed[::-1]
+
+
+async def test_twenty_references_may_follow_each_other() -> None:
+    async with loaded(*chain_of(20)) as w:
+        assert await w.tool("w20", sql="x", rows=0).result() == {"sql": "x", "rows": 0}
+        assert isinstance(await w.tool("w20", sql="x", rows=-1).error(), InvalidArguments)
+        assert isinstance(await w.tool("w20", sql="x" * 10).error(), InvalidArguments)
+
+
+def test_of_more_references_that_follow_each_other_those_behind_are_told() -> None:
+    assert problems_of(*chain_of(22)) == [
+        ("0/tool", 'No tool is behind "w21" of "tools_1" within 20 references.'),
+        ("1/tool", 'No tool is behind "w20" of "tools_1" within 20 references.'),
+    ]
+
+
+async def test_a_name_alone_may_be_that_of_a_reference_in_a_file_and_in_a_request() -> None:
+    made = pipeline(edge=[SALES])
+    made["components"].append({"id": "tools_2", "provider": "tools", "config": {"tools": ["sales"]}})
+    async with world(Store, Agent, more=(ToolsNode,), pipeline=made) as w:
+        assert await w.ask(ResolveTools(tools=["sales"])).answer() == {"builtins": ["sales"], "custom": []}
 
 
 @pytest.mark.parametrize(

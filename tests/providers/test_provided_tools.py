@@ -36,14 +36,14 @@ class Words(ToolProvider):
 
     def __init__(self, connection: Any, services: Any) -> None:
         super().__init__(connection, services)
-        self.found = [ProvidedTool(name="echo", description="Says it again.", input_schema=WORD)]
+        self.listed = [ProvidedTool(name="echo", description="Says it again.", input_schema=WORD)]
         self.calls: list[tuple[str, Any]] = []
         self.closed = 0
         Words.made.append(self)
 
     async def tools(self) -> Sequence[ProvidedTool]:
         await asyncio.sleep(0)
-        return list(self.found)
+        return list(self.listed)
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
         self.calls.append((tool, arguments))
@@ -130,7 +130,7 @@ async def test_input_and_result_are_checked_against_the_schemas_of_the_provider(
         (provider,) = Words.made
         assert not provider.calls
         assert await engine.ask(Tool(tool="echo", input={"word": "bytes"})) == (b"{}", b"\x00\xff")
-        provider.found.append(ProvidedTool(name="count", input_schema=WORD, output_schema=COUNT))
+        provider.listed.append(ProvidedTool(name="count", input_schema=WORD, output_schema=COUNT))
         changed = asyncio.Event()
         engine.subscribe(Filter(kinds=frozenset({"tools_changed"})), lambda event: changed.set())
         provider.tell_change()

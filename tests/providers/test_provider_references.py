@@ -14,11 +14,12 @@ from rrext.connections.connections import Connections
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import CallTool, ListTasks, ListTools, ResolveTools, Tool
 from rrext.engine.local_engine import LocalEngine
-from rrext.errors import ConnectionUnknown, InvalidArguments, RrextError, ToolNotFound, Unavailable
+from rrext.errors import ConnectionUnknown, InvalidArguments, InvalidPipeline, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.providers import provider_pool
 from rrext.providers.provider import ProvidedTool
+from rrext.tools.names import joined_name
 
 pytestmark = [pytest.mark.anyio, pytest.mark.promise("references:request:all-or-none")]
 
@@ -85,7 +86,7 @@ WHOLE = {"type": "http", "server": "words"}
 
 def have(*names: str) -> None:
     """Give the server of the connection these tools."""
-    Words.made[0].found = [ProvidedTool(name=name, input_schema=WORD) for name in names]
+    Words.made[0].listed = [ProvidedTool(name=name, input_schema=WORD) for name in names]
     Words.made[0].tell_change()
 
 
@@ -105,6 +106,39 @@ async def test_a_pipeline_offers_a_whole_server_and_follows_its_changes(monkeypa
         assert (await body(made, Tool(tool="words__get", input={"word": "a"})))["result"] == "a"
         assert isinstance(await refused(made, Tool(tool="words__drop", input={"word": "a"})), ToolNotFound)
         assert isinstance(await refused(made, Tool(tool="words__get_all", input={"word": "a"})), ToolNotFound)
+
+
+@pytest.mark.promise("references:whole-server")
+async def test_a_name_that_a_reference_gives_is_not_given_by_that_of_a_whole_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {**WHOLE, "tool": "drop", "name": "words__get", "arguments": {"word": "mine"}}
+    for listed in ([WHOLE, own], [own, WHOLE]):
+        async with engine(monkeypatch, *listed) as made:
+            await names(made)
+            have("get", "set", "drop")
+            while "words__set" not in await names(made):
+                await asyncio.sleep(0)
+            assert sorted(await names(made)) == ["words__get", "words__set"]
+            assert (await body(made, Tool(tool="words__get")))["result"] == "mine"
+            custom = (await body(made, ResolveTools(tools=listed)))["custom"]
+            assert sorted(each["name"] for each in custom) == ["words__get", "words__set"]
+            assert (await body(made, CallTool(name="words__get")))["result"] == "mine"
+
+
+@pytest.mark.promise("references:whole-server")
+async def test_a_reference_may_mean_any_tool_of_a_whole_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, tool in enumerate(("get", "get__all", "list.all", "get_" + "x" * 80)):
+        offered = joined_name("words", tool)
+        mine = {"type": "node", "node": "tools_1", "tool": offered, "name": "mine", "arguments": {"word": "a"}}
+        async with engine(monkeypatch, {**WHOLE, "include": ["get*", "list.*"]}, mine) as made:
+            await names(made)
+            have("other", tool)
+            while await names(made) != [offered, "mine"]:
+                await asyncio.sleep(0)
+            assert (await body(made, Tool(tool="mine")))["result"] == "a", number
+    other = {"type": "node", "node": "tools_1", "tool": "words__set"}
+    with pytest.raises(InvalidPipeline, match='has no tool "words__set"'):
+        async with engine(monkeypatch, {**WHOLE, "include": ["get*"]}, other):
+            pass
 
 
 @pytest.mark.promise("references:whole-server")

@@ -39,7 +39,7 @@ class Lens(msgspec.Struct, frozen=True):
 def lenses_of(analysis: Analysis) -> list[Lens]:
     """All lenses of a document, in the order of its text."""
     found = [_graph(analysis)] if analysis.drafts else []
-    offering = {owner for owner, _ in offered_references(analysis)}
+    offering = offered_references(analysis.drafts).nodes
     for draft in analysis.drafts:
         if draft.node is not None and (draft.node.tools or draft.node.has_dynamic_tools or draft.id in offering):
             found.append(Lens(_at(analysis, draft), "run_tool", "Run tool…", {"node": draft.id}))

@@ -74,6 +74,7 @@ class ReferenceCalls:
         found = await asyncio.gather(*(self._resolving(call, task, each) for each in references), return_exceptions=True)
         answers: list[_Answer] = []
         own = {_tool_of(reference) for reference in references}
+        taken = {reference.name for reference in references if reference.action}
         for reference, each in zip(references, found, strict=True):
             if isinstance(each, _Problem):
                 problems += each.problems
@@ -81,8 +82,8 @@ class ReferenceCalls:
                 raise each
             elif reference.action:
                 answers += each
-            else:  # a tool with a reference of its own is as that says
-                answers += [answer for answer in each if _tool_of(answer[0]) not in own]
+            else:  # a tool with a reference of its own is as that says, and a name is given once
+                answers += [answer for answer in each if _tool_of(answer[0]) not in own and answer[0].name not in taken]
                 own.update(_tool_of(answer[0]) for answer in each)
         if len(answers) > MAX_REFERENCES:
             text = f"The references take {len(answers):,} tools, more than {MAX_REFERENCES:,}: say which with include."

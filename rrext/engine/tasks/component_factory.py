@@ -9,8 +9,8 @@ from rrext.engine.tasks.hidden_nodes import ConnectionNode, PipelineNode
 from rrext.engine.tasks.route_table import OfferedReference
 from rrext.nodes.base.node import Node
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.spec import PipelineSpec, listed_references
-from rrext.references.reference import OfferedReferences, Reference
+from rrext.pipefile.spec import PipelineSpec, listed_references, offered_references
+from rrext.references.reference import Reference
 
 
 def components_of(
@@ -40,12 +40,9 @@ def components_of(
 
 def references_of(spec: PipelineSpec, components: dict[str, Component], *, remote: bool) -> list[OfferedReference]:
     """The references of a pipeline with the components that have their tools; components outside of the file are added."""
-    listed = listed_references(spec.components)
-    offered, found = OfferedReferences(listed), list[OfferedReference]()
-    for offering, reference in listed:
-        own = components.get(reference.integration) if reference.kind == "node" else None
-        is_own = own is not None and reference.action in own.node_class.tools
-        meant = reference if is_own else offered.chain(reference)[-1]  # a file has no circle of them
+    offered, found = offered_references(spec.components), list[OfferedReference]()
+    for offering, reference in listed_references(spec.components):
+        meant = offered.chain(reference)[-1]  # which a file that can be run has
         component = component_for(meant, components, remote=remote)
         if component is not None:
             found.append((offering, reference, component))

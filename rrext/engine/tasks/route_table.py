@@ -112,9 +112,11 @@ class RouteTable:
 
 
 def _single(references: Sequence[OfferedReference]) -> Iterator[OfferedReference]:
-    """References to one tool each. One to a whole server leaves out the tools that others of the same node name."""
+    """References to one tool each. One to a whole server leaves out the tools, and the names, that others of its node name."""
     named = {(node_id, component.id, reference.action) for node_id, reference, component in references}
+    taken = {(node_id, reference.name) for node_id, reference, _ in references if reference.action}
     for node_id, reference, component in references:
         for each in reference.single(component.tool_names if not reference.action else ()):
-            if reference.action or (node_id, component.id, each.action) not in named:
+            is_free = (node_id, component.id, each.action) not in named and (node_id, each.name) not in taken
+            if reference.action or is_free:
                 yield node_id, each, component
