@@ -14,8 +14,8 @@ from rrext.client.ignore_rules import IgnoreRules, rules_of
 from rrext.errors import RrextError, UsageError
 
 NO_FILE: Final = "is no regular file"
-OTHER_KINDS: Final = ("document_unsupported", "not_taken")
-"""Codes of failures that mean: files of this kind are not read here."""
+NOTHING_TO_READ: Final = ("document_unsupported", "document_empty", "not_taken")
+"""Codes of failures that mean: such files are not read here, or have no text."""
 
 
 class UploadFile(msgspec.Struct, frozen=True):
@@ -45,8 +45,8 @@ class UploadFile(msgspec.Struct, frozen=True):
         return about
 
     def skips(self, error: RrextError) -> bool:
-        """Whether a failure only says that this is another kind of file than those read here, in a folder of files."""
-        return self.folder is not None and error.code in OTHER_KINDS
+        """Whether a failure only says that this file has nothing that is read here, in a folder of files."""
+        return self.folder is not None and error.code in NOTHING_TO_READ
 
     def open(self) -> int:
         """A descriptor of the file. In a folder no link is followed, though one may have replaced a part of the path meanwhile.

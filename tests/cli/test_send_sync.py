@@ -162,16 +162,20 @@ def test_a_document_that_became_empty_or_a_picture_is_found_no_more_and_is_no_fa
 ) -> None:
     path = parsed_pipeline(tmp_path)
     (docs / "0" / "0").write_text("text without an extension")
-    assert counts(run("send", "--sync", path, docs)) == {"new": 7}
-    (docs / "long.md").write_text("")
+    (docs / "1" / "page.html").write_text("<p>a page</p>")
+    assert counts(run("send", "--sync", path, docs)) == {"new": 8}
+    (docs / "long.md").write_bytes(b"\xef\xbb\xbf")
+    (docs / "1" / "page.html").write_text("<p></p>")
     (docs / "0" / "0").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     (docs / "0" / "0.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
-    for expected in ({"changed": 1, "unchanged": 5, "skipped": 2}, {"unchanged": 6, "skipped": 2}):
+    for expected in ({"changed": 1, "unchanged": 5, "skipped": 3}, {"unchanged": 6, "skipped": 3}):
         done = run("send", "--sync", path, docs)
         assert (done.code, counts(done)) == (0, expected), done
-    skipped = {line["path"]: line["skipped"] for line in done.lines if "skipped" in line}
-    kinds = {"0": "Files of this kind", "0.png": "Files of type image/png"}
-    assert skipped == {str(docs / "0" / name): f"{kind} cannot be read" for name, kind in kinds.items()}
+    assert {line["path"]: line["skipped"] for line in done.lines if "skipped" in line} == {
+        str(docs / "0" / "0"): "Files of this kind cannot be read",
+        str(docs / "0" / "0.png"): "Files of type image/png cannot be read",
+        str(docs / "1" / "page.html"): "There is no text in it",
+    }
     assert json.loads(run("tool", path, "stats").out)["objects"] == 5
     done = run("send", path, docs / "0" / "0.png")
     assert (done.code, done.value["error"]["code"]) == (1, "document_unsupported")

@@ -31,7 +31,10 @@ _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile('"[^"]*"')
 _NOTHING: Final = " \t\n\f|:-#*>"
 """The rest of a document of empty paragraphs and cells."""
-_SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no OCR here."
+_WITH_PICTURES: Final = (
+    formats.HTML, formats.PPTX, formats.PDF, formats.EML, formats.DOCX, formats.XLSX, formats.ODT, formats.EPUB, formats.RTF,
+)  # fmt: skip
+"""Kinds that may say something without any text."""
 
 
 def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
@@ -49,8 +52,8 @@ def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
             f"It has {characters:,} characters, and {request.max_characters:,} are allowed (maxCharacters)",
             hint='Raise "maxCharacters" of the node, or send it in parts.',
         )
-    if not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
-        raise empty("There is no text in it", hint=_SCANS_ARE_NOT_READ if kind == formats.PDF else None)
+    if kind in _WITH_PICTURES and not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
+        raise empty("There is no text in it" + ": pages that are pictures are not read" * (kind == formats.PDF))
     return ParsedDocument(mime_type=kind, pieces=pieces, metadata=metadata)
 
 

@@ -347,6 +347,23 @@ def test_what_cannot_be_read_says_why(data: bytes, name: str, mime_type: str, co
     assert len(error.message) < 300
 
 
+@pytest.mark.parametrize("data", [b"", b" \r\n\t", b"\xef\xbb\xbf", b"\xff\xfe", b"\xef\xbb\xbf\n"])
+def test_a_text_file_without_text_has_no_text_and_is_no_failure(data: bytes) -> None:
+    for name in ("a.txt", "a.md", "a.csv", "a.py"):
+        assert "".join(piece.content for piece in parsed(data, name).pieces).strip() == "", name
+
+
+def test_a_scan_says_that_its_pages_are_pictures() -> None:
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = io.BytesIO()
+    canvas = Canvas(out)
+    canvas.rect(100, 100, 50, 50)
+    canvas.save()
+    error = failure(out.getvalue(), "a.pdf")
+    assert (error.code, error.message) == ("document_empty", "There is no text in it: pages that are pictures are not read")
+
+
 def test_a_zip_archive_is_no_document() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
