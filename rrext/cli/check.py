@@ -20,6 +20,7 @@ from rrext.cli.options import (
     packages_from,
     root_from,
 )
+from rrext.cli.other_files import no_pipeline, nodes_beside
 from rrext.cli.report import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line, printable
@@ -55,12 +56,6 @@ Exit code 0: all files can be run here. 2: at least one cannot, or cannot be rea
 """
 EXIT_INVALID = 2
 RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
-_DATA_FILES: Final = {
-    **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".duckdb"), "a database"),
-    **dict.fromkeys((".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".ndjson", ".jsonl"), "a table"),
-    **dict.fromkeys((".txt", ".md", ".pdf", ".docx", ".html"), "a document"),
-}
-"""Ends of names of files that people give in the place of a pipeline, and what such files are."""
 SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
 """The colours of problems on a terminal; others are cyan."""
 
@@ -94,27 +89,39 @@ def run(args: argparse.Namespace) -> int:
     packages_from(args)
     known = None if connections is None else tuple(KnownConnection(*told) for told in connections.told())
     for path in args.files:
-        text = read_file(path)
-        if text is not None and (args.fix or args.diff):
-            text = _fixed(args, path, text, catalog, environment, known)
-        strict_env = not args.no_probe
-        loaded = None if text is None else _load(text, catalog, environment, known, strict_env=strict_env, partial=args.partial)
-        if loaded is not None and not args.no_probe:
-            _probe(loaded, path, environment, args)
-        total.add(loaded)
-        if loaded is None:
-            continue
-        if args.json:
-            _print_json(path, loaded)
-        elif not args.diff:
-            print_found(path, loaded, sys.stderr if args.fix and path == "-" else sys.stdout)
-        if not args.json:
-            print(f"{printable(path)}: {summary(loaded)}", file=sys.stderr)
-            if loaded.partial_hint is not None:
-                print(f"{printable(path)}: {loaded.partial_hint}", file=sys.stderr)
+        total.add(_check_file(args, path, catalog, environment, known))
     if total.files > 1 and not args.json:
         print(f"total: {total}", file=sys.stderr)
     return EXIT_INVALID if total.invalid else 0
+
+
+def _check_file(
+    args: argparse.Namespace,
+    path: str,
+    catalog: Catalog,
+    environment: Environment,
+    known: tuple[KnownConnection, ...] | None,
+) -> LoadedPipeline | None:
+    """Write the problems of a file; None if it cannot be read, or is no pipeline."""
+    text, where = read_file(path), sys.stderr if args.fix and path == "-" else sys.stdout
+    if text is None or (not args.json and print_no_pipeline(path, text, where)):
+        return None
+    if args.fix or args.diff:
+        text = _fixed(args, path, text, catalog, environment, known)
+        if text is None:
+            return None
+    loaded = _load(text, catalog, environment, known, strict_env=not args.no_probe, partial=args.partial)
+    if not args.no_probe:
+        _probe(loaded, path, environment, args)
+    if args.json:
+        _print_json(path, loaded)
+        return loaded
+    if not args.diff:
+        print_found(path, loaded, where)
+    print(f"{printable(path)}: {summary(loaded)}", file=sys.stderr)
+    if loaded.partial_hint is not None:
+        print(f"{printable(path)}: {loaded.partial_hint}", file=sys.stderr)
+    return loaded
 
 
 def _check_connections(args: argparse.Namespace, total: _Total) -> Connections | None:
@@ -180,7 +187,7 @@ def _fixed(
     """Fix a file, or show how: its content to check. None after an error message."""
     from rrext.cli.file_fixes import diff_lines, fixed_text, replace_content
 
-    after = fixed_text(content, catalog, environment, known)
+    after = None if no_pipeline(path, content) else fixed_text(content, catalog, environment, known)
     if args.diff:
         if after is not None:
             _print_diff(diff_lines(path, content.decode(), after))
@@ -206,18 +213,19 @@ def _print_diff(lines: Iterator[str]) -> None:
 
 def print_problems(
     path: str,
-    text: str | bytes,
+    text: bytes,
     catalog: Catalog,
     environment: Environment,
-    file: TextIO | None = None,
     *,
     partial: bool = False,
 ) -> None:
-    """Write the problems that keep a pipeline from running, and all others, to stderr or `file`."""
+    """Write the problems that keep a pipeline from running, and all others, to stderr."""
+    if print_no_pipeline(path, text, sys.stderr):
+        return
     loaded = _load(text, catalog, environment, strict_env=True, partial=partial)
-    print_found(path, loaded, file or sys.stderr)
+    print_found(path, loaded, sys.stderr)
     if loaded.partial_hint is not None:
-        print(f"rrext: {path}: {loaded.partial_hint}", file=file or sys.stderr)
+        print(f"rrext: {path}: {loaded.partial_hint}", file=sys.stderr)
 
 
 def read_file(path: str) -> bytes | None:
@@ -266,14 +274,20 @@ def _print_json(path: str, loaded: LoadedPipeline) -> None:
     print(line.decode())
 
 
+def print_no_pipeline(path: str, content: bytes, file: TextIO) -> bool:
+    """Write what a file is, if it is not even a broken pipeline, and return whether it is so."""
+    reason = no_pipeline(path, content)
+    if reason is not None:
+        severity = painted("error", SEVERITIES["error"] if is_coloured(file) else None)
+        print(f"{printable(path)}: {severity}: {printable(reason)}", file=file)
+    return reason is not None
+
+
 def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
     from rrext.pipefile.text.problem_json import related_places
 
     where, coloured, given, path = loaded.source_map, is_coloured(file), path, printable(path)
-    if reason := _no_pipeline(given, loaded):
-        print(f"{path}: {painted('error', SEVERITIES['error'] if coloured else None)}: {reason}", file=file)
-        return
     secrets = [] if where is None else [where.span_of(found) for found in loaded.problems if found.code == "literal_secret"]
     for problem in loaded.problems:
         colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None
@@ -289,25 +303,11 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
             print(shown, file=file)
         if mark:
             print(painted(mark, colour), file=file)
-        if problem.code == "unknown_provider" and (beside := _module_beside(given, where.text[slice(*span)].strip('"'))):
-            print(f"    {printable(beside)} may define it: --nodes {printable(beside)} loads the nodes of a file.", file=file)
+        if problem.code == "unknown_provider" and (beside := nodes_beside(given, where.text[slice(*span)].strip('"'))):
+            print(f"    {beside}", file=file)
         for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])
             print(f"    {path}:{other_line}:{other_column}: {one_line(other['message'])}", file=file)
-
-
-def _no_pipeline(path: str, loaded: LoadedPipeline) -> str:
-    """What a file is, if its name or its first bytes say that it is none of a pipeline."""
-    kind = _DATA_FILES.get(os.path.splitext(path)[1].lower())
-    if kind is None or loaded.spec is not None:
-        return ""
-    return f"This is {kind}, no pipeline. Name a pipeline with a node that reads it; `rrext init` writes a first one."
-
-
-def _module_beside(path: str, provider: str) -> str | None:
-    """A Python file beside a pipeline with the name of a provider that is not known."""
-    beside = os.path.join(os.path.dirname(path), f"{provider}.py")
-    return beside if provider.isidentifier() and os.path.isfile(beside) else None
 
 
 def _excerpt(where: SourceMap, span: Span, secrets: Sequence[Span]) -> tuple[str, ...]:

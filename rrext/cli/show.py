@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
+from rrext.cli.check import EXIT_INVALID, print_found, print_no_pipeline, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
 from rrext.cli.output import Results, is_unread
 from rrext.cli.terminal import terminal_width
@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     (environment, _), catalog = environment_from(args), catalog_from(args)
     text = read_file(args.file)
     if text is None:
+        return EXIT_INVALID
+    if print_no_pipeline(args.file, text, sys.stderr):
         return EXIT_INVALID
     loaded = load_pipeline(text, catalog, environment, strict_env=False, positions=True)
     try:

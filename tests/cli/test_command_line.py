@@ -227,25 +227,65 @@ def test_problems_come_before_their_number_where_both_go_to_one_file(broken: Pat
     assert last.startswith(f"{broken}: 1 error")
 
 
+SQLITE = b"SQLite format 3\0\x10"
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"), [("crm.db", "a database"), ("orders.csv", "a table"), ("a.PDF", "a document"), ("crm.json", "")]
+    ("name", "content", "said"),
+    [
+        ("crm.db", SQLITE, "a database, no pipeline. Name a pipeline"),
+        ("crm.pipe", SQLITE, "a database"),
+        ("crm", b"\0" * 8 + b"DUCK\x40", "a database"),
+        ("orders.csv", b"day,amount\n", "a table"),
+        ("orders", b"day,amount\n", "a text"),
+        ("orders.jsonl", b'{"day": 1}\n{"day": 2}\n', "a table"),
+        ("a.PDF", b"%PDF-1.7", "a document"),
+        ("a.xlsx", b"PK\x03\x04", "a table"),
+        ("a.gz", b"\x1f\x8b\x08", "an archive"),
+        ("core", b"\x7fELF\0", "a binary file"),
+        ("report.sql", b"select 1", "a file of statements, no pipeline. `rrext sql FILE.pipe -f"),
+        ("stock.py", b"import rrext", "a program, no pipeline. --nodes"),
+        ("p.pipe", '{"components": []}'.encode("utf-16"), "a text in UTF-16, and a pipeline is UTF-8"),
+    ],
 )
-def test_a_file_of_data_in_the_place_of_a_pipeline_is_named_as_that(tmp_path: Path, name: str, kind: str) -> None:
-    (tmp_path / name).write_bytes(b"SQLite format 3\0\x10")
-    for words in (("sql", "select 1"), ("check",)):
-        done = call(words[0], str(tmp_path / name), *words[1:])
-        told = done.out.decode() + done.err
-        assert done.code == 2
-        assert (f"This is {kind}, no pipeline." in told) == bool(kind)
-        assert ("needs double quotes" in told) == (not kind)
+def test_a_file_that_is_no_pipeline_is_named_as_what_it_is(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    for words in (("sql", "select 1"), ("tools",), ("show",), ("check",), ("check", "--fix"), ("serve",)):
+        done = call(words[0], name, *words[1:], cwd=tmp_path)
+        lines = (done.out.decode() + done.err).splitlines()
+        assert (done.code, len(lines), f"{name}: error: This is {said}" in lines[0]) == (2, 1, True)
+    assert (tmp_path / name).read_bytes() == content
 
 
-def test_a_file_of_nodes_beside_a_pipeline_is_named_where_its_node_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "stock.py").write_text("")
+@pytest.mark.parametrize("name", ["p.pipe", "p.json", "p.txt", "p"])
+def test_a_broken_pipeline_has_its_problems_whatever_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('\n// mine\n{"components": [}')
+    done = call("tools", str(tmp_path / name))
+    assert done.code == 2
+    assert f"{name}:3:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("stock.py", "", "stock.py may define it: --nodes stock.py loads"),
+        ("my nodes.py", "class S(Node):\n    provider = 'stock'\n", "my nodes.py defines it: --nodes 'my nodes.py' loads"),
+        ("shop.py", 'class S(Node):\n    provider: ClassVar[str] = "stock"\n', "shop.py defines it: --nodes shop.py loads"),
+        ("shop.py", 'provider = "stock_2"', None),
+        ("stock.txt", 'provider = "stock"', None),
+    ],
+)
+def test_a_file_of_nodes_beside_a_pipeline_is_named_where_its_node_is_not_known(
+    tmp_path: Path, name: str, text: str, said: str | None
+) -> None:
+    (tmp_path / name).write_text(text)
     (tmp_path / "p.pipe").write_text('{"components": [{"id": "s", "provider": "stock"}, {"id": "t", "provider": "other"}]}')
-    told = call("tools", str(tmp_path / "p.pipe")).err
-    assert told.count(f"{tmp_path / 'stock.py'} may define it: --nodes {tmp_path / 'stock.py'} loads the nodes of a file.") == 1
-    assert "other.py" not in told
+    for each in ("tools", "check", "serve"):
+        done = call(each, "p.pipe", cwd=tmp_path)
+        told = done.out.decode() + done.err
+        assert told.count("loads the nodes of a file") == (said is not None)
+        assert said is None or f"    {said} the nodes of a file.\n" in told
+        assert "other.py" not in told
 
 
 @pytest.mark.parametrize("words", PRINTING)
@@ -257,7 +297,7 @@ def test_results_are_utf_8_in_every_locale(words: str, broken: Path) -> None:
     assert other.stdout
 
 
-def test_the_name_of_a_file_is_data(tmp_path: Path, broken: Path) -> None:
+def test_the_each_a_file_is_data(tmp_path: Path, broken: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\x1b[31m\xff.pipe"
     os.rename(broken, name)
     found = call("check", "--json", os.fsdecode(name))
