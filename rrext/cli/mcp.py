@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rrext.cli.allowed_tools import allowed_tools
+from rrext.cli.options import connections_from
 from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of
 from rrext.cli.serve import run as serve
 from rrext.cli.terminal import tell_listening
 from rrext.cli.web import add_proxy_option, origin
+from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.errors import UsageError
@@ -146,22 +148,51 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config is None:
         args.face = Face(connect, partial(begin, args), partial(as_one, args), http_clients)
         return serve(args)
-    missing = [path for path in args.files if not os.path.isfile(path)]
-    if missing:
-        print(f"rrext: there is no file {missing[0]}", file=sys.stderr)
+    variables = _variables(args)
+    if variables is None:
         return EXIT_INVALID
     from rrext.faces.mcp.host_settings import settings_for, settings_for_url
 
     name = stem_of(args.files[0])
+    names = printable(", ".join(variables))
     if args.listen is None:
-        print(settings_for(args.print_config, name, [*_program(), *elsewhere(sys.argv[1:])]))
+        if names:
+            print(f"rrext: put in the values of {names}: hosts do not pass on the variables of a shell", file=sys.stderr)
+        print(settings_for(args.print_config, name, [*_program(), *elsewhere(sys.argv[1:])], variables))
     else:
         from rrext.faces.http.address import Address
         from rrext.faces.mcp.versions import PATH
 
         url = f"http://{Address.of(args.listen).reachable}{PATH}"
+        if names:
+            print(f"rrext: the command itself needs the values of {names}", file=sys.stderr)
+        if args.tokens is not None:
+            place = "as RREXT_TOKEN in the variables of the host" if args.print_config == "codex" else "in the place of TOKEN"
+            print(f"rrext: put in the token of a user, {place}", file=sys.stderr)
         print(settings_for_url(args.print_config, name, url, with_token=args.tokens is not None))
     return 0
+
+
+def _variables(args: argparse.Namespace) -> list[str] | None:
+    """The variables that the connections and the pipelines of a command line need, in the order of their places; None after an
+    error message for a file that cannot be read."""
+    from rrext.cli.check import read_file
+    from rrext.pipefile.catalog.catalog import Catalog
+    from rrext.pipefile.environment import Environment
+    from rrext.pipefile.pipeline_loader import load_pipeline
+
+    found = dict.fromkeys(sorted(connections_from(args).variables))
+    for path in args.files:
+        text = read_file(path)
+        if text is None:
+            return None
+        loaded = load_pipeline(text, Catalog(), Environment({}, args.env))
+        for problem in loaded.problems:
+            if problem.code == "unresolved_variable":
+                found[problem.part[2:-1]] = None
+            elif problem.code == "variable_not_allowed":
+                print(printable(f"rrext: {path}: {problem.message}"), file=sys.stderr)
+    return list(found)
 
 
 def _program() -> list[str]:

@@ -16,13 +16,19 @@ FILES: Final = {
 """Host → the file of its settings."""
 
 
-def settings_for(host: str, name: str, command: Sequence[str]) -> str:
-    """The lines for the settings of a host: a server of that name, started by these words."""
+def settings_for(host: str, name: str, command: Sequence[str], variables: Sequence[str] = ()) -> str:
+    """The lines for the settings of a host: a server of that name, started by these words, with a place for the value of each
+    variable."""
     program, arguments = command[0], list(command[1:])
     server: dict[str, Any] = {"command": program, "args": arguments}
+    places = {variable: f"<value of {variable}>" for variable in variables}
     if host == "codex":
-        # strings of JSON are basic strings of TOML
-        return f"[mcp_servers.{json.dumps(name)}]\ncommand = {json.dumps(program)}\nargs = {json.dumps(arguments)}"
+        table = f"mcp_servers.{json.dumps(name)}"  # strings of JSON are basic strings of TOML
+        lines = [f"[{table}]", f"command = {json.dumps(program)}", f"args = {json.dumps(arguments)}"]
+        lines += [f"[{table}.env]"] if places else []
+        return "\n".join([*lines, *(f"{json.dumps(variable)} = {json.dumps(place)}" for variable, place in places.items())])
+    if places:
+        server["env"] = places
     if host == "vscode":
         server = {"type": "stdio", **server}
     return _table(host, name, server)

@@ -64,6 +64,50 @@ def test_a_host_that_takes_a_url_gets_it_with_a_place_for_a_token(host: str, tmp
     assert {key: value for key, value in plain.items() if key != "type"} == {"url": "http://[::1]:80/mcp"}
 
 
+READS_VARIABLES = {
+    "components": [
+        {"id": "t", "provider": "tools", "config": {}},
+        {
+            "id": "d",
+            "provider": "db_postgres",
+            "config": {"host": "${ROCKETRIDE_HOST}", "password": "${PGPASS} ${ROCKETRIDE_HOST}", "user": "${OTHER}"},
+            "control": [{"classType": "tool", "from": "t"}],
+        },
+        {"id": "own", "provider": "mine", "config": {"deep": [{"key": "${ROCKETRIDE_MINE}"}]}},
+    ]
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_variables_have_places_and_are_named_without_their_values(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my files.pipe").write_text(json.dumps(READS_VARIABLES))
+    (tmp_path / "c.toml").write_text('[h]\nprovider = "http"\nurl = "https://example.com"\nauthorization = "env:H_TOKEN"\n')
+    (tmp_path / "c.toml").chmod(0o600)
+    for name in ("ROCKETRIDE_HOST", "PGPASS", "H_TOKEN"):
+        monkeypatch.setenv(name, "s3cret")
+    needed = ["H_TOKEN", "ROCKETRIDE_HOST", "PGPASS", "ROCKETRIDE_MINE"]
+    done = printed(host, tmp_path, "my files.pipe", "--env", "PGPASS", "--connections", "c.toml")
+    assert server_of(host, done.stdout)["env"] == {name: f"<value of {name}>" for name in needed}
+    refused, told = done.stderr.splitlines()
+    assert told == f"rrext: put in the values of {', '.join(needed)}: hosts do not pass on the variables of a shell"
+    assert 'The variable "OTHER" may not be read here' in refused
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_a_command_that_runs_by_itself_is_told_of_its_variables_and_a_host_of_its_token(tmp_path: Path) -> None:
+    (tmp_path / "my files.pipe").write_text(json.dumps(READS_VARIABLES))
+    words = ("my files.pipe", "--env", "PGPASS", "--env", "OTHER", "--http", "127.0.0.1:80", "--tokens", "t.toml")
+    for host, place in (("codex", "as RREXT_TOKEN in the variables of the host"), ("zed", "in the place of TOKEN")):
+        done = printed(host, tmp_path, *words)
+        assert "env" not in server_of(host, done.stdout)
+        assert done.stderr.splitlines() == [
+            "rrext: the command itself needs the values of ROCKETRIDE_HOST, PGPASS, OTHER, ROCKETRIDE_MINE",
+            f"rrext: put in the token of a user, {place}",
+        ]
+
+
 def test_a_port_that_is_another_one_at_each_start_has_no_settings(tmp_path: Path) -> None:
     (tmp_path / "my files.pipe").touch()
     done = printed("zed", tmp_path, "my files.pipe", "--http", "127.0.0.1:0")
