@@ -17,6 +17,7 @@ from rrext.cli.main import COMMANDS, add_arguments
 from rrext.columns import printable
 
 if TYPE_CHECKING:
+    from rrext.pipefile.loaded_pipeline import LoadedPipeline
     from rrext.pipefile.spec import ComponentSpec
     from rrext.tools.spec import ToolSpec
 
@@ -61,10 +62,13 @@ class _CommandLine:
         self._actions = parser._actions  # pyright: ignore[reportPrivateUsage] – argparse has no other list
         self._given: set[str] = set()
         self.arguments: list[str] = []
+        self.values: dict[str, list[str]] = {}
+        """The values of options that stand in a word of their own."""
         self.awaiting: argparse.Action | None = None
         by_option = {name: action for action in self._actions for name in action.option_strings}
         for word in words[1:]:
             if self.awaiting is not None:
+                self.values.setdefault(self.awaiting.option_strings[-1], []).append(word)
                 self.awaiting = None
             elif word.startswith("-") and word != "-":
                 name, _, value = word.partition("=")
@@ -99,11 +103,11 @@ def _of_argument(action: argparse.Action, line: _CommandLine, current: str) -> F
         case "DIR":
             return Following("folders")
         case "TOOL":
-            return _fitting(current, ((name, _summary(spec)) for name, spec in _tools(line.arguments)))
+            return _fitting(current, ((name, _summary(spec)) for name, spec in _tools(line)))
         case "KEY=VALUE|JSON":
-            return _of_tool_input(line.arguments, current)
+            return _of_tool_input(line, current)
         case "ID":
-            return _fitting(current, ((draft.id, draft.provider) for draft in _components(line.arguments) if draft.id))
+            return _fitting(current, ((draft.id, draft.provider) for draft in _components(line) if draft.id))
         case "COMMAND":
             return _fitting(current, COMMANDS.items())
         case "NAME" if action.dest == "name":
@@ -113,11 +117,12 @@ def _of_argument(action: argparse.Action, line: _CommandLine, current: str) -> F
     return Following("files" if action.metavar in FILES else "words")
 
 
-def _of_tool_input(arguments: Sequence[str], current: str) -> Following:
+def _of_tool_input(line: _CommandLine, current: str) -> Following:
+    arguments = line.arguments
     if "=" in current or arguments[-1] == "=":  # bash cuts words at `=`
         return Following("value" if "=" in current else "files")
     schema: dict[str, Any] = next(
-        (spec.describe(None)["inputSchema"] for name, spec in _tools(arguments) if name == arguments[1]), {}
+        (spec.describe(None)["inputSchema"] for name, spec in _tools(line) if name == arguments[1]), {}
     )
     properties = schema.get("properties", {}).items()
     found = _fitting(current, ((f"{key}=", part.get("description", "")) for key, part in properties if isinstance(part, dict)))
@@ -129,32 +134,46 @@ def _fitting(current: str, words: Iterable[tuple[str, str]]) -> Following:
     return Following("words", tuple((word, printable(" ".join(text.split()))) for word, text in offered))
 
 
-def _components(arguments: Sequence[str]) -> Sequence[ComponentSpec]:
-    """The components of the pipeline that is named first, as far as it can be read."""
+def _pipeline(line: _CommandLine) -> LoadedPipeline | None:
+    """The pipeline that is named first, as far as it can be read, without the nodes that cannot be loaded here."""
     from rrext.limits import DEFAULTS
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.pipeline_loader import load_pipeline
 
-    path = arguments[0] if arguments else ""
+    path = line.arguments[0] if line.arguments else ""
     if not os.path.isfile(path):  # reading a pipe or a terminal would wait
-        return ()
+        return None
     try:
         with open(path, "rb") as file:
             text = file.read(DEFAULTS.max_pipeline)
     except OSError:
-        return ()
-    return load_pipeline(text, Catalog(), Environment()).outline.components
+        return None
+    return load_pipeline(text, Catalog(), Environment.of_process(line.values.get("--env", ())), partial=True)
 
 
-def _tools(arguments: Sequence[str]) -> Iterator[tuple[str, ToolSpec]]:
-    """The tools whose names and parameters do not depend on settings, of the pipeline that is named first."""
+def _components(line: _CommandLine) -> Sequence[ComponentSpec]:
+    loaded = _pipeline(line)
+    return () if loaded is None else loaded.outline.components
+
+
+def _tools(line: _CommandLine) -> Iterator[tuple[str, ToolSpec]]:
+    """The tools that `rrext tools` lists, as far as that is known without a setup, and with parameters that are."""
+    from rrext.engine.tasks.component_factory import components_of, references_of
+    from rrext.engine.tasks.route import is_open
+    from rrext.engine.tasks.route_table import RouteTable
+
+    loaded, node_id = _pipeline(line), line.values.get("--node")
+    if loaded is None or loaded.spec is None:
+        return
+    components = components_of(loaded, directory="", confined=False, partial=True)
     seen: set[str] = set()
-    for draft in _components(arguments):
-        for name, spec in ({} if draft.node is None else draft.node.tools).items():
-            if spec.static and name not in seen:
-                seen.add(name)
-                yield name, spec
+    for route in RouteTable(components.values(), references_of(loaded.spec, components, remote=False)):
+        component, spec = route.component, route.spec
+        is_known = spec.static and not component.missing and component.node_class.unavailable() is None
+        if is_known and is_open(component, spec) and node_id in (None, [route.node_id]) and spec.name not in seen:
+            seen.add(spec.name)
+            yield spec.name, spec
 
 
 def _summary(spec: ToolSpec) -> str:

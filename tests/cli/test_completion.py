@@ -59,6 +59,56 @@ def test_the_words_that_may_follow(words: tuple[str, ...], expected: tuple[str, 
     assert offered(*words) == expected
 
 
+MODEL = component("m", "llm_scripted", answers=["a"])
+LISTED = {
+    "all of a node": [component("f", "tool_filesystem", control="w", root=".")],
+    "those that the settings switch on": [component("f", "tool_filesystem", control="w", root=".", allow_write=True)],
+    "none that needs a model": [component("d", "db_sqlite", control="w", path=":memory:")],
+    "those that have their model": [
+        component("d", "db_sqlite", control="w", path=":memory:"),
+        {**MODEL, "control": [{"classType": "llm", "from": "d"}]},
+    ],
+    "references": [
+        component("f", "tool_filesystem", control="w", root="."),
+        component("t", "tools", tools=[{"type": "node", "node": "f", "tool": "read_file", "name": "read"}]),
+    ],
+    "none of a user": [
+        component("f", "tool_filesystem", control="w", root="."),
+        component("t", "tools", tools=[{"type": "node", "node": "f", "tool": "stat_file", "available": {"users": ["ada"]}}]),
+    ],
+    "none that is denied": [
+        component("f", "tool_filesystem", control="w", root="."),
+        component("t", "tools", tools=[{"type": "node", "node": "f", "tool": "stat_file", "permission": "deny"}]),
+    ],
+}
+
+
+@pytest.mark.promise("completion:runs-nothing")
+@pytest.mark.parametrize("name", LISTED)
+def test_tab_offers_what_tools_lists(name: str, tmp_path: Path) -> None:
+    path = pipeline(tmp_path, component("w", "webhook"), *LISTED[name])
+    listed = call("tools", path, "--json").value["tools"]
+    assert offered("tool", path, "") == ("words", list(dict.fromkeys(tool["name"] for tool in listed)))
+    for node_id in ("f", "d", "t"):
+        of_node = [tool["name"] for tool in listed if tool["nodeId"] == node_id]
+        assert offered("tool", "--node", node_id, path, "") == ("words", of_node)
+
+
+@pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.pipe")))
+def test_tab_offers_what_tools_lists_of_an_example(example: str) -> None:
+    listed = call("tools", str(EXAMPLES / example), "--json", cwd=EXAMPLES).value["tools"]
+    assert offered("tool", str(EXAMPLES / example), "")[1] == list(dict.fromkeys(tool["name"] for tool in listed))
+
+
+def test_tab_offers_nothing_of_a_node_whose_variable_has_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [component("f", "tool_filesystem", control="w", root="${MY_ROOT}"), component("k", "memory_internal", control="w")]
+    words = ("tool", "--env", "MY_ROOT", pipeline(tmp_path, component("w", "webhook"), *parts), "")
+    without = offered(*words)[1]
+    assert "read_file" not in without
+    monkeypatch.setenv("MY_ROOT", ".")
+    assert "read_file" in offered(*words)[1]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_every_command_is_offered_with_its_help(name: str) -> None:
     shown = call(name, "--help").out.decode()

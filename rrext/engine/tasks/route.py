@@ -52,7 +52,7 @@ class Route:
         self.quick = self.quick_alone = False
         self.returns = 0
         is_free = not spec.is_def or spec.thread == "pool"
-        self.plain = is_free and spec.static and not (component.missing or asks) and _is_open(component, spec)
+        self.plain = is_free and spec.static and not (component.missing or asks) and is_open(component, spec)
         self.for_threads = self.plain and spec.is_def
 
     @classmethod
@@ -90,7 +90,7 @@ class Route:
         self.quick = self.quick_alone = False
 
 
-def _is_open(component: Component, spec: ToolSpec) -> bool:
+def is_open(component: Component, spec: ToolSpec) -> bool:
     """Whether a tool is available to every caller. Asked once, as the settings of a loaded pipeline do not change."""
     rule: Any = spec.options.available
     return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))

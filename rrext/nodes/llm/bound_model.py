@@ -16,6 +16,9 @@ LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "
 class ModelBound:
     """An availability rule: a language model is bound to the node."""
 
+    by_settings = True
+    """The pipeline alone decides, so that the engine need not check each call."""
+
     def __init__(self) -> None:
         self.missing = 'It needs a language model: bind one with "control": [{"classType": "llm", "from": "<this node>"}].'
 
