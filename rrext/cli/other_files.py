@@ -33,7 +33,7 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _LOOKED_AT: Final = 256 * 1024
 """Bytes of a module that are searched for a provider: more than hand-written modules have."""
 _MOST_MODULES: Final = 100
-"""Modules of a folder that are searched, so that a large folder does not delay a message."""
+"""How many modules of a folder are searched, so that a large one does not delay a message."""
 
 
 def no_pipeline(path: str, content: bytes) -> str | None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_terminal import Terminal, program_at_terminal
@@ -169,7 +170,7 @@ def at_shell(shell: Shell, folder: Path) -> Iterator[Terminal]:
     (folder / "figure.txt").write_text("x")
     run, prepare = shell(folder)
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    home: dict[str, Any] = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     program_path = shutil.which(run[0])
     assert program_path is not None
     with program_at_terminal([program_path, *run[1:]], folder=folder, PATH=path, NO_COLOR="1", **home) as terminal:
