@@ -73,8 +73,9 @@ async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
     listed = msgspec.json.decode(body)
     tools, undescribed = listed["tools"], listed.get("undescribed", ())
     for tool in undescribed:
-        what = "a tool" if tool["name"] == ANY_TOOL else f'tool "{tool["name"]}"'
-        about = f'{what} of node "{tool["nodeId"]}" is not listed'
+        where = f'node "{tool["nodeId"]}"'
+        is_any = tool["name"] == ANY_TOOL
+        about = f"{where} lists not all of its tools" if is_any else f'tool "{tool["name"]}" of {where} is not listed'
         print(printable(f"rrext: {about}: {tool['message']} [{tool['code']}]"), file=sys.stderr)
     code = EXIT_FAILED if undescribed else EXIT_DONE
     if args.json or args.format is not None:

@@ -32,7 +32,7 @@ ADA = Caller("ada's", user_id="ada")
 async def engine(monkeypatch: pytest.MonkeyPatch, *references: Any) -> AsyncIterator[LocalEngine]:
     monkeypatch.setitem(provider_pool.PROVIDERS, "http", (f"{Words.__module__}:Words", "http"))
     Words.made.clear()
-    found = Connections.of({"words": {"provider": "http", "url": "http://127.0.0.1:9/"}})
+    found = Connections.of({name: {"provider": "http", "url": "http://127.0.0.1:9/"} for name in ("words", "slow")})
     made = LocalEngine(catalog=Catalog([ToolsNode]), connections=found)
     try:
         if references:
@@ -204,6 +204,34 @@ async def test_a_server_that_cannot_be_reached_is_the_reason_that_a_call_gives(
         for asked in (Tool(tool="words__echo"), CallTool(name="words__echo"), Tool(tool="words__echo", node_id="tools_1")):
             error = await refused(made, asked)
             assert (error.message, error.data) == ('Connection "words" cannot be reached', {"connection": "words"})
-        error = await refused(made, Tool(tool="other"))
-        assert isinstance(error, Unavailable)
-        assert 'cannot be told, and "other" may be one of them: Connection "words" cannot be reached' in error.message
+        for node in (None, "tools_1"):
+            error = await refused(made, Tool(tool="other", node_id=node))
+            assert isinstance(error, ToolNotFound)
+            assert 'The tools of "tools_1" are not known: Connection "words" cannot be reached' in error.message
+        listed = await body(made, ListTools())
+        assert [(each["nodeId"], each["name"]) for each in listed["undescribed"]] == [("tools_1", "*")]
+
+
+async def test_a_call_waits_for_no_server_that_cannot_have_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(self: Words) -> Any:
+        if self.connection.name == "slow":
+            await asyncio.Event().wait()
+        return await answered(self)
+
+    answered = Words.tools
+    monkeypatch.setattr(Words, "tools", slow)
+    async with engine(monkeypatch, {"type": "http", "server": "slow"}, WHOLE) as made:
+        assert (await body(made, Tool(tool="words__echo", input={"word": "a"})))["result"] == "a"
+        assert (await body(made, Tool(tool="words__echo", node_id="tools_1", input={"word": "b"})))["result"] == "b"
+
+
+async def test_an_exported_name_is_known_before_its_server_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for token, tool in (("a", joined_name("tools_2", "words__echo")), ("b", "words__echo"), ("c", "words__ecco")):
+        async with engine(monkeypatch) as made:
+            listed = [{"id": f"tools_{number}", "provider": "tools", "config": {"tools": [WHOLE]}} for number in (1, 2)]
+            made.load({"components": listed, "source": "tools_1"}, token=token)
+            call = Tool(tool=tool, input={"word": "a"})
+            if tool == "words__ecco":
+                assert "words__echo" in (await refused(made, call)).data["near"]
+            else:
+                assert (await body(made, call))["result"] == "a"

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Task
 
 
-async def learn_tools(host: Host, task: Task, node_id: str | None = None, *, trusted: bool) -> dict[str, RrextError]:
-    """Set up the nodes whose dynamic tools are not known yet, all or one. The errors of those that failed, by node."""
-    unlisted = task.unlisted(node_id)
+async def learn_tools(
+    host: Host, task: Task, node_id: str | None = None, tool: str = "", *, trusted: bool
+) -> dict[str, RrextError]:
+    """Set up the nodes whose dynamic tools are not known yet, all or one, or those that may have a tool.
+
+    Returns the errors of those that failed, by component.
+    """
+    unlisted = task.unlisted(node_id, tool)
     outcomes = await asyncio.gather(*(part.ensure(host, trusted=trusted) for part in unlisted), return_exceptions=True)
     failed: dict[str, RrextError] = {}
     for component, outcome in zip(unlisted, outcomes, strict=True):
@@ -26,17 +31,20 @@ async def learn_tools(host: Host, task: Task, node_id: str | None = None, *, tru
 
 
 async def learn_tool(host: Host, task: Task, node_id: str | None, tool: str, *, trusted: bool) -> None:
-    """Learn the tools of the nodes that may have this one. If it is not known then, raises the error of a node that has it,
-    or `Unavailable` if others, which cannot tell their tools, may have it."""
-    failed = await learn_tools(host, task, node_id, trusted=trusted)
-    if not failed or task.knows(node_id, tool):
+    """Learn the tools of the nodes that may have this one, and only if none has it those of the others, for near names.
+
+    Raises the error of a node that cannot tell its tools, if the tool is one of them, and `Unavailable` if it may be.
+    """
+    failed = await learn_tools(host, task, node_id, tool, trusted=trusted)
+    if task.knows(node_id, tool):
         return
-    first, error = next(iter(failed.items()))
-    owner = error if node_id else next((failed[each] for each in task.components_offering(tool) if each in failed), None)
-    if owner is not None:
-        raise owner.again()
-    raise Unavailable(
-        f'The tools of node "{first}" cannot be told, and "{tool}" may be one of them: {error.message}',
-        hint=error.hint,
-        data={"tool": tool, "nodeId": first, "cause": error.code},
-    )
+    for component, error in failed.items():
+        if node_id or task.components[component].is_hidden:
+            raise error.again()
+    for component, error in failed.items():
+        raise Unavailable(
+            f'The tools of node "{component}" cannot be told, and "{tool}" may be one of them: {error.message}',
+            hint=error.hint,
+            data={"tool": tool, "nodeId": component, "cause": error.code},
+        )
+    await learn_tools(host, task, node_id, trusted=trusted)

@@ -35,7 +35,7 @@ class ToolList:
     def explain(self, call: Call, task: Task, error: NotFound, tool: str, node_id: str | None) -> NotFound:
         """Add near matches to a not-found error, among the tools that this caller may see."""
         visible = [(route.node_id, _names_of(route)) for route in self._visible(call, task)]
-        return with_near_names(error, tool, node_id, visible, task.unknown)
+        return with_near_names(error, tool, node_id, visible, {**task.unknown, **task.untold})
 
     def _visible(self, call: Call, task: Task) -> list[Route]:
         """List the tools that this caller may call now, in chain order, without waiting for a component.
@@ -92,7 +92,12 @@ class ToolList:
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []
         failed = await learn_tools(self._host, task, node_id, trusted=call.caller.trusted) if task.dynamic else {}
-        undescribed = [self._undescribed(node, ANY_TOOL, error) for node, error in failed.items()]
+        undescribed = [
+            self._undescribed(node, ANY_TOOL, error)
+            for component, error in failed.items()
+            for node in task.nodes_of(component)
+            if not node_id or node == node_id.strip()
+        ]
         try:
             for route in self._tools_of(call, task, node_id):
                 try:

@@ -44,6 +44,6 @@ def with_near_names(
     if node_id and elsewhere:
         hint = f'Node "{elsewhere[0]}" has a tool of that name.'
         return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
-    for owner, reason in list(unknown.items())[:MAX_LISTED_IDS] if not node_id else ():
+    for owner, reason in [each for each in unknown.items() if node_id in (None, "", each[0])][:MAX_LISTED_IDS]:
         error.message += f'. The tools of "{owner}" are not known: {reason.rstrip(".")}'
     return ToolNotFound.near(f"{error.message}.", tool, here)

@@ -25,6 +25,7 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.tools.messages import NULL_PUBLISHER
+from rrext.tools.names import SEPARATOR
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
@@ -224,25 +225,37 @@ class Task(TaskIdentity):
         """Whether the file has this component; sources are not set up."""
         return node_id in self.components or any(part.id == node_id for part in self.spec.components)
 
-    def unlisted(self, node_id: str | None = None) -> list[Component]:
-        """The components whose dynamic tools are not known yet, of all nodes or of one."""
+    def unlisted(self, node_id: str | None = None, tool: str = "") -> list[Component]:
+        """The components whose dynamic tools are not known yet, of all nodes or of one; with a tool, those that may have it.
+
+        A component behind references has no tools but those that they offer, under names that tell the server.
+        """
         if not self.dynamic:
             return []
-        wanted = {node_id.strip()} if node_id else {part.id for part in self.dynamic}
-        wanted |= {component.id for offering, _, component in self.references if offering in wanted}
+        node, name = (node_id or "").strip(), tool.strip()
+        wanted = {node} if node else {part.id for part in self.dynamic if not part.is_hidden}
+        for offering, reference, component in self.references:
+            may_have = not name or reference.offers(name) or name.startswith(offering + SEPARATOR)
+            if may_have and (not node or offering == node):
+                wanted.add(component.id)
         return [part for part in self.dynamic if part.id in wanted and not part.ready and not part.missing]
+
+    def nodes_of(self, component_id: str) -> list[str]:
+        """The ids of the nodes that offer the tools of a component: itself, or for a hidden one those with references to it."""
+        if not self.components[component_id].is_hidden:
+            return [component_id]
+        return list(dict.fromkeys(offering for offering, _, component in self.references if component.id == component_id))
 
     def knows(self, node_id: str | None, tool: str) -> bool:
         """Whether a node has the tool, as far as the tools are known."""
         name = tool.strip()
         return self.routes.of_node(node_id.strip(), name) is not None if node_id else bool(self.routes.owners(name))
 
-    def components_offering(self, tool: str) -> Iterator[str]:
-        """The ids of the components whose tools references offer under this name, whether or not they have them."""
-        name = tool.strip()
-        for _, reference, component in self.references:
-            if reference.offers(name):
-                yield component.id
+    @property
+    def untold(self) -> dict[str, str]:
+        """The nodes that could not tell their dynamic tools, with the reasons."""
+        failed = ((part.failure, part) for part in self.unlisted())
+        return {node: failure.message for failure, part in failed if failure is not None for node in self.nodes_of(part.id)}
 
     def may_learn(self, node_id: str | None, tool: str) -> bool:
         """Whether the tool is not known, and may be a dynamic one of a node that is not set up."""
@@ -252,7 +265,7 @@ class Task(TaskIdentity):
         """Whether a dynamic tool may be one of another node too. A node that failed to tell is not asked again."""
         if not self.dynamic or not all(route.is_dynamic for route in self.routes.owners(tool.strip())):
             return False
-        return any(part.failure is None for part in self.unlisted())
+        return any(part.failure is None for part in self.unlisted(None, tool))
 
     def update_routes(self) -> None:
         """Take over the dynamic tools of the components, after a change."""
