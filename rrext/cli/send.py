@@ -45,12 +45,12 @@ EXAMPLE = """examples:
 
 A folder means every file below it, hidden ones too, but for those that --exclude or a .rrextignore file in a folder names
 with the rules of gitignore. A file in a folder is named as skipped if it is of a kind that is not read here, such as a
-picture, or a document without text. A link is followed if it is given itself; in a folder none is, and one that leads out of it or nowhere is named
-as skipped. A file is the same object to a store however it is sent, so that sending it again replaces it; with --root-name
-it is that also from another place or another machine. Files are read in pieces, at most --jobs at a time. Each has one
-line on stdout, in the order in which they are done: {path, result}, {path, skipped}, or {path, error} with the result as
-far as there is one. On a terminal there is progress instead: only a single file, or --json, has its line.
-`stored` in a result says how many chunks each store has of the file.
+picture, or a document without text. A link is followed if it is given itself; in a folder none is, and one that leads
+out of it or nowhere is named as skipped. A file is the same object to a store however it is sent, so that sending it
+again replaces it; with --root-name it is that also from another place or another machine. Files are read in pieces, at
+most --jobs at a time. Each has one line on stdout, in the order in which they are done: {path, result}, {path, skipped},
+or {path, error} with the result as far as there is one. On a terminal there is progress instead: only a single file, or
+--json, has its line. `stored` in a result says how many chunks each store has of the file.
 
 --sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else
 the content) and that every store still has are left out, others are sent, and what is gone from a folder since it was
