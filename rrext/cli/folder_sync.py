@@ -130,7 +130,7 @@ class FolderSync:
         for folder in filter(os.path.isdir, paths):
             for key, sent in self._state.unlisted(os.fsencode(self._root_name or os.path.realpath(folder)), present):
                 if not key.startswith(unseen):
-                    self._lost.setdefault((sent.signature, os.path.splitext(key)[1]), {})[key] = sent
+                    self._lost.setdefault((sent.signature, _extension(key)), {})[key] = sent
 
     async def reach(self) -> None:
         """Send a query to each store, so that an unreachable one fails once. Raises its failure."""
@@ -156,7 +156,7 @@ class FolderSync:
 
         False if there is none of which every store has all.
         """
-        lost = self._lost.get((change.signature, os.path.splitext(change.key)[1]))
+        lost = self._lost.get((change.signature, _extension(change.key)))
         if not lost or not change.is_new:
             return False
         key, sent = lost.popitem()
@@ -295,6 +295,11 @@ def open_sync(
     state = SyncState(f"{file}.sync", _named([*[[store, *about[store][:2], root] for store in stores], *whose]))
     can_move = all("move" in component.node_class.tools for component in task.spec.components if component.id in stores)
     return FolderSync(pipeline, state, stores, _named([mime_type, about]), root_name=root_name, can_move=can_move)
+
+
+def _extension(key: bytes) -> bytes:
+    """What says how a file is read, by the end of its path."""
+    return os.path.splitext(key)[1].lower()
 
 
 def _seen(sources: Sequence[UploadFile]) -> tuple[set[bytes], tuple[bytes, ...]]:

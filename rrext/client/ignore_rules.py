@@ -68,7 +68,7 @@ class IgnoreRules(msgspec.Struct, frozen=True):
 
     def has(self, path: str, *, is_folder: bool = False) -> bool:
         """Whether a path below the folder that is sent is left out."""
-        if os.path.basename(path) == IGNORE_FILE:
+        if os.path.basename(path) == IGNORE_FILE and not is_folder:
             return True
         for folder, rules in (("", self.always), *self.folders):
             below = path[len(folder) + 1 :] if folder else path

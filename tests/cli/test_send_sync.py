@@ -265,7 +265,7 @@ def test_a_moved_file_keeps_its_chunks_and_is_not_sent(docs: Path, store: str, t
     (docs / "sub").mkdir()
     for path in docs.glob("more*"):
         path.rename(docs / "sub" / path.name)
-    (docs / "long.md").rename(docs / "longer.md")
+    (docs / "long.md").rename(docs / "longer.MD")
     (docs / "twin.txt").unlink()
     shutil.copyfile(docs / "sub" / "more 1.txt", docs / "copy.txt")
     (docs / "0" / "0.txt").rename(docs / "0" / "0.md")  # the extension says how a file is read

@@ -57,9 +57,9 @@ def test_lines_end_as_windows_ends_them_and_a_mark_of_the_encoding_is_no_letter(
     assert sent(folder) == {"b.log", "c.log"}
 
 
-def test_a_folder_with_the_name_of_the_rules_has_none(folder: Path) -> None:
+def test_a_folder_with_the_name_of_the_rules_is_a_folder_as_others(folder: Path) -> None:
     write(folder, ".rrextignore/a.txt", "b.txt")
-    assert sent(folder) == {"b.txt"}
+    assert sent(folder) == {".rrextignore/a.txt", "b.txt"}
 
 
 def test_names_that_are_not_utf_8_are_left_out_by_their_bytes(folder: Path) -> None:
