@@ -128,7 +128,7 @@ def _check_root(name: str, paths: Sequence[str]) -> None:
 def _below(source: UploadFile, root: str, name: str) -> UploadFile:
     if not source.real:
         return source
-    below = os.path.relpath(source.real, root) if source.folder is not None else source.name
+    below = os.path.relpath(source.real, root) if source.folder is not None else os.path.basename(source.real)
     return msgspec.structs.replace(source, identity=os.path.normpath(os.path.join(name, below)))
 
 

@@ -115,6 +115,14 @@ def test_a_named_root_makes_the_same_objects_of_a_folder_for_the_sdk_and_the_com
             assert failure.value.code == "usage"
 
 
+@pytest.mark.promise("object:one-per-source")
+def test_a_file_of_a_named_root_is_one_object_through_a_link_too(two: Path, run: InProcess) -> None:
+    (two / "p" / "docs" / "alias.txt").symlink_to("a.txt")
+    (expected,) = set(ids(run("send", ECHO, "--root-name", "library", "--exclude", "deep", "p/docs", cwd=two)).values())
+    for path in ("p/docs/a.txt", "p/docs/alias.txt", "p/../p/docs/alias.txt"):
+        assert set(ids(run("send", ECHO, "--root-name", "library", path, cwd=two)).values()) == {expected}, path
+
+
 def test_an_id_of_a_user_is_not_empty(two: Path, run: InProcess) -> None:
     for option in ("--user", "--space"):
         assert run("send", ECHO, option, "", two / "p" / "readme.md").code == 2
