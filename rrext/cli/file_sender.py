@@ -240,11 +240,11 @@ class FileSender:
         return _without_error(msgspec.json.decode(closed))
 
     def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
-        """Warn once per lane that no node receives its objects. Raises `NotTaken` for a file in a folder."""
+        """Warn once per lane that no node receives its objects. Raises `NotTaken` for a file in a folder, or of a sync."""
         if self._pipeline.listens(lane):
             return
         what = f"no node takes {mime_type} here ({lane} lane)"
-        if source.folder is not None:
+        if source.folder is not None or self._sync is not None:
             raise NotTaken(what)
         if lane not in self._unheard:
             self._unheard.add(lane)

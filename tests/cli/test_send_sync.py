@@ -146,6 +146,17 @@ def test_a_file_that_has_no_text_any_more_is_found_no_more(docs: Path, store: st
     assert json.loads(run("tool", store, "stats").out)["objects"] == 4
 
 
+def test_a_file_that_no_node_takes_leaves_its_former_chunks(docs: Path, store: str, run: InProcess) -> None:
+    path = docs / "Makefile"
+    path.write_text("all: some words")
+    assert run("send", store, path, "--mime", "text/plain").value["result"]["stored"] == {"store": 1}
+    done = run("send", store, path)
+    assert (done.code, "stored" in done.value["result"], "nothing is done with it" in done.err) == (0, False, True)
+    done = run("send", "--sync", store, path)
+    assert (done.code, counts(done), done.lines[0]["error"]["code"]) == (1, {"failed": 1}, "not_taken")
+    assert content(store) == {str(path): ["all: some words"]}
+
+
 def parsed_pipeline(folder: Path) -> str:
     return pipeline(
         folder,

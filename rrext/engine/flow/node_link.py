@@ -88,7 +88,7 @@ class NodeLink:
 
     def listens(self, lane: str) -> bool:
         """Whether the node listens on a lane; see `Node.listens`."""
-        return f"write_{lane}" in self._objects.plan.methods(self.node_id)
+        return f"write_{lane}" in self._objects.plan.methods(self.node_id) and self._objects.reaches(self.node_id)
 
     def target(self, method: Method) -> Target:
         """Make the target of a node method: passes a context to a method with a context parameter, and maintains `opened`."""

@@ -229,6 +229,10 @@ class NodeObjects:
         """Find the methods that receive the payloads which a node or the source sends on a lane."""
         return tuple(self._target(receiver) for receiver in self.plan.receivers(sender, lane))
 
+    def reaches(self, node_id: str) -> bool:
+        """Whether payloads of the open object, on the lane that it took, may come to a node."""
+        return node_id in self.plan.reached(self._intake.lane)
+
     def _target(self, receiver: LaneReceiver) -> Target:
         error = self._absent.get(receiver.node_id)
         if error is None:

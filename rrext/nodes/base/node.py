@@ -179,7 +179,8 @@ class Node:
         return self._link.emit(lane, value)
 
     def listens(self, lane: str) -> bool:
-        """Whether payloads of this lane may come to this node, while an object is open: some node is wired to send them."""
+        """Whether payloads of this lane may come to this node, while an object is open: some node on the way of the object is
+        wired to send them."""
         return self._link is not None and self._link.listens(lane)
 
     def publish(self, type: str, data: Any = None) -> None:
