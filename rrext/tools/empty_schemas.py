@@ -14,12 +14,23 @@ Reason: TypeAlias = tuple[Path, str]
 NONE: Final[Mapping[str, Any]] = {}
 FALSE: Final[Mapping[str, Any]] = {"enum": []}
 """What the schema `false` means."""
+_NUMBERS: Final = {"number", "integer"}
 _RANGES: Final = (
-    (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")),
-    (("minLength",), ("maxLength",)),
-    (("minItems",), ("maxItems",)),
-    (("minProperties",), ("maxProperties",)),
+    (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"), _NUMBERS),
+    (("minLength",), ("maxLength",), {"string"}),
+    (("minItems",), ("maxItems",), {"array"}),
+    (("minProperties",), ("maxProperties",), {"object"}),
 )
+"""Bounds that exclude each other, and the types of the values that they are for."""
+_TYPES: Final[Mapping[type, set[str]]] = {
+    str: {"string"},
+    bool: {"boolean"},
+    type(None): {"null"},
+    list: {"array"},
+    dict: {"object"},
+    **dict.fromkeys((int, float), _NUMBERS),
+}
+_ANY: Final = set[str]().union(*_TYPES.values())
 
 
 def why_nothing_fits(narrower: Any, original: Any = True, definitions: Mapping[str, Any] = NONE) -> Iterator[Reason]:
@@ -44,28 +55,41 @@ class _Conjunction:
     def reasons(self) -> Iterator[Reason]:
         """Each reason why nothing fits."""
         yield from self._types()
-        for least, most in _RANGES:
-            yield from self._range(least, most)
+        left = self._types_left()
+        for least, most, types in _RANGES:
+            if left is None or left <= types:
+                yield from self._range(least, most)
         required: dict[str, Path | None] = {}
         for path, part in self._parts:
             for index, name in enumerate(_listed(part, "required")):
                 if isinstance(name, str):
                     required[name] = None if path is None else (*path, "required", index)
-        for name, place in required.items():
+        for name, place in required.items() if left is None or left <= {"object"} else ():
             yield from self._property(name, place)
         yield from self._values()
 
     def _types(self) -> Iterator[Reason]:
         left: set[str] | None = None
         for path, part in self._parts:
-            given = part.get("type")
-            types = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else None
+            types = _types_of(part)
             if types is None:
                 continue
-            types |= {"integer"} if "number" in types else set()
             if path is not None and left is not None and not left & types:
                 yield (*path, "type"), f"Nothing fits: other schemas of this want {' or '.join(sorted(left)) or 'no type'}."
             left = types if left is None else left & types
+
+    def _types_left(self) -> set[str] | None:
+        """The types of values that all parts admit; None if no part tells. Bounds for other types refuse nothing."""
+        left: set[str] | None = None
+        for _, part in self._parts:
+            types = _types_of(part)
+            if "const" in part or isinstance(part.get("enum"), list):
+                values = [part["const"]] if "const" in part else part["enum"]
+                listed = set[str]().union(*(_TYPES.get(type(value), _ANY) for value in values))
+                types = listed if types is None else listed & types
+            if types is not None:
+                left = types if left is None else left & types
+        return left
 
     def _range(self, least: tuple[str, ...], most: tuple[str, ...]) -> Iterator[Reason]:
         lows = [(part[key], path, key) for path, part in self._parts for key in least if _is_number(part.get(key))]
@@ -113,6 +137,13 @@ def _conjuncts(schema: Any, path: Path, definitions: Mapping[str, Any]) -> Itera
         yield from _conjuncts(definitions.get(reference.removeprefix("#/$defs/")), (*path, "$ref"), definitions)
     for index, part in enumerate(_listed(schema, "allOf")):
         yield from _conjuncts(part, (*path, "allOf", index), definitions)
+
+
+def _types_of(schema: Mapping[str, Any]) -> set[str] | None:
+    """The types that a schema says; None if it says none."""
+    given = schema.get("type")
+    types = {given} if isinstance(given, str) else set(map(str, given)) if isinstance(given, list) else None
+    return types if types is None or "number" not in types else {*types, "integer"}
 
 
 def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
