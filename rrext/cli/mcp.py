@@ -101,15 +101,13 @@ def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:
 
 
 def _offers(engine: LocalEngine, tokens: Sequence[str], allowed: frozenset[str] | None) -> HostOffers | None:
-    """What the pipelines offer beside tools; None if their settings offer nothing, which is found without an import."""
-    parts = [part for token in tokens for part in engine.task(token).spec.components]
-    settings = [part.settings for part in parts]
-    offers = any(getattr(each, "offer", False) or getattr(each, "resources", ()) for each in settings)
-    if not offers and not any(part.provider == "tool_mcp_client" for part in parts):
+    """What the pipelines offer beside tools; None for nothing, which needs no import."""
+    tasks = [{"token": token, "offers": engine.task(token).offers} for token in tokens]
+    if not any(task["offers"] for task in tasks):
         return None
     from rrext.faces.mcp.host_offers import HostOffers
 
-    return HostOffers.of(engine, tokens, allowed)
+    return HostOffers.of(tasks, allowed)
 
 
 def http_clients(args: argparse.Namespace, environment: Environment) -> Listener:
@@ -129,13 +127,14 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     if missing is not None:
         raise UsageError(f"--http: {missing}")
     from rrext.faces.http.listener import HttpClients
+    from rrext.faces.mcp.host_offers import HostOffers
     from rrext.faces.mcp.http_app import McpApp
     from rrext.faces.mcp.versions import PATH
 
     def app(process: ServingProcess) -> McpApp:
         caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
         now = process.host.clock.now
-        return McpApp(process.engine, process.limits, caller=caller, now=now, offers=args.offers, tokens=tokens)
+        return McpApp(process.engine, process.limits, caller=caller, now=now, offers=args.offers or HostOffers(), tokens=tokens)
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")

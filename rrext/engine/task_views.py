@@ -56,6 +56,8 @@ class TaskViews:
                 return self._observed(caller, operation)
             case operations.ListTasks():
                 return {"tasks": [summary_of(task, caller) for task in self._tasks.visible(caller)]}
+            case operations.ListOffers():
+                return {"tasks": [{"token": task.token, "offers": task.offers} for task in self._tasks.visible(caller)]}
             case operations.GetToken():
                 return {"token": self.of_project(operation.project_id, operation.source, caller).token}
             case operations.GetPipeline(outline=True):

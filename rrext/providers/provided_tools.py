@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -15,14 +15,12 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolOptions
 from rrext.tools.spec import ToolSpec
 
-NO_TOOLS: Final[Mapping[str, ToolSpec]] = {}
-
 
 class ProvidedTools:
     """The tools of a provider by name, kept up to date: a `ToolSource`."""
 
-    def __init__(self, provider: ToolProvider, more: Mapping[str, ToolSpec]) -> None:
-        self._more = more
+    def __init__(self, provider: ToolProvider) -> None:
+        self._own = provider.own_tools()
         self.prefix = f"{provider.connection.name}."
         self._provider = provider
         self._tools: dict[str, tuple[ProvidedTool, ToolSpec]] = {}
@@ -33,9 +31,9 @@ class ProvidedTools:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, provider: ToolProvider, more: Mapping[str, ToolSpec] = NO_TOOLS) -> AsyncIterator[ProvidedTools]:
-        """The tools of a provider, kept up to date during the block, and `more` of our own. Raises `RrextError`."""
-        found = cls(provider, more)
+    async def of(cls, provider: ToolProvider) -> AsyncIterator[ProvidedTools]:
+        """The tools of a provider, kept up to date during the block, and its own. Raises `RrextError`."""
+        found = cls(provider)
         tools = await provider.tools()
         provider.watch(found._changed)
         try:
@@ -63,7 +61,7 @@ class ProvidedTools:
             before = kept.get(tool.name)
             same = before is not None and before[0] == tool
             self._tools[tool.name] = before if same and before is not None else (tool, spec_of(self._provider, tool))
-        self._specs = {**{name: spec for name, (_, spec) in self._tools.items()}, **self._more}
+        self._specs = {**{name: spec for name, (_, spec) in self._tools.items()}, **self._own}
 
     def _changed(self) -> None:
         self._again = True  # of many changes in a row, the last one counts

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.secrets.redaction import Redactor
     from rrext.tools.context import ToolContext
+    from rrext.tools.spec import ToolSpec
 
 T = TypeVar("T")
 Found = TypeVar("Found")
@@ -77,6 +78,10 @@ class ToolProvider(ABC):
     @abstractmethod
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
         """Call a tool once, with arguments that fit its schema. Returns JSON, bytes or `Content`. Raises `RrextError`."""
+
+    def own_tools(self) -> Mapping[str, ToolSpec]:
+        """Tools of ours beside those of the server, by name."""
+        return {}
 
     @abstractmethod
     async def aclose(self) -> None:

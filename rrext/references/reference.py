@@ -79,6 +79,12 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         return not head and (is_hashed or any(self.single([tool])))
 
     @property
+    def takes_all(self) -> bool:
+        """Whether the reference takes all of an MCP server, for every caller: its prompts and resources, too."""
+        is_whole = self.kind == "mcp" and not (self.action or self.include or self.exclude)
+        return is_whole and self.permission == "allow" and self.available is None
+
+    @property
     def is_wrapper(self) -> bool:
         """Whether a call through the reference differs from a call of the tool."""
         return bool(self.arguments or self.parameters or self.available or self.timeout or self.permission != "allow")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class RemoteTask(TaskIdentity):
     """The names of a task, its worker, and its last known status."""
 
-    __slots__ = ("began", "is_finished", "latest", "open_pipes", "text_type", "tool_names", "unavailable", "worker")
+    __slots__ = ("began", "is_finished", "latest", "offers", "open_pipes", "text_type", "tool_names", "unavailable", "worker")
 
     def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
         super().__init__(
@@ -36,6 +36,7 @@ class RemoteTask(TaskIdentity):
         self.is_finished = False
         self.open_pipes = 0
         self.tool_names = ToolNames(*described["toolNames"])
+        self.offers: list[dict[str, Any]] = described["offers"]
         self.text_type: str = described["textType"]
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
 

@@ -179,6 +179,7 @@ class WorkerSession(Session):
             "provider": task.provider,
             "description": task.description,
             "pipeline": task.pipeline,
+            "offers": task.offers,
             "textType": task.text_type,
             "toolNames": task.tool_names,
             "unavailable": task.unavailable(engine.environment.redactor.text),

@@ -3,57 +3,38 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp_server import HERE, served_by_http
+from mcp_server import HERE, RREXT, served_by_http
+from outside_servers import ERAS, MODES, pipeline_words, served_by_ws, stdio
 
 if TYPE_CHECKING:
     from mcp import Client
 
 pytestmark = pytest.mark.promise("mcp:questions")
 
-ERAS = ("legacy", "modern")
-MODES = {"legacy": "legacy", "modern": "2026-07-28"}
-
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The words of a command that name a pipeline with a server of each era."""
-    folder = tmp_path_factory.mktemp("asking")
-    server = str(HERE / "asking_server.py")
-    tables = [f'[{era}]\nprovider = "mcp"\ncommand = {json.dumps([sys.executable, server, era])}\n' for era in ERAS]
-    connections = folder / "connections.toml"
-    connections.write_text("".join(tables))
-    connections.chmod(0o600)
-    control = [{"classType": "tool", "from": "tools_1"}]
-    nodes = [{"id": f"{era}_1", "provider": "tool_mcp_client", "config": {"server": era}, "control": control} for era in ERAS]
-    source = {"id": "tools_1", "provider": "tools", "config": {}}
-    pipeline = folder / "asking.pipe"
-    pipeline.write_text(json.dumps({"components": [source, *nodes], "source": "tools_1", "project_id": "p"}))
-    return [str(pipeline), "--connections", str(connections)]
+    server = [sys.executable, str(HERE / "asking_server.py")]
+    return pipeline_words(tmp_path_factory.mktemp("asking"), {era: [*server, era] for era in ERAS})
 
 
 @pytest.fixture(scope="module")
 def over_http(words: list[str]) -> Iterator[str]:
-    with served_by_http([sys.executable, "-m", "rrext", "mcp", *words]) as url:
+    with served_by_http([*RREXT, *words]) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def over_ws(words: list[str]) -> Iterator[str]:
-    """The URL beside WebSockets, where each pipeline has a process of its own."""
-    command = [sys.executable, "-m", "rrext", "serve", "--ws", "127.0.0.1:0", *words]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        while b"listening at" not in (line := process.stderr.readline()):
-            assert line
-        yield line.decode().split()[-1].replace("ws://", "http://") + "/mcp"
-        process.terminate()
+    with served_by_ws(words) as url:
+        yield url
 
 
 class User:
@@ -74,15 +55,13 @@ class User:
 @pytest.fixture(params=[(transport, era) for transport in ("stdio", "http", "ws") for era in ERAS], ids="-".join)
 def connect(request: pytest.FixtureRequest, words: list[str]) -> Any:
     """Connects a client with a user, or without one."""
-    from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
+    from mcp import Client
 
     transport, era = request.param
-    command = StdioServerParameters(command=sys.executable, args=["-m", "rrext", "mcp", *words])
     url = "" if transport == "stdio" else request.getfixturevalue(f"over_{transport}")
 
     def connect(user: User | None) -> Client:
-        return Client(url or stdio_client(command), mode=MODES[era], elicitation_callback=user)
+        return Client(url or stdio(words), mode=MODES[era], elicitation_callback=user)
 
     return connect
 

@@ -230,5 +230,9 @@ class StoreOperation(Operation, frozen=True, kw_only=True):
     names_caller = True
 
 
+class ListOffers(Operation, frozen=True, kw_only=True):
+    """List what the caller's pipelines offer to hosts beside tools. → `{tasks: [{token, offers}]}`"""
+
+
 class TaskStatus(Operation, frozen=True, kw_only=True):
     """Describe the status of one pipeline. → the status object"""

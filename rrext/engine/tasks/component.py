@@ -13,6 +13,7 @@ from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, takes_context
+from rrext.providers.offers import REQUEST
 from rrext.threads import OwnThread
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Component:
     @property
     def tool_names(self) -> Iterable[str]:
         """The names of all its tools, as far as they are known."""
-        return {**self.node_class.tools, **self.dynamic_tools}
+        return [name for name in {**self.node_class.tools, **self.dynamic_tools} if name != REQUEST]
 
     def is_untouched(self, node: Node) -> bool:
         """Whether a call left no data on a node object, so that another caller may use it.

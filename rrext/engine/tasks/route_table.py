@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.engine.tasks.route import Route
+from rrext.providers.offers import REQUEST
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
@@ -44,6 +45,7 @@ class RouteTable:
                 if (component.id, name) not in self._by_node:
                     route = kept.get((component.id, name))
                     self._by_node[component.id, name] = route if route and route.spec is spec else Route(component, spec)
+        self._add_offers(kept)
         self._prefixes = {component.id: component.tool_prefix for component in components if component.tool_prefix}
         self._add_references(kept)
         self._by_name: dict[str, list[Route]] = {}
@@ -56,6 +58,14 @@ class RouteTable:
                 route = self._by_node[key]
                 route.exported_name = name
                 self._by_name.setdefault(name, [route])
+
+    def _add_offers(self, kept: Mapping[NodeTool, Route]) -> None:
+        """Add the way to prompts and resources of servers that references take whole."""
+        for _, reference, component in self._references:
+            spec = component.dynamic_tools.get(REQUEST) if component.is_hidden and reference.takes_all else None
+            if spec is not None:
+                route = kept.get((component.id, REQUEST))
+                self._by_node[component.id, REQUEST] = route if route and route.spec is spec else Route(component, spec)
 
     def _add_references(self, kept: Mapping[NodeTool, Route]) -> None:
         """Add the references; those that mean the tool of another one after it."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
@@ -108,6 +108,21 @@ class Task(TaskIdentity):
         """What its tools are called."""
         names = dict.fromkeys(name for route in self.routes for name in (route.spec.name, route.exported_name, route.label))
         return ToolNames(list(names), [part.id for part in self.unlisted()])
+
+    @property
+    def offers(self) -> list[dict[str, Any]]:
+        """What its nodes offer to hosts beside tools: `{nodeId, provider, name, description, offers}`. Of a server that a
+        reference takes whole, the node is the hidden one of its connection.
+        """
+        found: list[dict[str, Any]] = []
+        for part in self.spec.components:
+            offers = None if part.missing or part.settings is None else part.node_class.offers(part.settings)
+            if offers is not None and (part.id in self.components or "instructions" in offers):
+                found.append(_offered(part.id, part.provider, offers, part.name, part.description))
+        known = {each["offers"].get("server") for each in found}
+        whole = [part for _, reference, part in self.references if part.is_hidden and reference.takes_all]
+        servers = {part.id: part.config[1] for part in whole if part.config[1] not in known}
+        return [*found, *(_offered(node_id, "", {"server": server}) for node_id, server in servers.items())]
 
     @property
     def text_type(self) -> str:
@@ -317,3 +332,7 @@ def _trace_of(level: int) -> TaskTrace | None:
     from rrext.engine.events.trace import TaskTrace  # most pipelines are not traced
 
     return TaskTrace(level)
+
+
+def _offered(node_id: str, provider: str, offers: Mapping[str, Any], name: str = "", description: str = "") -> dict[str, Any]:
+    return {"nodeId": node_id, "provider": provider, "name": name, "description": description, "offers": offers}

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from rrext.faces.mcp.host_offers import HostOffers
 
 CALL: Final = "rrext_process"
+OFFERED: Final = ("prompts/", "resources/", "completion/", "logging/")
+"""The beginnings of methods about what pipelines offer beside tools."""
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
 
@@ -133,8 +135,8 @@ class McpConnection:
             raise InvalidRequest(f"a subscription with the id {request_id} is open")
         if method == "tools/call":
             return self._call(request_id, params, nbytes)
-        if self.offers is not None and method in self.offers.methods:
-            arguments, fact = self.offers.ask(method, params)
+        if method.startswith(OFFERED) and (offers := self._offers_of(method)) is not None:
+            arguments, fact = offers.ask(method, params)
             return Request(request_id, _Command(CALL if arguments else "rrext_ping", method, fact), arguments, None, nbytes)
         command, arguments, fact = "rrext_ping", {}, None  # what the connection answers itself
         if method == "tools/list":
@@ -150,6 +152,14 @@ class McpConnection:
         elif method not in ("ping", "server/discover"):
             raise UnknownCommand(f"Method not found: {method[: self._limits.max_name]}")
         return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
+
+    def _offers_of(self, method: str) -> HostOffers | None:
+        """What answers a method of prompts and resources; None for one that nobody knows."""
+        from rrext.faces.mcp.host_offers import METHODS, HostOffers  # many hosts never ask
+
+        if self.offers is None:
+            self.offers = HostOffers()
+        return self.offers if method in METHODS else None
 
     def _call(self, request_id: RequestId, params: dict[str, Any], nbytes: int) -> ServerEvent:
         arguments = self._listed.call(params)
@@ -267,7 +277,7 @@ class McpConnection:
         assert isinstance(command, _Command)
         if command.method == "tools/call":
             return self._suspended_again(request_id, command.fact)
-        if command.method.startswith(("prompts/", "resources/", "completion/", "logging/")):
+        if command.method.startswith(OFFERED):
             return self._offered(request_id, command, None)
         if command.method == "initialize":
             self._shakes_hands = True
@@ -313,6 +323,9 @@ class McpConnection:
             self._cancelled.discard(request_id)
             return before or [b""]
         if _is_offered(command):
+            instead = None if self.offers is None else self.offers.without(command.fact, error)
+            if instead is not None:
+                return self._offered(request_id, command, instead)
             return self._error(request_id, failure_of(error, command.method, shakes_hands=self._shakes_hands))
         if host_id is None:
             return before

@@ -7,29 +7,30 @@ tools of the nodes, so that the rules for tools and their limits hold for it.
 
 from __future__ import annotations
 
+import logging
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
-from rrext.errors import InvalidArguments, near_matches
+from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.limits import MAX_DESCRIPTION, PAGE_SIZE, TTL
 from rrext.nodes.files.limits import READ_MAX
-from rrext.nodes.provided.mcp_client import OFFER, REQUEST
-from rrext.tools.names import exported_names
+from rrext.providers.offers import OFFER, REQUEST
+from rrext.tools.names import SEPARATOR, exported_names, hashed_name
 
-if TYPE_CHECKING:
-    from rrext.engine.local_engine import LocalEngine
-    from rrext.pipefile.spec import ComponentSpec
+log: Final = logging.getLogger("rrext.server")
 
 SCHEME: Final = "rrext:///"
 LIST: Final = "list_files"
-CLIENT: Final = "tool_mcp_client"
 ARGUMENTS: Final = (
     {"name": "question", "description": "The question to begin with.", "required": False},
     {"name": "context", "description": "A text that the question is about.", "required": False},
 )
+
+
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class FileReader(NamedTuple):
@@ -75,6 +76,20 @@ class Folder(NamedTuple):
         return {"subcommand": "tool", "token": self.token, "nodeId": self.node_id, "tool": tool, "input": given}
 
 
+class OfferedPrompt(NamedTuple):
+    """A prompt of our own."""
+
+    title: str
+    description: str
+    instructions: Sequence[str]
+
+    @property
+    def described(self) -> str:
+        """The description; without one the beginning of what it says."""
+        told = self.description or " ".join(self.instructions)
+        return told if len(told) <= MAX_DESCRIPTION else f"{told[:MAX_DESCRIPTION]}…"
+
+
 class Outside(NamedTuple):
     """A server outside, behind a node. Its prompts are `prefix__name`; its resources have their own URI behind `uri`."""
 
@@ -86,6 +101,11 @@ class Outside(NamedTuple):
     def uri(self) -> str:
         """The beginning of the URIs."""
         return f"{SCHEME}{quote(self.token, safe='')}/{quote(self.node_id, safe='')}/"
+
+    @property
+    def beginning(self) -> str:
+        """The beginning of the names of prompts."""
+        return f"{self.prefix}{SEPARATOR}"
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of the session's command for a request to the server."""
@@ -100,6 +120,8 @@ class Passed(NamedTuple):
     outside: Outside
     part: int = 0
     uri: str = ""
+    is_first: bool = False
+    """Whether it asks for the beginning of a list."""
 
 
 class Read(NamedTuple):
@@ -114,48 +136,40 @@ class HostOffers:
     """The prompts and resources of pipelines, by the methods of the protocol."""
 
     def __init__(
-        self, prompts: Mapping[str, ComponentSpec], folders: Sequence[Folder], outside: Sequence[Outside] = ()
+        self, prompts: Mapping[str, OfferedPrompt] = NOTHING, folders: Sequence[Folder] = (), outside: Sequence[Outside] = ()
     ) -> None:
         self._prompts = prompts
         self._folders = folders
         self._outside = outside
 
     @classmethod
-    def of(cls, engine: LocalEngine, tokens: Iterable[str], allowed: frozenset[str] | None) -> HostOffers:
-        """What loaded pipelines offer; no files of nodes whose tools are not among the `allowed` ones, if there are any."""
-        prompts: dict[tuple[str, str], ComponentSpec] = {}
+    def of(cls, tasks: Iterable[Mapping[str, Any]], allowed: frozenset[str] | None) -> HostOffers:
+        """What pipelines offer, of `{token, offers}` of each; nothing of nodes whose tools for it are not among the `allowed`
+        ones, if there are any.
+        """
+        prompts: dict[tuple[str, str], OfferedPrompt] = {}
         folders: list[Folder] = []
         servers: dict[tuple[str, str], str] = {}
-        for token in tokens:
-            spec = engine.task(token).spec
-            for part in spec.components:
-                reader = READERS.get(part.provider)
-                if part.missing or part.settings is None:
-                    continue
-                is_allowed = allowed is None or {REQUEST, f"{part.id}.{REQUEST}"} & allowed
-                if part.provider == CLIENT and part.id in spec.chain and is_allowed:
-                    servers[token, part.id] = part.id
-                if part.provider == "prompt" and part.settings.offer:
-                    prompts[token, part.id] = part
-                # the tools of a node that nothing reaches cannot be called
-                if reader is not None and part.id in spec.chain and part.settings.resources and part.settings.root:
-                    tools = (LIST, reader.tool)
-                    if allowed is None or all({tool, f"{part.id}.{tool}"} & allowed for tool in tools):
-                        folders.append(Folder(token, part.id, part.provider, part.description))
-        names, prefixes = exported_names(prompts), exported_names(servers)
-        outside = [Outside(*key, prefixes[key]) for key in servers]
-        return cls({names[key]: part for key, part in prompts.items()}, folders, outside)
+        for token, node in ((task["token"], node) for task in tasks for node in task["offers"]):
+            node_id, offers, described = node["nodeId"], node["offers"], node["description"]
+            if "instructions" in offers:
+                prompts[token, node_id] = OfferedPrompt(node["name"], described, offers["instructions"])
+            elif "files" in offers:
+                if _are_allowed((LIST, READERS[node["provider"]].tool), node_id, allowed):
+                    folders.append(Folder(token, node_id, node["provider"], described))
+            elif _are_allowed((REQUEST,), node_id, allowed):
+                name = node_id if node["provider"] else offers["server"]  # a hidden node has the name of its connection
+                servers[token, f"mcp-{name}" if (token, name) in servers else name] = node_id
+        own = {name: prompts[key] for key, name in exported_names(prompts).items()}
+        prefixes = _prefixes(servers, own)
+        outside = [Outside(key[0], node_id, prefixes[key]) for key, node_id in servers.items()]
+        return cls(own, folders, outside)
 
     @property
     def capabilities(self) -> dict[str, Any]:
         """The capabilities that announce what is here."""
-        found = {"prompts": self._prompts, "resources": self._folders, "completions": (), "logging": ()}
-        return {name: {} for name, own in found.items() if own or self._outside}
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods of the protocol for which there is something."""
-        return [method for method, capability in METHODS.items() if capability in self.capabilities]
+        own = (self._prompts, self._folders, (), ())
+        return {name: {} for name, offered in zip(CAPABILITY, own, strict=True) if offered or self._outside}
 
     def ask(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         """The arguments of the session's command for a tool call, and the fact on which the result depends; without arguments
@@ -177,6 +191,8 @@ class HostOffers:
         """A part of a list: what our own nodes have, then what each server has, which is passed on page by page."""
         first = len(self._folders) if method == "resources/list" else 1
         own = self._prompts if method == "prompts/list" else self._folders
+        if not own and not self._outside and cursor is None:
+            return {}, {LISTED[method]: []}
         begin = str(0 if own or not self._outside else first)  # some hosts read no further than an empty part
         number, colon, after = (begin, ":", "") if cursor is None else str(cursor).partition(":")
         is_number = bool(colon) and number.isdecimal() and len(number) < 7
@@ -185,12 +201,12 @@ class HostOffers:
             raise InvalidArguments.at("/cursor", "expected the nextCursor of an earlier page")
         if part >= first:
             outside = self._outside[part - first]
-            return outside.ask(method, {"cursor": after} if after else {}), Passed(outside, part)
+            return outside.ask(method, {"cursor": after} if after else {}), Passed(outside, part, is_first=not after)
         if method == "resources/list":
             return self._files(part, after)
         following = {"nextCursor": "1:"} if self._outside else {}
         if method == "prompts/list":
-            return {}, {"prompts": [_described(name, part) for name, part in self._prompts.items()], **following}
+            return {}, {"prompts": [_described(name, prompt) for name, prompt in self._prompts.items()], **following}
         return {}, {"resourceTemplates": [_template(folder) for folder in self._folders], **following}
 
     def _complete(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -211,9 +227,9 @@ class HostOffers:
 
     def _prompt_outside(self, name: str) -> tuple[Outside, str] | None:
         """The server of a prompt, and the name there. A single server takes a prompt by its own name, too."""
-        for outside in sorted(self._outside, key=lambda each: -len(each.prefix)):
-            if name.startswith(f"{outside.prefix}__"):
-                return outside, name.removeprefix(f"{outside.prefix}__")
+        for outside in self._outside:
+            if name.startswith(outside.beginning):
+                return outside, name.removeprefix(outside.beginning)
         return (self._outside[0], name) if len(self._outside) == 1 and name not in self._prompts else None
 
     def _resource_outside(self, uri: str) -> tuple[Outside, str] | None:
@@ -229,11 +245,11 @@ class HostOffers:
         from rrext.nodes.llm.messages import messages_of
 
         name, given = params.get("name"), params.get("arguments") or {}
-        part = self._prompts.get(name) if isinstance(name, str) else None
-        if part is None and isinstance(name, str) and (found := self._prompt_outside(name)) is not None:
+        prompt = self._prompts.get(name) if isinstance(name, str) else None
+        if prompt is None and isinstance(name, str) and (found := self._prompt_outside(name)) is not None:
             outside, own = found
             return outside.ask("prompts/get", {**params, "name": own}), Passed(outside)
-        if part is None:
+        if prompt is None:
             near = near_matches(name[:100], list(self._prompts)) if isinstance(name, str) else []
             hint = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(self._prompts)}"
             raise InvalidArguments.at("/name", f"no prompt has this name: {hint}")
@@ -245,11 +261,11 @@ class HostOffers:
             raise InvalidArguments.at(f"/arguments/{min(unknown)[:100]}", "a prompt takes question and context")
         questions = [new_question(texts["question"])] if texts.get("question") else []
         context = [texts["context"]] if texts.get("context") else []
-        said = messages_of(put_together(part.settings.instructions, context, questions=questions))
+        said = messages_of(put_together(prompt.instructions, context, questions=questions))
         # the protocol has no messages of the system
         text = "\n\n".join(message["content"] for message in said)
         said_once = [{"role": "user", "content": {"type": "text", "text": text}}]
-        return {}, {"description": _description(part), "messages": said_once}
+        return {}, {"description": prompt.described, "messages": said_once}
 
     def _files(self, number: int, after: str) -> tuple[dict[str, Any], int]:
         if ".." in after.split("/"):
@@ -277,11 +293,24 @@ class HostOffers:
         members: dict[str, Any] = fact
         if isinstance(fact, Passed):
             members, ttl = self._passed(method, fact, value), 0
-        elif method == "resources/read":
+        elif isinstance(fact, Read):
             members, ttl = {"contents": [{"uri": fact.uri, **fact.reader.content(fact.path, value)}]}, 0
-        elif method == "resources/list":
+        elif isinstance(fact, int):
             members, ttl = self._page(fact, value), 0
         return {**members, "ttlMs": ttl, "cacheScope": "private"} if keeps and method in KEPT else members
+
+    def without(self, fact: Any, error: RrextError) -> dict[str, Any] | None:
+        """The value in place of a list of a server that cannot tell it: others are listed nevertheless. None if it is alone."""
+        own = self._prompts or self._folders
+        if (
+            not isinstance(fact, Passed)
+            or not fact.is_first
+            or isinstance(error, Cancelled)
+            or (len(self._outside) == 1 and not own)
+        ):
+            return None
+        log.warning("what the server of %s offers is left out: %s", fact.outside.node_id, error.message)
+        return {}
 
     def _page(self, number: int, value: Mapping[str, Any]) -> dict[str, Any]:
         page: dict[str, Any] = {"resources": [_resource(self._folders[number], file) for file in value["files"]]}
@@ -302,12 +331,14 @@ class HostOffers:
             elif fact.part + 1 < first + len(self._outside):
                 members["nextCursor"] = f"{fact.part + 1}:"
             listed = LISTED[method]
-            members[listed] = [_prefixed(each, outside) for each in members[listed]]
+            members[listed] = [_prefixed(each, outside) for each in members.get(listed, ())]
         elif method == "resources/read" and fact.uri.startswith(outside.uri):
             members["contents"] = [{**each, "uri": f"{outside.uri}{each['uri']}"} for each in members["contents"]]
         return members
 
 
+CAPABILITY: Final = ("prompts", "resources", "completions", "logging")
+"""The capabilities of what can be offered."""
 LISTED: Final = {
     "prompts/list": "prompts",
     "resources/list": "resources",
@@ -316,16 +347,8 @@ LISTED: Final = {
 """Method of a list → the member that has it."""
 KEPT: Final = frozenset((*LISTED, "resources/read"))
 """Methods whose result says how long it may be kept."""
-METHODS: Final = {
-    "prompts/list": "prompts",
-    "prompts/get": "prompts",
-    "resources/list": "resources",
-    "resources/templates/list": "resources",
-    "resources/read": "resources",
-    "completion/complete": "completions",
-    "logging/setLevel": "logging",
-}
-"""Method → the capability that announces it."""
+METHODS: Final = (*LISTED, "prompts/get", "resources/read", "completion/complete", "logging/setLevel")
+"""The methods, which are answered also where nothing is offered."""
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -334,18 +357,27 @@ def _prefixed(each: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     for key in ("uri", "uriTemplate"):
         if key in each:
             return {**each, key: f"{outside.uri}{each[key]}"}
-    return {**each, "name": f"{outside.prefix}__{each['name']}"}
+    return {**each, "name": f"{outside.beginning}{each['name']}"}
 
 
-def _described(name: str, part: ComponentSpec) -> dict[str, Any]:
-    titled = {"title": part.name} if part.name else {}
-    return {"name": name, **titled, "description": _description(part), "arguments": list(ARGUMENTS)}
+def _are_allowed(tools: Sequence[str], node_id: str, allowed: frozenset[str] | None) -> bool:
+    return allowed is None or all({tool, f"{node_id}.{tool}"} & allowed for tool in tools)
 
 
-def _description(part: ComponentSpec) -> str:
-    """The description of a prompt; without one the beginning of what it says."""
-    told = part.description or " ".join(part.settings.instructions)
-    return told if len(told) <= MAX_DESCRIPTION else f"{told[:MAX_DESCRIPTION]}…"
+def _described(name: str, prompt: OfferedPrompt) -> dict[str, Any]:
+    titled = {"title": prompt.title} if prompt.title else {}
+    return {"name": name, **titled, "description": prompt.described, "arguments": list(ARGUMENTS)}
+
+
+def _prefixes(nodes: Iterable[tuple[str, str]], own: Iterable[str]) -> dict[tuple[str, str], str]:
+    """A prefix for each server. None begins the prefix of another one or a prompt of ours, so that a name has one meaning."""
+    found = exported_names(nodes)
+    taken = [*found.values(), *own]
+    for key, prefix in found.items():
+        attempt = 0
+        while any(other.startswith(f"{found[key]}{SEPARATOR}") for other in taken):
+            found[key], attempt = hashed_name((prefix,), attempt), attempt + 1
+    return found
 
 
 def _template(folder: Folder) -> dict[str, Any]:

@@ -21,11 +21,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler, ToolsListChanged
 from mcp_types import (
     NotificationParams,
-    PromptsCapability,
     RequestParams,
-    ResourcesCapability,
     ServerCapabilities,
-    ToolsCapability,
 )
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,21 +31,21 @@ from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import shortened
-from rrext.engine.interface.operations import ListTools, Operation, Tool
+from rrext.engine.interface.operations import ListOffers, ListTools, Operation, Tool
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
 from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
-from rrext.faces.mcp.host_offers import HostOffers
+from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, HostOffers
 from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
 from rrext.faces.mcp.progress import ProgressFeed
 from rrext.faces.mcp.questions import METHOD as ELICIT
 from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
 from rrext.faces.mcp.tool_changes import watch_tools
-from rrext.faces.mcp.versions import PATH, SERVER, VERSIONS
+from rrext.faces.mcp.versions import CAPABILITIES, PATH, SERVER, VERSIONS
 from rrext.limits import Limits
 from rrext.server.arguments import decode, refuse_long_names
 from rrext.wire.messages import Request
@@ -59,22 +56,20 @@ Context = ServerRequestContext[Any, Any]
 
 
 class McpServer(Server[Any]):
-    """A server of the SDK, which announces that its list of tools may change, and no changes of anything else."""
+    """A server of the SDK, which announces that its list of tools may change, and what is offered beside tools."""
+
+    offers: HostOffers | None = None
+    """None: whatever may be offered, which changes."""
 
     def get_capabilities(self, *args: Any, **kwargs: Any) -> ServerCapabilities:
-        """The capabilities of the registered handlers."""
-        found = super().get_capabilities(*args, **kwargs)
-        return ServerCapabilities(
-            tools=ToolsCapability(list_changed=True),
-            prompts=found.prompts and PromptsCapability(),
-            resources=found.resources and ResourcesCapability(),
-            completions=found.completions,
-            logging=found.logging,
-        )
+        """The capabilities."""
+        offered = CAPABILITY if self.offers is None else self.offers.capabilities
+        return ServerCapabilities.model_validate({**CAPABILITIES, **{name: {} for name in offered}})
 
 
 class McpApp:
-    """Answers the requests of both eras at the path `/mcp`. Made on the loop's thread.
+    """Answers the requests of both eras at the path `/mcp`. Made on the loop's thread. Without `offers` it looks what the
+    pipelines offer with each request.
 
     `caller` is the caller without a token; a token's user replaces its user. When `tokens` change, calls and sessions end.
     """
@@ -137,9 +132,9 @@ class McpApp:
             on_call_tool=self._call_tool,  # type: ignore[arg-type]
             on_subscriptions_listen=self._listening,
         )
-        if self._offers is not None:
-            for method in self._offers.methods:
-                server.add_request_handler(method, RequestParams, partial(self._offered, method))
+        server.offers = self._offers
+        for method in METHODS:
+            server.add_request_handler(method, RequestParams, partial(self._offered, method))
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         server.middleware = [_with_decoded_arguments]
         return server
@@ -220,17 +215,27 @@ class McpApp:
         return self._listed.page(await self._ask(context, ListTools(format="mcp")), start)
 
     async def _offered(self, method: str, context: Context, params: Any) -> dict[str, Any]:
-        assert self._offers is not None
         is_modern = context.protocol_version in VERSIONS
         try:
-            arguments, fact = self._offers.ask(method, dict(context.params or {}))
+            offers = self._offers or await self._running_offers(context)
+            arguments, fact = offers.ask(method, dict(context.params or {}))
             value = None
             if arguments:
-                value = msgspec.json.decode(await self._ask(context, decode(arguments, Tool, self._limits)))["result"]
-            members = self._offers.result(method, fact, value, keeps=is_modern)
+                try:
+                    value = msgspec.json.decode(await self._ask(context, decode(arguments, Tool, self._limits)))["result"]
+                except RrextError as error:
+                    value = offers.without(fact, error)
+                    if value is None:
+                        raise
+            members = offers.result(method, fact, value, keeps=is_modern)
         except RrextError as error:
             raise MCPError(**failure_of(error, method, shakes_hands=not is_modern)) from None
         return {**members, "resultType": "complete"} if is_modern else members
+
+    async def _running_offers(self, context: Context) -> HostOffers:
+        """What the pipelines that run now offer."""
+        listed = msgspec.json.decode(await self._ask(context, ListOffers()))
+        return HostOffers.of(listed["tasks"], self._caller.tools)
 
     async def _call_tool(self, context: Context, params: Any) -> dict[str, Any]:
         given = dict(context.params or {})

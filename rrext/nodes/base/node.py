@@ -163,6 +163,11 @@ class Node:
         return ()
 
     @classmethod
+    def offers(cls, config: Any) -> Mapping[str, Any] | None:
+        """What hosts of the Model Context Protocol get of the node beside tools, as its settings say; None for nothing."""
+        return None
+
+    @classmethod
     def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterable[tuple[tuple[str | int, ...], str]]:
         """The places in the settings that need more than the `packages` which the operator offers, each with a message, for
         `rrext check`."""

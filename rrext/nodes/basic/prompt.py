@@ -35,6 +35,11 @@ class PromptNode(Node):
             16 * MIB
         )
 
+    @classmethod
+    def offers(cls, config: Any) -> dict[str, Any] | None:
+        """A prompt of these instructions."""
+        return {"instructions": list(config.instructions)} if config.offer else None
+
     def open(self, entry: Entry) -> None:
         self._questions: list[dict[str, Any]] = []
         self._context: list[str] = []

@@ -32,6 +32,11 @@ class Offered:
 class OfferingNode(Node):
     """A node that offers files to hosts. Its settings have `root` and `resources`, the patterns of paths."""
 
+    @classmethod
+    def offers(cls, config: Any) -> dict[str, Any] | None:
+        """The files."""
+        return {"files": True} if config.resources and config.root else None
+
     @tool_function(group="files", annotations={"readOnlyHint": True, "openWorldHint": False}, available=Offered())
     def list_files(
         self,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.providers.provided_tools import ProvidedTools
-from rrext.tools.spec import ToolSpec
 
 
 class ProvidedToolsNode(Node):
@@ -30,10 +29,5 @@ class ProvidedToolsNode(Node):
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
         """Connect, and learn the tools."""
         provider = await ctx.provider(cls.connection_of(config), cls.kind)
-        async with ProvidedTools.of(provider, cls.more(provider)) as found:
+        async with ProvidedTools.of(provider) as found:
             yield found
-
-    @classmethod
-    def more(cls, provider: Any) -> Mapping[str, ToolSpec]:
-        """Tools of the node itself, beside those of the provider."""
-        return {}

@@ -20,8 +20,11 @@ from rrext.providers.mcp.listing import ToolListing
 from rrext.providers.mcp.questions import Asker
 from rrext.providers.mcp.results import content_of, own_meta
 from rrext.providers.mcp.transport import McpTarget
+from rrext.providers.offers import REQUEST, is_offer
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
+from rrext.tools.decorator import ToolOptions
+from rrext.tools.spec import ToolSpec
 
 OFFERED: Final = {"completion": "completions"}
 """The beginning of a method → the capability of the server, if it has another name."""
@@ -97,6 +100,17 @@ class McpProvider(ToolProvider):
         meta = own_meta(result.get("_meta"))
         authorization = ctx.authorization_for(self.connection)
         return await self.without_secrets(members if meta is None else {**members, "_meta": meta}, authorization)
+
+    def own_tools(self) -> dict[str, ToolSpec]:
+        """The tool by which hosts ask the server for what it offers beside tools."""
+
+        async def request(input: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+            return await self.ask(input["method"], input["params"], ctx)
+
+        schema = {"properties": {"method": {"type": "string"}, "params": {"type": "object"}}}
+        timeout = self.connection.timeout
+        options = ToolOptions(name=REQUEST, input_schema=schema, available=is_offer, timeout=timeout, takes_input=True)
+        return {REQUEST: ToolSpec(request, options, owner=None, bound=False)}
 
     def _entries(self, method: str, members: dict[str, Any]) -> dict[str, Any]:
         """The entries of a list that can be named; the others are left out, and logged. Raises `ToolError`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,8 +9,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.faces.mcp.connection import McpConnection
-from rrext.faces.mcp.host_offers import Folder, HostOffers
-from rrext.pipefile.spec import ComponentSpec
+from rrext.faces.mcp.host_offers import Folder, HostOffers, OfferedPrompt
 from rrext.server.commands import COMMANDS
 from rrext.wire.lines import Lines
 from rrext.wire.messages import Batch, Ignored, Malformed, Request
@@ -37,7 +34,7 @@ LINES = [
     b'{"jsonrpc":"2.0","id":9,"method":"resources/templates/list"}',
 ]
 OFFERS = HostOffers(
-    {"poem": ComponentSpec(id="poem", settings=SimpleNamespace(instructions=("Rhyme.",)))},
+    {"poem": OfferedPrompt("", "", ["Rhyme."])},
     [Folder("a", "f", "tool_filesystem", "")],
 )
 VALUES = {"resources/list": b'{"result":{"files":[],"next":null}}', "resources/read": b'{"result":{"content":"","size":0}}'}

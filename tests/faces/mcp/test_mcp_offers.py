@@ -15,6 +15,7 @@ from mcp_host import Host
 
 HERE = Path(__file__).resolve().parent
 URI = "rrext:///offering/files_1/"
+LISTS = {"prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
 pytestmark = pytest.mark.promise("mcp:offers")
 
@@ -212,13 +213,31 @@ def test_several_pipelines_offer_under_names_that_are_unique(pipeline: Path, tmp
         assert content["text"] == "the other one"
 
 
-def test_pipelines_that_offer_nothing_know_no_such_method(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Host, HttpServer])
+def test_pipelines_that_offer_nothing_announce_nothing_and_answer(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "plain.pipe"
     path.write_text('{"components": [{"id": "tools_1", "provider": "tools", "config": {}}], "source": "tools_1"}')
-    with Host(files=[path]) as host:
-        assert host.result("server/discover")["capabilities"] == {"tools": {"listChanged": True}}
-        for method in ("prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"):
-            assert host.failure(method)["code"] == -32601
+    with kind(files=[path]) as host:
+        assert list(host.result("server/discover")["capabilities"]) == ["tools"]
+        for method, member in LISTS.items():
+            assert host.result(method)[member] == []
+            assert refusal(host, method, {"cursor": "5:"})["code"] == -32602
+        if isinstance(host, Host):  # over HTTP, 2026-07-28 does not have it
+            assert host.result("logging/setLevel", {"level": "debug"}) == {"resultType": "complete"}
+        assert refusal(host, "prompts/get", {"name": "poem"})["code"] == -32602
+        assert refusal(host, "resources/read", {"uri": "rrext:///plain/x/y"})["code"] == -32602
+        ref = {"type": "ref/prompt", "name": "poem"}
+        asked = {"ref": ref, "argument": {"name": "question", "value": ""}}
+        assert refusal(host, "completion/complete", asked)["code"] == -32602
+        assert refusal(host, "resources/subscribe", {"uri": "rrext:///plain/x/y"})["code"] == -32601
+
+
+def test_a_prompt_and_a_template_of_our_own_take_any_value(host: Host | HttpServer) -> None:
+    argument = {"name": "question", "value": "W"}
+    refs = ({"type": "ref/prompt", "name": "poem"}, {"type": "ref/resource", "uri": f"{URI}{{+path}}"})
+    for ref in refs:
+        completed = host.result("completion/complete", {"ref": ref, "argument": argument})
+        assert completed["completion"] == {"values": []}
 
 
 def test_files_of_a_node_that_nothing_reaches_are_not_offered_and_prompts_need_no_source(tmp_path: Path) -> None:
@@ -238,7 +257,8 @@ def test_files_of_a_node_that_nothing_reaches_are_not_offered_and_prompts_need_n
 def test_files_of_tools_that_are_not_among_the_allowed_ones_are_not_offered(pipeline: Path) -> None:
     with Host("--tools", "stat_file", files=[pipeline]) as host:
         assert host.result("server/discover")["capabilities"] == {"tools": {"listChanged": True}, "prompts": {}}
-        assert host.failure("resources/read", {"uri": f"{URI}welcome.md"})["code"] == -32601
+        assert host.failure("resources/read", {"uri": f"{URI}welcome.md"})["code"] == -32602
+        assert host.result("resources/list")["resources"] == []
 
 
 def test_a_list_that_is_cancelled_is_not_answered(modern: Host) -> None:

@@ -114,7 +114,7 @@ def test_arguments_that_are_no_object_are_refused(arguments: Any, host: Host) ->
     assert result["_meta"]["rrext/error"]["code"] == "invalid_arguments"
 
 
-@pytest.mark.parametrize("method", ["rrext_process", "execute", "shutdown", "cancel", "tools", "resources/list", ""])
+@pytest.mark.parametrize("method", ["rrext_process", "execute", "shutdown", "cancel", "tools", "resources/subscribe", ""])
 def test_a_method_of_another_protocol_is_not_found(method: str, host: Host) -> None:
     assert host.failure(method, {"subcommand": "tool", "tool": "nothing"})["code"] == -32601
 
