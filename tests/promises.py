@@ -308,6 +308,7 @@ PROMISES: dict[str, str] = {
     ),
     "ws:messages": "Every message of a WebSocket is answered once, also malformed and large ones, and no client harms another",
     "ws:load": "Of many clients of a network, also hostile ones, none harms another, and each request is answered",
+    "wire:no-memory": "A message for which there is no memory is refused by its id, and the next one is read",
     "ws:memory": "What a client left unread or unfinished is free at its end, and the data of a failed call at its answer",
     "ws:user:memory": (
         "What all connections of a user keep is limited, and shared fairly; one unfinished message goes on, and one without "

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, is_unread, let_messages_fail
 from rrext.errors import RrextError, near_matches
+from rrext.threads import memory_limits
 from rrext.version import __version__
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ class Parser(argparse.ArgumentParser):
         print(message, end="", file=file or sys.stderr)
 
 
+WANTING: Final = MemoryError, ImportError, LookupError, SystemError
+"""What Python raises where no memory is left."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
@@ -95,7 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None and not sys.stdout.closed:  # a tool may have closed it
             sys.stdout.flush()  # not at the exit of Python, whose message is no one's
         return code
-    except MemoryError:
+    except WANTING as error:
+        if not _tells_of_memory(error):
+            raise
         print("rrext: no memory is left: raise the limit of it (ulimit -v, ulimit -d)", file=sys.stderr)
         return EXIT_FAILED
     except OSError as error:
@@ -108,6 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # what it keeps is not written at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD if is_unread(error) else EXIT_FAILED
+
+
+def _tells_of_memory(error: Exception) -> bool:
+    """Whether an error means that no memory was left. Imports and codecs have other words for an allocation that failed."""
+    return isinstance(error, MemoryError) or (type(error) in WANTING and bool(memory_limits()))
 
 
 def _without_descriptors() -> int:

@@ -39,7 +39,7 @@ from rrext.secrets.redacted_stream import redact_streams
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal
-from rrext.threads import prepare_for_many
+from rrext.threads import memory_limits, prepare_for_many
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
@@ -73,6 +73,10 @@ LEVELS = ("debug", "info", "warning", "error")
 EXIT_FAILED, EXIT_INVALID = 1, 2
 MIN_TASK_MEMORY: Final = 64 * MIB
 """Bytes of the smallest `--task-memory`: an empty task takes a third, and each would be killed again and again."""
+LEAST_MEMORY: Final = 48 * MIB, 96 * MIB
+"""Bytes of address space with which a server starts, and one that listens at a port: with less, libraries end the process, in
+words of their own or without any.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +163,7 @@ def run(args: argparse.Namespace) -> int:
             return EXIT_INVALID
     serves_stdio = args.stdio or (args.listen is None and args.ws is None)
     try:
+        _require_memory(LEAST_MEMORY[args.ws is not None or args.face.listen is not None])
         if args.face.listen is None:
             check_options(args)
     except UsageError as error:
@@ -192,6 +197,13 @@ def run(args: argparse.Namespace) -> int:
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
+
+
+def _require_memory(least: int) -> None:
+    """Raise `UsageError` if the process may have less."""
+    if memory_limits().get("RLIMIT_AS", least) < least:
+        text = f"no memory is left: raise the limit of it (ulimit -v), of which this server needs {least // MIB} MiB"
+        raise UsageError(text)
 
 
 def _wrong_memory(args: argparse.Namespace) -> str:

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -113,19 +114,23 @@ class EndWatch:
             poll.register(self._unread, 0)
         poll.register(STDERR, 0)
         while True:
-            for fd, _ in poll.poll(self._milliseconds()):
-                if fd == self._bell:
-                    self._take_signals()
-                else:
-                    poll.unregister(fd)
-                    self._lost(fd)
-            if self._parent is not None and not self._orphaned and self._parent.is_gone():
-                self._orphaned = True
-                self._is_alone(since=self._poll)
-                self._tell(self._on_orphaned)
-            self._look()
-            if self._look_at_loop is not None:
-                self._look_at_loop()
+            with suppress(MemoryError):  # it is looked again
+                self._watch_once(poll)
+
+    def _watch_once(self, poll: select.poll) -> None:
+        for fd, _ in poll.poll(self._milliseconds()):
+            if fd == self._bell:
+                self._take_signals()
+            else:
+                poll.unregister(fd)
+                self._lost(fd)
+        if self._parent is not None and not self._orphaned and self._parent.is_gone():
+            self._orphaned = True
+            self._is_alone(since=self._poll)
+            self._tell(self._on_orphaned)
+        self._look()
+        if self._look_at_loop is not None:
+            self._look_at_loop()
 
     def _lost(self, fd: int) -> None:
         if fd == STDERR:

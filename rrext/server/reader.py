@@ -24,8 +24,9 @@ from rrext.limits import CALM_TICKS, REQUEST_COST, STEADY_CALLS, STEADY_TICKS
 from rrext.server.session import Session
 from rrext.threads import Workers
 from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
+from rrext.wire.codec import no_memory
 from rrext.wire.framing import Framer
-from rrext.wire.messages import ServerEvent
+from rrext.wire.messages import Fatal, ServerEvent
 
 ALL: Final = 1 << 30
 
@@ -155,9 +156,19 @@ class Reader:
         if count == 0:
             self._end()
             return
-        events = framer.buffer_updated(count)
+        events = self._received(count)
         if events:
             self._handle(events)
+
+    def _received(self, count: int) -> list[Any]:
+        """The events of bytes that were read. Without memory for these the connection ends: its next message is not found."""
+        try:
+            return self._framer.buffer_updated(count)
+        except MemoryError:
+            log.error(
+                "no memory is left for what a client sends, whose connection ends: raise the limit (ulimit -v, ulimit -d)"
+            )
+            return [Fatal(no_memory())]
 
     def _handle(self, events: list[Any]) -> None:
         session = self._session
@@ -221,7 +232,7 @@ class Reader:
                 if count == 0:
                     self._loop.call_soon_threadsafe(self._finish)
                     return
-                reading.todo.extend(framer.buffer_updated(count))
+                reading.todo.extend(self._received(count))
                 if not self._work_off(reading):
                     return
         except BaseException as error:
@@ -328,7 +339,7 @@ class Reader:
                 log.warning("stdin cannot be read any more: %s", error)
                 count = 0
             done.clear()
-            events = framer.buffer_updated(count) if count else []
+            events = self._received(count) if count else []
             self._loop.call_soon_threadsafe(self._take_batch, events, count == 0)
             done.wait()
 

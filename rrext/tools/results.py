@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import KIB, MAX_LOOPED_ENTRIES
+from rrext.threads import memory_limits
 from rrext.tools.validation import pointer
 
 LARGE_VALUES: Final = Lock()
@@ -54,17 +55,7 @@ def _encode_in_bounds(value: Any) -> bytes:
     return bytes(buffer)
 
 
-def _is_memory_bounded() -> bool:
-    """Whether this process was started with a limit of memory. Without one, the kernel ends a process that takes too much."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return False
-    bounds = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return any(bound != resource.RLIM_INFINITY for bound in bounds)
-
-
-_encode = _encode_in_bounds if _is_memory_bounded() else _encoder.encode
+_encode = _encode_in_bounds if memory_limits() else _encoder.encode
 
 
 class NotJson(Exception):

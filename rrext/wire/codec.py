@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from rrext.errors import ParseError
+from rrext.errors import ParseError, RrextError, Unavailable
+from rrext.limits import MIB, READ_BUFFER
+from rrext.threads import memory_limits
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+E = TypeVar("E")
+
+IS_MEMORY_BOUNDED: Final = bool(memory_limits())
+MOST_PER_BYTE: Final = 32
+"""Bytes of memory that a byte of JSON takes at most: an empty object in a list has three, and 96 of memory."""
+PER_QUOTE: Final = 32
+"""Bytes of memory for half a string, beside its characters."""
+PER_VALUE: Final = 128
+"""Bytes of memory for a container or a number, and its place in another one while that grows."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -31,6 +43,46 @@ def decode(body: Bytes) -> Any:
     except ValueError as error:
         reason = "it is empty" if not len(body) else str(error)
         raise ParseError(f"the body is not JSON: {reason}") from None
+
+
+def no_memory() -> Unavailable:
+    """The error of a message for which there is no memory."""
+    return Unavailable(
+        "no memory is left for this message", hint="send less at a time, or raise the limit of memory (ulimit -v, ulimit -d)"
+    )
+
+
+def within_memory(
+    on_body: Callable[[memoryview, bytes | None, int], E], on_refused: Callable[[RrextError, memoryview], E], start: int
+) -> Callable[[memoryview, bytes | None, int], E]:
+    """`on_body`, which makes the event of a message, or of its first `start` bytes if there is no memory for its value.
+
+    Where memory is bounded it is asked for before: msgspec (0.22) crashes the process where it gets none for a string.
+    """
+    if not IS_MEMORY_BOUNDED:
+        return on_body
+
+    def bounded(json: memoryview, tail: bytes | None, nbytes: int) -> E:
+        try:
+            _require_memory(json)
+            return on_body(json, tail, nbytes)
+        except MemoryError:
+            return on_refused(no_memory(), json[:start])
+
+    return bounded
+
+
+def _require_memory(json: Bytes) -> None:
+    """Raise `MemoryError` if there is none for the value of a JSON text."""
+    size = len(json)
+    if size <= READ_BUFFER:
+        size *= MOST_PER_BYTE
+    else:
+        text = bytes(json)
+        size += PER_QUOTE * text.count(b'"') + PER_VALUE * sum(map(text.count, (b",", b"{", b"[")))
+        del text
+    room = bytearray(size + MIB)
+    del room
 
 
 def _where(body: Bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
-from rrext.wire.codec import Bytes, decode, insert_member
+from rrext.wire.codec import Bytes, decode, insert_member, within_memory
 from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
@@ -85,7 +85,7 @@ class ServerConnection:
         self._frame = (join or _whole) if framer is None else framer.frame
         self._dap = Dap(limits)
         self._dialect: Dialect = self._dap
-        self._read = self._read_first
+        self._read = within_memory(self._read_first, self._refuse_first, limits.id_recovery)
         if framer is not None:
             framer.deliver(self._read_first, self._refuse_first)
 
@@ -121,9 +121,10 @@ class ServerConnection:
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
-        self._read = self._dialect.read_request
+        read, refused = self._dialect.read_request, self._dialect.refused_request
+        self._read = within_memory(read, refused, self.limits.id_recovery)
         if self.framer is not None:
-            self.framer.deliver(self._read, self._dialect.refused_request)
+            self.framer.deliver(read, refused)
 
     def input_ended(self) -> None:
         """Go on: requests that were read are answered."""

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from rrext.errors import FrameTooLarge, ParseError, RrextError
 from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, READ_BUFFER, Limits
-from rrext.wire.codec import Bytes
+from rrext.wire.codec import Bytes, no_memory, within_memory
 from rrext.wire.header import FORM, Header, parse_header
 from rrext.wire.large_body import LargeBody
 from rrext.wire.messages import Fatal
@@ -37,9 +37,10 @@ class Framer(ABC, Generic[E]):
     One thread at a time may read. Returned events stay valid; the buffer does not.
     """
 
-    __slots__ = ("_on_body", "_on_refused")
+    __slots__ = ("_on_body", "_on_refused", "limits")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        self.limits = limits
         self._on_body: Callable[[memoryview, bytes | None, int], E]
         self._on_refused: Callable[[RrextError, memoryview], E]
 
@@ -49,7 +50,7 @@ class Framer(ABC, Generic[E]):
         """From now on `on_body(json, tail, nbytes)` makes the event of a whole message, and `on_refused(error, start)` that
         of the first bytes of an unusable one. Both get a view of memory that is used again, and copy the parts that they keep.
         """
-        self._on_body = on_body
+        self._on_body = within_memory(on_body, on_refused, self.limits.id_recovery)
         self._on_refused = on_refused
 
     @abstractmethod
@@ -92,11 +93,10 @@ class ContentLength(Framer[E]):
     lines before a header block are ignored, because a frame that is typed by hand ends with Return.
     """
 
-    __slots__ = ("_buffer", "_end", "_large", "_need", "_skip", "_start", "_view", "limits")
+    __slots__ = ("_buffer", "_end", "_large", "_need", "_skip", "_start", "_view")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
-        super().__init__()
-        self.limits = limits
+        super().__init__(limits)
         self._buffer = bytearray(limits.max_header + limits.id_recovery)
         self._view = memoryview(self._buffer)
         self._start = 0  # where the next frame begins
@@ -202,7 +202,11 @@ class ContentLength(Framer[E]):
         if body + header.length <= self._end:
             events.append(self._whole(header, body))
             return True
-        return self._wait_for(header, body)
+        try:
+            self._wait_for(header, body)
+        except MemoryError:
+            return self._refuse(no_memory(), header, body, events)
+        return False
 
     def _header(self) -> tuple[Header, int] | None:
         """The next header block, and the offset of its body; None if the block is incomplete. Raises `ParseError`."""
@@ -249,7 +253,7 @@ class ContentLength(Framer[E]):
         self._start += dropped
         self._skip -= dropped
 
-    def _wait_for(self, header: Header, body: int) -> bool:
+    def _wait_for(self, header: Header, body: int) -> None:
         """Set the size at which the body in the buffer is complete, or begin to read a body that is too large for the
         buffer.
         """
@@ -269,7 +273,6 @@ class ContentLength(Framer[E]):
             self._need = json_stop
         else:
             self._large = LargeBody(header, self._view[body:json_stop], self._view[json_stop : self._end])
-        return False
 
     def _grow(self) -> None:
         """Replace the buffer by one of full size with the same bytes."""
@@ -284,7 +287,11 @@ class ContentLength(Framer[E]):
             return []
         self._large = None
         self._start = self._end = self._need = 0
-        return [self._on_body(*large.parts())]
+        try:
+            parts = large.parts()
+        except MemoryError:
+            return [self._on_refused(no_memory(), large.start(self.limits.id_recovery))]
+        return [self._on_body(*parts)]
 
 
 def _after_blank_line(buffer: bytearray, start: int, stop: int) -> int:

@@ -45,6 +45,10 @@ class LargeBody:
         self._filled += nbytes
         return self._filled == len(self._target)
 
+    def start(self, most: int) -> memoryview:
+        """The first bytes of the JSON."""
+        return (self._target[: self._header.json_length] if self._json is None else self._json)[:most]
+
     def parts(self) -> tuple[memoryview, bytes | None, int]:
         """The JSON, the raw tail, and the size of the whole body."""
         size, cut = self._header.length, self._header.json_length

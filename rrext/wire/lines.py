@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from rrext.errors import FrameTooLarge, ParseError
 from rrext.limits import DEFAULTS, READ_BUFFER, Limits
+from rrext.wire.codec import no_memory
 from rrext.wire.framing import Framer
 from rrext.wire.messages import Fatal
 
@@ -21,17 +22,17 @@ class Lines(Framer[E]):
     longer line is refused, and skipped to its newline.
     """
 
-    __slots__ = ("_buffer", "_end", "_limits", "_scanned", "_skips", "_start", "_view")
+    __slots__ = ("_buffer", "_end", "_refused", "_scanned", "_skips", "_start", "_view")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
-        super().__init__()
-        self._limits = limits
+        super().__init__(limits)
         self._buffer = bytearray(limits.max_header)
         self._view = memoryview(self._buffer)
         self._start = 0  # where the next line begins
         self._end = 0  # where the bytes received end
         self._scanned = 0  # no newline stands before
         self._skips = False  # a refused line is not over yet
+        self._refused: list[E | Fatal] = []  # the event of one for which there was no memory
 
     def state(self) -> str:
         return "skips a line" if self._skips else f"{self._end - self._start} bytes held"
@@ -46,7 +47,12 @@ class Lines(Framer[E]):
         if self._start:
             self._hold_in(self._buffer)
         if self._end == len(self._buffer):
-            self._hold_in(bytearray(min(2 * len(self._buffer), self._limits.max_frame + len(b"\r\n"))))
+            try:
+                self._hold_in(bytearray(min(2 * len(self._buffer), self.limits.max_frame + len(b"\r\n"))))
+            except MemoryError:
+                self._refused.append(self._on_refused(no_memory(), self._view[: self.limits.id_recovery]))
+                self._skips = True
+                self._end = self._scanned = 0
         return self._view[self._end :]
 
     def _hold_in(self, buffer: bytearray) -> None:
@@ -60,7 +66,7 @@ class Lines(Framer[E]):
 
     def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
         self._end += nbytes
-        events: list[E | Fatal] = []
+        events, self._refused = self._refused, []
         buffer, view, end = self._buffer, self._view, self._end
         while (newline := buffer.find(_NEWLINE, self._scanned, end)) >= 0:
             start, self._start = self._start, newline + 1
@@ -69,31 +75,31 @@ class Lines(Framer[E]):
                 self._skips = False
                 continue
             size = newline - start
-            if size > self._limits.max_frame:
+            if size > self.limits.max_frame:
                 events.append(self._refuse(start))
             elif size and (buffer[start] == _BRACE or buffer[start:newline].strip()):
                 events.append(self._on_body(view[start:newline], None, size))
         self._scanned = end
         if self._skips:
             self._start = end
-        elif end - self._start > self._limits.max_frame:
+        elif end - self._start > self.limits.max_frame:
             events.append(self._refuse(self._start))
             self._start = end
             self._skips = True
         if self._start == end and len(buffer) > READ_BUFFER:
-            self._buffer = bytearray(self._limits.max_header)
+            self._buffer = bytearray(self.limits.max_header)
             self._view = memoryview(self._buffer)
             self._start = self._end = self._scanned = 0
         return events
 
     def _refuse(self, start: int) -> E:
-        most = self._limits.max_frame
+        most = self.limits.max_frame
         error = FrameTooLarge(
             f"the line has over {most} bytes, which is max_frame",
             hint="send less in one message, or start the server with a larger --max-frame",
             data={"limit": "max_frame", "maximum": most},
         )
-        return self._on_refused(error, self._view[start : start + self._limits.id_recovery])
+        return self._on_refused(error, self._view[start : start + self.limits.id_recovery])
 
     def receive_eof(self) -> list[E | Fatal]:
         held, self._start = self._end - self._start, self._end

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -333,3 +335,26 @@ def test_an_error_of_a_tool_is_no_longer_than_a_result(server: Server, long: str
     assert len(answer["message"]) < 5000
     seq = server.send_tool("fails_at_length", {"message": 100_000})
     assert len(server.answer(seq)["message"]) == 100_000
+
+
+# -- without memory
+
+
+@pytest.mark.promise("wire:no-memory")
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+@pytest.mark.parametrize("more", [6, 20, 40])
+def test_every_request_is_answered_though_there_is_no_memory_for_the_large_ones(
+    spawn: Callable[..., Server], more: int
+) -> None:
+    idle = spawn()
+    idle.call("add", {"a": 1})
+    size = next(line for line in Path(f"/proc/{idle.pid}/status").read_text().splitlines() if line.startswith("VmPeak"))
+    limit = (int(size.split()[1]) << 10) + (more << 20)
+    server = spawn(before=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    for given in ("x" * 12_000_000, ["x"] * 3_000_000, [{}] * 4_000_000):
+        large = server.send("rrext_ping", {"ignored": given})
+        assert server.call("add", {"a": 1}) == 2
+        assert server.answer(large)["success"] or server.code(large) == "unavailable"
+    server.close_stdin()
+    assert server.wait() == 0
+    assert "Traceback" not in server.stderr_text()

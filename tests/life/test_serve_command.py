@@ -356,6 +356,22 @@ def test_a_process_with_too_few_descriptors_says_so_in_a_sentence(descriptors: i
     ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+@pytest.mark.parametrize(
+    ("words", "kilobytes"),
+    [
+        *(("serve", size) for size in (24_000, 32_000, 48_000)),
+        *(("serve --ws 127.0.0.1:0", size) for size in (48_000, 60_000, 95_000)),
+    ],
+)
+def test_a_process_with_too_little_memory_says_so_in_a_sentence(words: str, kilobytes: int) -> None:
+    command = f"ulimit -v {kilobytes}; exec {sys.executable} -m rrext {words}"
+    done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=50, check=False)
+    (line,) = done.stderr.decode().splitlines()
+    assert done.returncode in (1, 2)
+    assert line.startswith("rrext: no memory is left: raise the limit of it (ulimit -v")
+
+
 def test_a_server_whose_client_is_gone_does_not_begin(spawn: Callable[..., Server]) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -30,6 +31,8 @@ BINARY: Final = int(Opcode.BINARY) | 1 << 7
 SMALLEST_FRAME: Final = 6
 """Bytes of the head of a small frame of a client, with its mask."""
 _HEAD, _HEAD_16, _HEAD_64 = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
+
+log: Final = logging.getLogger("rrext.server")
 
 REFUSAL: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -127,7 +130,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         for message in messages:
             pieces.append(frame_head(BINARY if isinstance(message, RawMessage) else TEXT, len(message)))
             pieces.append(message)
-        self.transport.write(b"".join(pieces))
+        try:
+            self.transport.write(b"".join(pieces))
+        except MemoryError:  # perhaps after a part of them
+            self._end_without_memory("an answer")
+            raise ConnectionResetError("no memory is left for the answer") from None
         if self._below is not None and self._below.get_write_buffer_size() >= NOTED:
             self.loop.call_soon(self.on_more)
 
@@ -194,14 +201,23 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             waiting = inner
         return waiting.__name__ == "at_eof"  # of its reader; inside of a message it waits in another one
 
+    def _end_without_memory(self, what: str) -> None:
+        """End the connection at once: its messages would have a gap."""
+        log.error("no memory is left for %s: its connection ends (ulimit -v, ulimit -d)", what)
+        self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
-        if self._is_between_messages:
-            self._messages, start = whole_messages(data, self.conn.max_message_size or MAX_MESSAGE)
-            if start == len(data):
-                self._deliver()
-                return
-            data = data[start:]
-        super().data_received(data)
+        try:
+            if self._is_between_messages:
+                self._messages, start = whole_messages(data, self.conn.max_message_size or MAX_MESSAGE)
+                if start == len(data):
+                    self._deliver()
+                    return
+                data = data[start:]
+            super().data_received(data)
+        except MemoryError:
+            self._end_without_memory("a message")
+            return
         is_large = len(self.conn.reader.buffer) >= READ_BUFFER // 2  # of a frame that is not complete
         if is_large != self._is_large:  # larger reads cost less then than the memory that they map anew
             self._is_large = is_large

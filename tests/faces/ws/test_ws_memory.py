@@ -158,6 +158,40 @@ def test_a_pipeline_is_free_when_its_process_has_ended(tmp_path: Path) -> None:
         until_free(server, client, before)
 
 
+SCARCE = """
+from asyncio.selector_events import _SelectorSocketTransport as Transport
+from rrext.faces.ws import protocol
+write, whole_messages = Transport.write, protocol.whole_messages
+
+def scarce_write(self, data):
+    if len(data) > 1 << 20:
+        raise MemoryError
+    write(self, data)
+
+def scarce_read(data, most):
+    if len(data) > 10_000:
+        raise MemoryError
+    return whole_messages(data, most)
+
+Transport.write, protocol.whole_messages = scarce_write, scarce_read
+"""
+
+
+@pytest.mark.promise("wire:no-memory")
+@pytest.mark.parametrize(("tool", "size"), [("large", 2 * MIB), ("add", 20_000)])
+def test_a_client_without_memory_for_its_message_or_answer_is_cut_off_and_others_go_on(tool: str, size: int) -> None:
+    with WsServer("--isolation", "none", first=SCARCE) as server, server.client() as other:
+        with server.client() as client:
+            client.post("rrext_process", subcommand="tool", tool=tool, input={"size": size}, context={"pad": "x" * size})
+            with pytest.raises(ConnectionClosed):
+                client.answer(1)
+        assert other.tool("add", {"a": 1}) == {"sum": 2}
+        server.heard("its connection ends")
+        server.end()
+    assert server.log.count("no memory is left") == 1
+    assert "Traceback" not in server.log
+
+
 def call(tool: str, **more: Any) -> Callable[[WsClient], object]:
     """A call of a tool with data, which fails."""
     also = more.pop("also", {})
