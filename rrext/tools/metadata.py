@@ -76,9 +76,10 @@ class FunctionMetadata:
 
         with self._lock:
             try:
+                if self.input is not None:
+                    return self.input
                 if schema is None:
-                    if self.input is None:
-                        self.input = derived_input(self.signature, self.docstring.parameters)
+                    self.input = derived_input(self.signature, self.docstring.parameters)
                     return self.input
                 plan = _kept(self._inputs, schema, lambda: given_input(self.signature, schema, self._options.takes_input))
                 if not callable(self._options.input_schema):

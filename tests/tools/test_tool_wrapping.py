@@ -161,6 +161,12 @@ def test_the_schema_of_a_tool_is_compiled_once_however_often_it_is_wrapped(monke
     assert tool.describe(None)["inputSchema"] is tool.plan(None).schema
 
 
+def test_wrappers_of_a_tool_with_a_schema_share_its_plan_without_a_look_at_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = WHOLE.plan(None)
+    monkeypatch.setattr("rrext.tools.metadata.encode_json", None)
+    assert WHOLE.replace(name="other").plan(None) is plan
+
+
 @pytest.mark.parametrize(
     ("narrower", "beside", "path"),
     [
