@@ -16,8 +16,9 @@ from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.edits import Edit, applied
 from rrext.editor.fixes.changes import Changes
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
+from rrext.editor.fixes.fix_all import fix_all_edits, fixes_any, is_safe
 from rrext.editor.fixes.table import fixes_for
+from rrext.editor.known_nodes import KnownNodes
 from rrext.pipefile.text.source import parse
 
 BROKEN = """{
@@ -220,6 +221,14 @@ def test_all_safe_fixes_leave_no_text_more_broken(data: st.DataObject) -> None:
     after = look(applied(text, edits))
     assert mistakes(after) <= mistakes(analysis)
     assert not edits or after.text != text
+    assert fixes_any(analysis, is_safe, KnownNodes(SAMPLE.catalog)) == bool(edits)
+
+
+def test_it_is_known_beforehand_whether_anything_would_be_fixed() -> None:
+    for case in CASES:
+        analysis = look(case.text, case.around)
+        for wanted in (is_safe, lambda problem, code=case.code: problem.code == code):
+            assert fixes_any(analysis, wanted, KnownNodes(case.around.catalog)) == bool(fix_all_edits(analysis, wanted))
 
 
 # one change of several

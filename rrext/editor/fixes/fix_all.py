@@ -66,28 +66,32 @@ def fix_all_edits(
     changes, context = Changes(analysis.text), FixContext(analysis, known_nodes)
     seen = {analysis.text}
     for _ in range(MAX_FIX_ROUNDS):
-        after = _round(context, wanted, changes)
-        if after is None or after.text in seen:
+        edits, context = _round(context, wanted)
+        if context.text in seen:
             break
-        context = after
-        seen.add(after.text)
+        changes.add(edits)
+        seen.add(context.text)
     return changes.edits()
 
 
-def _round(context: FixContext, wanted: Callable[[Problem], bool], changes: Changes) -> FixContext | None:
-    """One round; the document after it, or None if no fix is left."""
+def fixes_any(analysis: Analysis, wanted: Callable[[Problem], bool], known_nodes: KnownNodes) -> bool:
+    """Whether `fix_all_edits` has any edits, which its first round decides."""
+    return _round(FixContext(analysis, known_nodes), wanted)[1].text != analysis.text
+
+
+def _round(context: FixContext, wanted: Callable[[Problem], bool]) -> tuple[tuple[Edit, ...], FixContext]:
+    """The edits of one round, and the document after it: the same one if no fix is left."""
     found = (_preferred(context, problem) for problem in context.analysis.problems if wanted(problem))
     chosen = [fix for fix in found if fix is not None]
     if not chosen:
-        return None
+        return (), context
     around, before = context.analysis.settings, context.mistakes
     fewer = any(fix.problem.span is not None for fix in chosen) and before < around.limits.max_problems
     for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
         after = FixContext(analyse(applied(context.text, edits), around), context.known_nodes)
         if after.mistakes <= most:
-            changes.add(edits)
-            return after
-    return None
+            return edits, after
+    return (), context
 
 
 def _preferred(context: FixContext, problem: Problem) -> Fix | None:

@@ -46,6 +46,8 @@ CURLY_END: Final = re.compile(rf"[{DOUBLE}](?=[ \t]*+(?:[:,}}\]]|\Z))")
 """A quote of typography where a string should end."""
 LINE_END: Final = re.compile(r"[\r\n]|\Z")
 COLON: Final = re.compile(SKIP + ":")
+NEXT_MEMBER: Final = re.compile(rf'{SKIP}(?:"({_PLAIN})"{SKIP}:|\}})')
+"""The next key of an object, or its end."""
 CLEAN_END: Final = re.compile(SKIP + r"(?:[,}\]]|\Z)")
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")
 WORDS: Final[dict[str, object]] = {"true": True, "false": False, "null": None}

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, Final
 
+from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import pointer
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Related, Span, shown
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 from rrext.pipefile.text.wrapping import Wrapping
+
+_CLOSERS: Final = {"object": "}", "array": "]"}
+
+
+def _never_closed(located: Located) -> str:
+    closer = _CLOSERS[located.kind]
+    return f"{'[' if closer == ']' else '{'} is never closed: {closer} is missing."
 
 
 class Tree:
@@ -34,6 +43,7 @@ class Tree:
         self._implied: list[Located] = []  # objects whose opening brace is missing
         self._key: tuple[str, Span] = ("", (0, 0))
         self._quiet = -1
+        self._open_ends: tuple[int, int] | None = None
 
     @property
     def depth(self) -> int:
@@ -49,7 +59,7 @@ class Tree:
             self._missing_comma()
         elif expect == NOTHING:
             return self.trailing(span[0])
-        elif expect != KEY and not self._imply_object(span):
+        elif expect != KEY and not self._ends_lists(key, span[0]) and not self._imply_object(span):
             return None
         holder = self._stack[-1]
         if key in holder.value:
@@ -122,11 +132,11 @@ class Tree:
         if not self._stack or (self._stack[-1].kind != kind and not self._has_open(kind)):
             return self.nonsense("unexpected_closer", f"{self.text[start]} closes nothing here.", (start, end))
         while self._stack[-1].kind != kind:
-            self._close_unasked()
+            self._close_unasked(start)
         if not self._implied or self._stack[-1] is not self._implied[-1]:
             return self._close(end)
         # The brace of this object was never opened, so this one belongs to an object further out.
-        self._close_unasked()
+        self._close_unasked(start)
         return self.close(kind, start, end) if self._has_open(kind) else None
 
     def comma(self, start: int, end: int) -> None:
@@ -141,7 +151,7 @@ class Tree:
             self.expect = ELEMENT
         elif expect == NOTHING:
             self.trailing(start)
-        else:
+        elif expect == KEY or not (found := tokens.NEXT_MEMBER.match(self.text, end)) or not self._ends_lists(found[1], start):
             self.nonsense("extra_comma", "Nothing stands before this comma.", (start, end))
 
     def finish(self) -> Located:
@@ -167,10 +177,10 @@ class Tree:
         self.report("trailing_text", "The value ended before this.", (start, end))
         self.stopped = True
 
-    def nonsense(self, code: str, message: str, span: Span) -> None:
+    def nonsense(self, code: str, message: str, span: Span, related: tuple[Related, ...] = ()) -> None:
         """Report a problem, unless an earlier mistake in the same line may have caused it."""
         if self.at > self._quiet and not self.stopped:
-            self.report(code, message, span)
+            self.report(code, message, span, related=related)
 
     def quiet_line(self) -> None:
         """Treat further problems in this line as consequences of the current one."""
@@ -191,6 +201,47 @@ class Tree:
 
     # what was forgotten
 
+    def _ends_lists(self, key: str | None, start: int) -> bool:
+        """End the lists in which a key stands, or a comma before one, if rather their ] is missing than a { before the key.
+        Without a key, an object ends behind the comma.
+        """
+        if not self._stack or not self._is_behind(key, start):
+            return False
+        has_comma = self.text[start] == "," or (self.expect == ELEMENT and self._stack[-1].children)
+        while self._stack[-1].kind == "array":
+            self._close_unasked(start)
+        if not has_comma:
+            self._missing_comma()
+        self.expect = KEY
+        return True
+
+    def _is_behind(self, key: str | None, start: int) -> bool:
+        """Whether a key belongs behind the list in which it stands: by the brackets of the whole text, the last element, the
+        indentation."""
+        outer = next((located for located in reversed(self._stack) if located.kind == "object"), None)
+        if outer is None or (self._implied and self._implied[-1] is outer):
+            return False
+        brackets, braces = self._unpaired()
+        if not braces and brackets > 0:
+            return True
+        children = self._stack[-1].children
+        if not children or braces < 0 or (children[-1].kind == "object" and key in children[-1].value):
+            return False
+        line, opened = self._margin(start), self._margin(self._stack[-1].start)
+        return brackets > 0 if line is None else opened is None or line <= opened
+
+    def _unpaired(self) -> tuple[int, int]:
+        """How many more brackets of lists and of objects the text opens than it closes."""
+        if self._open_ends is None:
+            signs = Counter(found[3] for found in tokens.TOKEN.finditer(self.text) if found[3])
+            self._open_ends = signs["["] - signs["]"], signs["{"] - signs["}"]
+        return self._open_ends
+
+    def _margin(self, offset: int) -> int | None:
+        """The indentation of the line of an offset; None if something else stands before a key or comma in it."""
+        begin = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
+        return offset - begin if not self.text[begin:offset].strip() else None
+
     def _imply_object(self, span: Span) -> bool:
         """Open an object at a key where a value belongs: its brace is missing."""
         self.nonsense("missing_brace", "A key needs an object around it: { is missing before it.", span)
@@ -204,21 +255,22 @@ class Tree:
     def _close_forgotten(self, start: int) -> None:
         """Handle a bracket where a key belongs: in a list of objects, the object before lacks its brace."""
         if len(self._stack) > 1 and self._stack[-2].kind == "array":
-            self._close_unasked()
+            self._close_unasked(start)
             self.expect = ELEMENT
             return
         self.nonsense("expected_key", "A key in double quotes is missing here.", (start, start + 1))
         self._key = ("", (start, start))
         self.expect = VALUE
 
-    def _close_unasked(self) -> None:
-        """Close the innermost bracket, because the next token belongs to an outer one."""
+    def _close_unasked(self, before: int) -> None:
+        """Close the innermost bracket, because the token that begins there belongs to an outer one."""
         located = self._stack[-1]
         if self._implied and self._implied[-1] is located:
             self._implied.pop()
         else:
-            sign = self.text[located.start]
-            self.nonsense("unclosed", f"{sign} is never closed.", (located.start, located.start + 1))
+            path, span = self._pointer_of(len(self._stack) - 1), (before, before + 1)
+            related = (Related(path, f"{_CLOSERS[located.kind]} is missing before this.", span),)
+            self.nonsense("unclosed", _never_closed(located), (located.start, located.start + 1), related)
         self._close(max(self.last, located.start))
 
     def _close(self, end: int) -> None:
@@ -253,7 +305,7 @@ class Tree:
             for depth, other in enumerate(outer)
         )
         span = (located.start, located.start + 1)
-        self.report("unclosed", f"{self.text[located.start]} is never closed.", span, related=related[-5:])
+        self.report("unclosed", _never_closed(located), span, related=related[-5:])
 
     def _duplicate(self, holder: Located, key: str, span: Span) -> None:
         first = next((child for child in holder.children[:1000] if child.key == key), None)

@@ -180,6 +180,19 @@ async def test_everything_safe_is_one_action_on_demand() -> None:
     assert after(BROKEN, action) == fixed
 
 
+UNFIXED = ('{{"components": []}}', '{"components": [], {"a": 1}, {"a": 2}}')
+"""Texts with a mistake of a kind that often has one obvious answer, and has none here."""
+
+
+@pytest.mark.parametrize("text", UNFIXED)
+@pytest.mark.parametrize("capabilities", [LITERALS, resolving()])
+async def test_no_action_is_offered_that_would_change_nothing(text: str, capabilities: Any) -> None:
+    editor = await opened(text, capabilities)
+    for only in (["source.fixAll"], ["source"], [""]):
+        found = await actions(editor, place_of(text, "{"), only=only)
+        assert [action for action in found if action["kind"] == FIX_ALL] == []
+
+
 async def test_what_is_costly_is_worked_out_when_it_is_chosen() -> None:
     editor = await opened(capabilities=resolving())
     found = await actions(editor, place_of(BROKEN, "'out'"))

@@ -16,7 +16,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
+from rrext.editor.fixes.fix_all import fix_all_edits, fixes_any, is_safe
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
@@ -63,6 +63,7 @@ class Actions:
     def __init__(self, server: PipeServer) -> None:
         self._server = server
         self._known_nodes: KnownNodes | None = None
+        self._fixable: tuple[Analysis | None, dict[str | None, bool]] = None, {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
 
     async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -82,7 +83,7 @@ class Actions:
             problems = told.at(span)
             fixes = await self._run(self._fixes, analysis, problems)
             found += [self._quick(uri, state, same, told) for same in _by_edits(fixes)]
-            found += self._all_of_codes(uri, state, analysis, fixes)
+            found += await self._all_of_codes(uri, state, analysis, fixes)
         if wants(asked.only, FIX_ALL):
             found += await self._all_safe(uri, state, analysis, asked.only is not None)
         for source in self._server.action_sources:
@@ -121,9 +122,16 @@ class Actions:
         return [fix for problem in problems for fix in fixes_for(context, problem)]
 
     def _fix_all(self, analysis: Analysis, code: str | None) -> tuple[Edit, ...]:
-        if code is None:
-            return fix_all_edits(analysis, is_safe, self._nodes_of(analysis))
-        return fix_all_edits(analysis, lambda problem: problem.code == code, self._nodes_of(analysis))
+        return fix_all_edits(analysis, _wanted(code), self._nodes_of(analysis))
+
+    def _fixes_any(self, analysis: Analysis, code: str | None) -> bool:
+        """Whether `_fix_all` has edits; known of the last document, for each move of the cursor in it."""
+        if self._fixable[0] is not analysis:
+            self._fixable = analysis, {}
+        known = self._fixable[1]
+        if code not in known:
+            known[code] = fixes_any(analysis, _wanted(code), self._nodes_of(analysis))
+        return known[code]
 
     def _nodes_of(self, analysis: Analysis) -> KnownNodes:
         catalog = analysis.settings.catalog
@@ -146,7 +154,7 @@ class Actions:
             edit=self._change(uri, state, same[0].edits),
         )
 
-    def _all_of_codes(self, uri: str, state: State, analysis: Analysis, fixes: Sequence[Fix]) -> list[types.CodeAction]:
+    async def _all_of_codes(self, uri: str, state: State, analysis: Analysis, fixes: Sequence[Fix]) -> list[types.CodeAction]:
         """For each code with several problems: one action with the preferred fix of all of them, deferred."""
         if not self._resolves():
             return []
@@ -155,7 +163,7 @@ class Actions:
         return [
             types.CodeAction(f"Fix all {count} of {code}", kind=QUICK, data=_plain(DeferredEdit(uri, state.version, code)))
             for code, count in counts.items()
-            if count > 1
+            if count > 1 and await self._run(self._fixes_any, analysis, code)
         ]
 
     async def _all_safe(self, uri: str, state: State, analysis: Analysis, is_asked: bool) -> list[types.CodeAction]:
@@ -166,7 +174,7 @@ class Actions:
         action = types.CodeAction("Fix everything that has one obvious answer", kind=FIX_ALL)
         if self._resolves():
             action.data = _plain(DeferredEdit(uri, state.version))
-            return [action]
+            return [action] if await self._run(self._fixes_any, analysis, None) else []
         edits = await self._run(self._fix_all, analysis, None)
         action.edit = self._change(uri, state, edits)
         return [action] if edits else []
@@ -226,6 +234,10 @@ def _by_edits(fixes: Iterable[Fix]) -> list[list[Fix]]:
     for fix in fixes:
         found.setdefault(fix.edits, []).append(fix)
     return list(found.values())
+
+
+def _wanted(code: str | None) -> Callable[[Problem], bool]:
+    return is_safe if code is None else lambda problem: problem.code == code
 
 
 def _plain(later: DeferredEdit) -> Any:
