@@ -32,6 +32,12 @@ def files(*pages: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
+def before() -> set[str]:
+    """The lines that were run in the folder."""
+    return set()
+
+
+@pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the examples and README's own files, which may write beside them, for all lines one after another."""
     folder = tmp_path_factory.mktemp("readme")
@@ -64,8 +70,17 @@ def test_a_python_block_runs(code: str, here: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_a_shell_line_gives_a_result(line: str, here: Path) -> None:
+@pytest.mark.parametrize("number", range(len(LINES)), ids=[line.id for line in LINES])
+def test_a_shell_line_gives_a_result(number: int, here: Path, before: set[str]) -> None:
+    """Lines read what those before them of the same pipeline wrote, which another process may have run, in its own folder."""
+    lines = [str(*line.values) for line in LINES]
+    line = lines[number]
+    pipelines = set(re.findall(r"\S+\.pipe", line))
+    for earlier in lines[:number]:
+        if earlier not in before and pipelines & set(re.findall(r"\S+\.pipe", earlier)):
+            run(earlier, shell=True, cwd=here)
+            before.add(earlier)
+    before.add(line)
     done = run(line, shell=True, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
