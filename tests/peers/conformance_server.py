@@ -1,4 +1,6 @@
-"""An MCP server behind a pipeline, with the prompts and resources that the protocol's conformance suite asks for."""
+"""An MCP server behind a pipeline, with the prompts and resources that the protocol's conformance suite asks for, and the tools
+that ask the user.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,33 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "providers" / "mcp"))
 
-from line_server import answer, refuse, serve
+from line_server import answer, refuse, say, serve
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+
+
+CHOICES = ["option1", "option2", "option3"]
+TITLED = [{"const": f"value{number}", "title": f"Choice {number}"} for number in (1, 2, 3)]
+FORMS = {
+    "test_elicitation": {"username": {"type": "string"}, "email": {"type": "string"}},
+    "test_elicitation_sep1034_defaults": {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": True},
+    },
+    "test_elicitation_sep1330_enums": {
+        "untitledSingle": {"type": "string", "enum": CHOICES},
+        "titledSingle": {"type": "string", "oneOf": TITLED},
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": CHOICES}},
+        "titledMulti": {"type": "array", "items": {"anyOf": TITLED}},
+    },
+}
+"""Tool → the fields that it asks for."""
+TOOLS = [{"name": name, "description": "Asks the user.", "inputSchema": {"type": "object"}} for name in FORMS]
+asked = {}
 
 
 def prompt(name, given):
@@ -34,7 +60,18 @@ def resource(uri):
 
 def handle(request):
     """Answer what is asked beside tools."""
-    method, params = request["method"], request.get("params", {})
+    method, params = request.get("method", ""), request.get("params", {})
+    if method == "tools/call":
+        asked[f"about {request['id']}"] = request
+        form = {"type": "object", "properties": FORMS[params["name"]]}
+        question = {"message": params["arguments"].get("message", "Please answer."), "requestedSchema": form}
+        say({"id": f"about {request['id']}", "method": "elicitation/create", "params": question})
+        return
+    if not method:
+        said = request.get("result", {})
+        text = f"Elicitation completed: action={said.get('action')}, content={json.dumps(said.get('content'))}"
+        answer(asked.pop(request["id"]), {"content": [{"type": "text", "text": text}]})
+        return
     if method == "prompts/get":
         content = prompt(params["name"], params.get("arguments", {}))
         answer(request, {"messages": [{"role": "user", "content": content}]})
@@ -49,4 +86,4 @@ def handle(request):
         refuse(request, "unknown method", -32601)
 
 
-serve(handle, tools=[], prompts={}, resources={}, completions={})
+serve(handle, tools=TOOLS, prompts={}, resources={}, completions={})
