@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from outside_servers import pipeline_words
 from plain_client import plain_client
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("mcp:passes-on")]
@@ -77,6 +78,14 @@ def everything(work: str) -> list[Call]:
         ("gzip-file-as-resource", {**zipped, "outputType": "resource"}),
         ("gzip-file-as-resource", {**zipped, "outputType": "resourceLink"}),
         ("toggle-simulated-logging", {}),
+        ("echo", {"message": "\u2028 \U0001f600 \\n"}),
+        ("echo", {"message": ""}),
+        ("get-sum", {"a": -1e-7, "b": 2}),
+        ("get-resource-links", {"count": 10}),
+        ("get-resource-reference", {"resourceType": "Blob", "resourceId": 2}),
+        ("get-structured-content", {"location": "Chicago"}),
+        ("trigger-elicitation-request", {}),
+        ("trigger-url-elicitation", {"url": "https://example.org/in", "message": "Sign in", "elicitationId": "e-1"}),
     ]
 
 
@@ -99,6 +108,13 @@ def filesystem(work: str) -> list[Call]:
         ("edit_file", {"path": f"{files}/n.txt", "edits": [edit], "dryRun": True}),
         ("create_directory", {"path": f"{files}/d"}),
         ("move_file", {"source": f"{files}/n.txt", "destination": f"{files}/d/n.txt"}),
+        ("read_text_file", {"path": f"{files}/a.txt", "tail": 1}),
+        ("read_text_file", {"path": f"{files}/a.txt", "head": 1, "tail": 1}),
+        ("list_directory_with_sizes", {"path": files, "sortBy": "size"}),
+        ("directory_tree", {"path": files, "excludePatterns": ["sub"]}),
+        ("search_files", {"path": files, "pattern": "none"}),
+        ("read_media_file", {"path": f"{files}/a.txt"}),
+        ("edit_file", {"path": f"{files}/a.txt", "edits": [{"oldText": "none", "newText": "x"}]}),
         ("read_text_file", {"path": f"{files}/none"}),
         ("read_text_file", {"path": "/etc/hostname"}),
     ]
@@ -116,6 +132,9 @@ def memory(work: str) -> list[Call]:
         ("open_nodes", {"names": ["Ada"]}),
         ("delete_observations", {"deletions": [{"entityName": "Ada", "observations": ["counted"]}]}),
         ("delete_relations", {"relations": [relation]}),
+        ("create_entities", {"entities": []}),
+        ("search_nodes", {"query": "\u00e6"}),
+        ("open_nodes", {"names": ["Nobody"]}),
         ("delete_entities", {"entityNames": ["Ada"]}),
     ]
 
@@ -124,6 +143,8 @@ def times(work: str) -> list[Call]:
     return [
         ("get_current_time", {"timezone": "UTC"}),
         ("convert_time", {"source_timezone": "UTC", "time": "10:00", "target_timezone": "Asia/Tokyo"}),
+        ("get_current_time", {"timezone": "Nowhere"}),
+        ("convert_time", {"source_timezone": "America/New_York", "time": "23:59", "target_timezone": "Asia/Kolkata"}),
         ("convert_time", {"source_timezone": "Nowhere", "time": "10:00", "target_timezone": "UTC"}),
         ("convert_time", {"source_timezone": "UTC", "time": "25:61", "target_timezone": "UTC"}),
     ]
@@ -135,6 +156,9 @@ def git(work: str) -> list[Call]:
         ("git_diff_unstaged", {}),
         ("git_diff_staged", {}),
         ("git_log", {}),
+        ("git_log", {"max_count": 1}),
+        ("git_show", {"revision": "none"}),
+        ("git_diff_unstaged", {"context_lines": 0}),
         ("git_show", {"revision": "HEAD"}),
         ("git_add", {"files": ["f.txt"]}),
         ("git_diff_staged", {}),
@@ -143,6 +167,7 @@ def git(work: str) -> list[Call]:
         ("git_branch", {"branch_type": "local"}),
         ("git_checkout", {"branch_name": "none"}),
         ("git_diff", {"target": "main"}),
+        ("git_branch", {"branch_type": "all"}),
         ("git_reset", {}),
     ]
     return [*((tool, {"repo_path": f"{work}/repo", **given}) for tool, given in calls), ("git_status", {"repo_path": "/"})]
@@ -162,13 +187,31 @@ def fetch(work: str) -> list[Call]:
 
 
 DEPARTMENT = {"ref": {"type": "ref/prompt", "name": "completable-prompt"}, "argument": {"name": "department", "value": "E"}}
+SALES = {"department": "Sales"}
+RESOURCE = {"name": "resourceId", "value": "1"}
+TEMPLATE = "demo://resource/dynamic/text/{resourceId}"
 ASKED: list[Call] = [
     ("prompts/get", {"name": "simple-prompt"}),
     ("prompts/get", {"name": "args-prompt", "arguments": {"city": "Oslo", "state": "?"}}),
     ("prompts/get", {"name": "resource-prompt", "arguments": {"resourceType": "Text", "resourceId": "1"}}),
+    ("prompts/get", {"name": "args-prompt", "arguments": {"city": "Oslo"}}),
+    ("prompts/get", {"name": "args-prompt", "arguments": {}}),
+    ("prompts/get", {"name": "completable-prompt", "arguments": {"department": "Sales", "name": "David"}}),
+    ("prompts/get", {"name": "resource-prompt", "arguments": {"resourceType": "Blob", "resourceId": "2"}}),
+    ("prompts/get", {"name": "resource-prompt", "arguments": {"resourceType": "Odd", "resourceId": "-1"}}),
     ("completion/complete", DEPARTMENT),
+    ("completion/complete", {**DEPARTMENT, "argument": {"name": "name", "value": ""}, "context": {"arguments": SALES}}),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/resource", "uri": TEMPLATE}, "argument": {"name": "resourceId", "value": "1"}},
+    ),
     ("resources/read", {"uri": "demo://resource/static/document/architecture.md"}),
     ("resources/read", {"uri": "demo://resource/dynamic/text/2"}),
+    ("resources/read", {"uri": "demo://resource/dynamic/blob/2"}),
+    ("resources/read", {"uri": "demo://resource/dynamic/text/none"}),
+    ("prompts/list", {}),
+    ("resources/list", {}),
+    ("resources/templates/list", {}),
 ]
 """What the first server has beside tools."""
 
@@ -221,43 +264,55 @@ def served(folder: Path) -> Iterator[str]:
         thread.join()
 
 
-def through(command: list[str], work: Path) -> list[str]:
-    """The command of a server of rrext before this server."""
-    connections, pipeline = work / "connections.toml", work / "outside.pipe"
-    connections.write_text(f'[outside]\nprovider = "mcp"\ncommand = {json.dumps(command)}\n')
-    connections.chmod(0o600)
-    source = {"id": "tools_1", "provider": "tools", "config": {}}
-    node = {"id": "mcp_1", "provider": "tool_mcp_client", "config": {"server": "outside"}}
-    node["control"] = [{"classType": "tool", "from": "tools_1"}]
-    pipeline.write_text(json.dumps({"components": [source, node], "source": "tools_1", "project_id": "p"}))
-    return [sys.executable, "-m", "rrext", "mcp", str(pipeline), "--connections", str(connections)]
+def through(command: list[str], work: Path, *, whole: bool) -> list[str]:
+    """The command of a server of rrext before this server, which a node has, or a reference takes `whole`."""
+    return [sys.executable, "-m", "rrext", "mcp", *pipeline_words(work, {"out": command}, ["out"] if whole else [])]
 
 
-def answers(name: str, work: Path, url: str, *, directly: bool) -> list[Any]:
+PREFIXES = re.compile(r"\bout(_1)?__|rrext:///outside/(out_1|mcp%3Aout)/")
+"""What stands before the names and URIs of a server."""
+BLOB = re.compile(r'"blob": "([^"]*)"')
+USER = {"elicitation/create": lambda params: {"action": "accept"} | ({} if "url" in params else {"content": {"name": "Ada"}})}
+"""The user of both clients."""
+
+
+def answers(name: str, work: Path, url: str, before: Callable[[list[str]], list[str]] | None) -> list[Any]:
     """The names of the tools, then the content and the structured content of each call, or its error."""
     prepare(work)
     (work / "url").write_text(url)
     command = SERVERS[name].command(work)
-    with plain_client(command if directly else through(command, work), cwd=work) as client:
-        found: list[Any] = [[tool["name"] for tool in client.ask("tools/list")["result"]["tools"]]]
+    capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+    with plain_client(before(command) if before else command, cwd=work, answers=USER, capabilities=capabilities) as client:
+        tools = [tool["name"] for tool in client.ask("tools/list")["result"]["tools"]]
+        full = {PREFIXES.sub("", tool): tool for tool in tools}
+        found: list[Any] = [[*full]]
         for tool, given in SERVERS[name].calls(str(work)):
-            answer = client.call(tool, **given)
+            answer = client.call(full[tool], **given)
             members = answer.get("result", answer)
             found.append([members.get(key) for key in ("content", "structuredContent", "error")])
         for method, params in ASKED if name == "everything" else ():
-            answer = client.ask(method, **params).get("result", {})
-            found.append([answer.get("messages") or answer.get("contents") or answer.get("completion"), None, None])
+            answer = client.ask(method, **params)
+            found.append(answer.get("result") or answer["error"]["code"])
     return found
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_host_gets_the_content_that_a_direct_client_gets(name: str, tmp_path: Path) -> None:
+def written(answer: Any) -> str:
+    """An answer as JSON, without times of day, also in the bytes of a resource, and without prefixes."""
+    text = PREFIXES.sub("", json.dumps(answer))
+    text = BLOB.sub(lambda found: f'"blob": {base64.b64decode(found[1])!r}', text)
+    return MOMENT.sub("…", text)
+
+
+@pytest.mark.timeout(300)  # six servers, of which one starts a program for each call
+@pytest.mark.parametrize(("name", "whole"), [*((name, False) for name in SERVERS), ("everything", True)])
+def test_a_host_gets_the_content_that_a_direct_client_gets(name: str, whole: bool, tmp_path: Path) -> None:
     work = tmp_path / "work"
     (tmp_path / "work" / "served").mkdir(parents=True)
     with served(work / "served") as url:
-        said, passed_on = (answers(name, work, url, directly=directly) for directly in (True, False))
+        said = answers(name, work, url, None)
+        passed_on = answers(name, work, url, lambda command: through(command, work, whole=whole))
     calls = ["tools/list", *SERVERS[name].calls(str(work)), *(ASKED if name == "everything" else ())]
     pairs = zip(calls, said, passed_on, strict=True)
-    texts = [(call, MOMENT.sub("…", json.dumps(one)), MOMENT.sub("…", json.dumps(other))) for call, one, other in pairs]
+    texts = [(call, written(one), written(other)) for call, one, other in pairs]
     assert [each for each in texts if each[1] != each[2]] == []
-    assert all(content for content, _, _ in said[1:]), "a server that answers nothing is compared with nothing"
+    assert all(content for content in said), "a server that answers nothing is compared with nothing"
