@@ -18,7 +18,7 @@ from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
 from rrext.providers.mcp.questions import Asker
-from rrext.providers.mcp.results import content_of, own_meta
+from rrext.providers.mcp.results import content_of, own_meta, require_complete
 from rrext.providers.mcp.transport import McpTarget
 from rrext.providers.offers import REQUEST, is_offer
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
@@ -94,6 +94,7 @@ class McpProvider(ToolProvider):
         if not has and method in EMPTY:
             return {EMPTY[method]: {"values": []} if kind == "completion" else []}
         result = await link.ask(method, params, ctx, self._headers(ctx), self._asker(ctx))
+        require_complete(f'{method} of connection "{self.connection.name}"', result)
         members = {key: value for key, value in result.items() if key not in ABOUT_THE_ANSWER}
         if method in ENTRIES:
             members |= self._entries(method, members)

@@ -16,9 +16,7 @@ PROTOCOL_KEYS: Final = "io.modelcontextprotocol/"
 def content_of(connection: str, tool: ProvidedTool, result: dict[str, Any]) -> Content:
     """The content of the result of `tools/call`. Raises `ToolError` for a failure that the tool reports."""
     of = f'tool "{tool.name}" of connection "{connection}"'
-    kind = result.get("resultType", "complete")
-    if kind != "complete":
-        raise _unexpected(of, kind, result)
+    require_complete(of, result)
     blocks = result.get("content", [])
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise ToolError(f"The result of {of} is no MCP result: content is no list of blocks")
@@ -37,13 +35,17 @@ def own_meta(meta: Any) -> dict[str, Any] | None:
     return {key: value for key, value in given.items() if not key.startswith(PROTOCOL_KEYS)} or None
 
 
-def _unexpected(of: str, kind: Any, result: dict[str, Any]) -> ToolError:
+def require_complete(of: str, result: dict[str, Any]) -> None:
+    """Raise `ToolError` for a result that is none yet."""
+    kind = result.get("resultType", "complete")
+    if kind == "complete":
+        return
     if kind != "input_required":
-        return ToolError(f'the result of {of} has the unknown type "{cut(str(kind))}"')
+        raise ToolError(f'the result of {of} has the unknown type "{cut(str(kind))}"')
     requests = result.get("inputRequests")
     asked = requests.values() if isinstance(requests, dict) else ()
     methods = sorted({str(each.get("method")) for each in asked if isinstance(each, dict)})
-    return ToolError(
+    raise ToolError(
         f"{of} asks for more input ({', '.join(methods) or 'later'}), which its caller cannot give",
         hint="Give all that the tool needs in its arguments.",
     )

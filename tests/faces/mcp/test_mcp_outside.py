@@ -71,7 +71,12 @@ def handle(request):
         found = OFFERS[method]
         answer(request, found(params) if callable(found) else found[params.get("cursor", "")])
 
-OFFERS["prompts/get"] = lambda params: {{"description": json.dumps(params), "messages": []}}
+def prompt(params):
+    if params["name"] == "asks":
+        return {{"resultType": "input_required", "inputRequests": {{"a": {{"method": "elicitation/create"}}}}}}
+    return {{"description": json.dumps(params), "messages": []}}
+
+OFFERS["prompts/get"] = prompt
 OFFERS["resources/read"] = lambda params: {{"contents": [{{"uri": params["uri"], "text": "read"}}]}}
 OFFERS["completion/complete"] = lambda params: {{"completion": {{"values": [json.dumps(params["ref"])]}}}}
 serve(handle, tools=[{act!r}], prompts={{}}, resources={{}}, completions={{}})
@@ -140,6 +145,7 @@ def test_a_prompt_a_resource_and_a_completion_are_those_of_the_server(host: Host
 def test_what_is_not_offered_is_refused_with_the_number_of_the_server(host: Host) -> None:
     assert host.failure("prompts/get", {"name": "mcp_1__nobody"})["code"] == -32602
     assert host.failure("prompts/get", {"name": "nobody"})["code"] == -32602
+    assert "asks for more input" in host.failure("prompts/get", {"name": "mcp_1__asks"})["message"]
     assert host.failure("resources/read", {"uri": "rrext:///outside/mcp_2/own://a"})["code"] == -32602
     assert host.failure("prompts/list", {"cursor": "2:"})["code"] == -32602
     unknown = {"ref": {"type": "ref/other", "name": "first"}, "argument": {}}
