@@ -26,6 +26,7 @@ from rrext.nodes.documents.mime_type import kind_of
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, too_large
 from rrext.nodes.documents.tables import cut_tables, table_of
+from rrext.nodes.documents.workbook import read_workbook
 
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile('"[^"]*"')
@@ -76,7 +77,10 @@ def _pieces(kind: str, data: bytes, request: DocumentRequest) -> tuple[list[Docu
             return [DocumentPiece("text", markdown)] if markdown else [], metadata
         case formats.EML:
             return _mail(data, request)
-        case formats.DOCX | formats.XLSX | formats.ODT | formats.EPUB | formats.RTF:
+        case formats.XLSX:
+            pieces, metadata = read_workbook(data, request.max_characters)
+            return pieces, facts_of(metadata)
+        case formats.DOCX | formats.ODT | formats.EPUB | formats.RTF:
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown), metadata
         case _:

@@ -79,3 +79,25 @@ WORKER_GRACE: Final = 10.0
 """Seconds beyond a document's time; the server ends this process long before."""
 OPEN_FILES: Final = 64
 """Descriptors: the socket, the standard streams, and what imports need."""
+
+# workbook.py, cell_formats.py: of the format of workbooks
+ROWS, COLUMNS = 1_048_576, 16_384
+"""How many rows and columns a sheet has at most."""
+DAY_MS: Final = 86_400_000
+"""Milliseconds of a day, to which Excel rounds times."""
+LAST_DAY: Final = 2_958_466
+"""How many days a workbook counts: up to the end of the year 9999."""
+YEAR_DAYS: Final = 366
+"""How many days a number in a format for times may have as a duration; larger ones are moments, whose date is not shown."""
+SURE_DIGITS: Final = 15
+"""How many digits a double keeps always; files have up to 17, the last of which may tell its rounding."""
+WHOLE_DIGITS: Final = 24
+"""How many digits of a whole number are written out: those of all identifiers and amounts."""
+LONGEST_NUMBER: Final = 28
+"""Characters of a number that is understood; programs write up to 24."""
+LONGEST_FORMAT: Final = 255
+"""Characters of the format of a cell; Excel takes no more."""
+FORMATS_KEPT: Final = 1024
+"""How many formats are kept for all workbooks; one has a few dozen."""
+TEXTS_KEPT: Final = 4096
+"""How many texts of numbers are kept: dates and amounts come again in a sheet."""
