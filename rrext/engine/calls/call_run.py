@@ -137,12 +137,6 @@ class CallRun(Run):
 
     # waiting
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether answers of the caller's connection wait for a reader, so that no further call of it begins."""
-        outlet = self.call.outlet
-        return outlet is not None and outlet.is_full
-
     async def wait_for_turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
         await self.host.granted(self.lease.turn)

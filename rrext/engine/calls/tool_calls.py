@@ -84,7 +84,8 @@ class ToolCalls:
         if call.deadline is not None:
             self._host.watch(call)
         is_def = chosen.spec.is_def
-        if kwargs is None or not (run.lease.turn.granted and chosen.component.ready) or (is_def and run.is_held_up):
+        is_held_up = is_def and call.outlet is not None and call.outlet.is_full  # an `async def` tool looks itself
+        if kwargs is None or is_held_up or not (run.lease.turn.granted and chosen.component.ready):
             run.owners = routes
             run.start()
         elif is_def:

@@ -386,7 +386,8 @@ class ToolRun(CallRun):
         super().to_thread()
 
     def begin_in_thread(self) -> None:
-        if self.is_held_up or (self.route.returns and not self._takes_room()):
+        outlet = self.call.outlet
+        if outlet is not None and (outlet.is_full or (self.route.returns and not self._takes_room())):
             self.host.post(self._wait_for_room)
         else:
             self.run()
