@@ -456,6 +456,24 @@ async def test_a_text_that_is_not_utf8_is_its_bytes_wherever_it_stands(path: Pat
             assert back["rows"] == [{"n": 1}]
 
 
+async def test_names_and_messages_that_are_not_utf_8_fail_a_statement_and_nothing_else(path: Path) -> None:
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE odd (x)")
+        made.execute("PRAGMA writable_schema = ON")
+        text = b'CREATE TABLE odd ("x\xff" TEXT)'.hex()
+        made.execute(f"UPDATE sqlite_master SET sql = CAST(x'{text}' AS TEXT) WHERE name = 'odd'")
+    made.close()
+    async with opened(SqliteNode, {"path": str(path)}) as db:
+        assert (await db("query", sql="SELECT CAST(x'ff' AS TEXT) AS a"))["rows"] == [{"a": {"base64": "/w=="}}]
+        for sql in ("SELECT json_extract('{}', CAST(x'ff' AS TEXT))", "SELECT * FROM odd"):
+            error = await db.refusal("query", sql=sql)
+            assert (error.code, "not UTF-8" in error.message) == ("sql_failed", True)
+        tables = (await db("get_schema"))["tables"]
+        assert tables["odd"]["columns"] == []
+        assert "UTF-8" in tables["odd"]["problem"]
+        assert [column["column"] for column in tables["t"]["columns"]] == ["id", "x"]
+
+
 async def test_many_rows_keep_a_name_that_has_quotes() -> None:
     async with opened(SqliteNode, {"path": ":memory:"}) as db:
         numbers = f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {ENCODED_ROWS})"

@@ -254,6 +254,8 @@ class SqliteBackend(Backend):
             return Failure("lost", "the file was replaced or removed")
         if isinstance(error, UnicodeEncodeError):
             return Failure("syntax", "a text has a character that is none (a lone surrogate)")
+        if isinstance(error, UnicodeDecodeError):
+            return Failure("statement", "the name of a column, or a text in SQLite's message, is not UTF-8")
         if isinstance(error, MemoryError):
             return Failure("statement", f"out of memory: SQLite may use {LARGEST_HEAP // 2**20} MB", "Ask for less at once.")
         if not isinstance(error, sqlite3.Error | sqlite3.Warning):

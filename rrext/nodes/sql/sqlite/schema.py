@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
@@ -18,12 +19,15 @@ _HIDDEN: Final = 1
 
 
 def read_schema(connection: sqlite3.Connection, database: str) -> Schema:
-    """Read every table and view of the file. `problem` explains those that SQLite cannot read, as a view of a dropped table."""
+    """Read every table and view of the file. `problem` explains those that SQLite cannot read, as a view of a dropped table,
+    and those with a column whose name is not UTF-8."""
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         shadows = {name for (name,) in connection.execute(_SHADOWS)}
     except sqlite3.OperationalError:  # SQLite before 3.37 does not report them
         shadows = set()
     names = connection.execute(_NAMES).fetchall()
+    connection.text_factory = str
     return Schema(
         database, {name: _table(connection, name, is_view=bool(is_view)) for name, is_view in names if name not in shadows}
     )
