@@ -288,3 +288,24 @@ async def test_the_time_zone_is_that_of_the_driver_alone(monkeypatch: pytest.Mon
     async with opened(DuckdbNode, {}) as db:
         answer = await db("query", sql="SELECT TIMESTAMPTZ '2026-01-01 10:00+00' AS z, current_setting('TimeZone') AS name")
         assert answer["rows"] == [{"z": "2026-01-01T19:00:00+09:00", "name": "Asia/Tokyo"}]
+
+
+OTHERS = {
+    *("allow_community_extensions", "autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"),
+    *("lock_configuration", "max_memory", "memory_limit", "temp_directory", "write_buffer_row_group_memory_limit"),
+    *("arrow_lossless_conversion", "python_enable_replacements", "secret_directory", "threads", "worker_threads"),
+}
+"""Settings that confine the database, or say how Python reads it."""
+
+
+@pytest.mark.promise("data:session:as-it-is")
+async def test_no_other_setting_is_set() -> None:
+    import duckdb
+
+    sql = "SELECT name, value FROM duckdb_settings()"
+    with duckdb.connect() as driver:
+        alone = {name: str(value) for name, value in driver.execute(sql).fetchall()}
+    async with opened(DuckdbNode, {"allow_execute": True}) as db:
+        for tool in ("query", "execute"):
+            rows = (await db(tool, sql=sql, row_mode="array"))["rows"]
+            assert {name for name, value in rows if alone[name] != str(value)} <= OTHERS

@@ -28,3 +28,23 @@ async def test_every_call_finds_the_session_that_the_server_makes():
             for _ in range(3):
                 answer = await client.tool(tool="query", input={"sql": SESSION, "row_mode": "array"})
                 assert [str(cell) for cell in answer["rows"][0]] == alone
+
+
+OTHERS = {"autocommit", "in_transaction", "max_statement_time", "pseudo_thread_id", "rand_seed1", "rand_seed2", "timestamp"}
+"""What a call sets: its transaction and its time; and what is another in each session."""
+
+
+async def test_no_other_variable_of_a_session_is_set_also_after_its_first_call():
+    with running_mariadb() as server:
+        database = server.create_database("session")  # in utf8mb4, on a server in latin1
+        with pymysql.connect(**database.settings, charset="utf8mb4") as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW SESSION VARIABLES")
+            alone = {name: str(value) for name, value in cursor.fetchall()}
+        async with open_node(MysqlNode, {**database.settings, "allow_execute": True, "pool_size": 1}) as client:
+            for tool in ("query", "execute", "query", "execute"):
+                answer = await client.tool(tool=tool, input={"sql": "SHOW SESSION VARIABLES", "row_mode": "array"})
+                here = {name: str(value) for name, value in answer["rows"]}
+                assert here.keys() == alone.keys()
+                assert {name for name in alone if here[name] != alone[name]} <= OTHERS | {"tx_read_only"}
+                charset = await client.tool(tool=tool, input={"sql": "SELECT CHARSET(CHR(65)) AS c"})
+                assert charset["rows"] == [{"c": "utf8mb4"}]

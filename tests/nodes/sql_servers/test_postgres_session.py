@@ -54,6 +54,23 @@ async def test_the_session_is_the_drivers_and_the_values_are_iso(postgres_databa
     assert await row(postgres_database.settings, VALUES) == ISO
 
 
+@pytest.mark.promise("data:session:as-it-is")
+@pytest.mark.parametrize("made", [[], ["CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "CREATE SCHEMA postgres"]])
+async def test_no_other_setting_of_a_session_is_set(postgres_database: Database, made: list[str]):
+    """Also where a reading statement runs as another role."""
+    postgres_database.run(*made, "SELECT 1")
+    sql = "SELECT name, setting FROM pg_settings"
+    with psycopg.connect(postgres_database.url, autocommit=True) as driver:
+        alone = dict(driver.execute(sql).fetchall())
+    async with open_node(PostgresNode, {**postgres_database.settings, "allow_execute": True, "pool_size": 1}) as client:
+        for tool in ("query", "execute", "query", "execute"):
+            answer = await client.tool(tool=tool, input={"sql": sql, "row_mode": "array"})
+            others = {name for name, value in answer["rows"] if alone[name] != value}
+            assert others == {"application_name", "statement_timeout"} | (
+                {"transaction_read_only"} if tool == "query" else set()
+            )
+
+
 async def test_years_that_postgresql_has_no_sign_for_go_back_as_they_came(postgres_database: Database):
     sql = "SELECT $1::date, $2::timestamptz, $3::timestamp, $4::date[], $5::text"
     params = ["-0043-03-15", "+10000-01-01T10:00:00+00:00", "0000-12-31T10:00:00", ["-4712-01-01"], "-0043-03-15"]

@@ -38,9 +38,10 @@ persistent regexp returning rlike sounds straight_join use xor system_time neste
 _FUNCTIONS: Final = words_of(__file__, "functions.txt")
 
 _SHOWN: Final = words(
-    """all authors binary binlog character charset collation columns contributors count create databases engine engines
-    errors events fields function grants index indexes keys locales master open package plugins privileges procedure
-    processlist profile profiles relaylog replica schemas slave status storage table tables triggers variables warnings"""
+    """all authors binary binlog character charset client_statistics collation columns contributors count create databases
+    engine engines errors events fields function grants index index_statistics indexes keys locales master open package
+    plugins privileges procedure processlist profile profiles relaylog replica schemas slave status storage table
+    table_statistics tables triggers user_statistics variables warnings"""
 )
 """Objects of MySQL's SHOW, after FULL, EXTENDED, GLOBAL or SESSION."""
 _MODIFIERS: Final = frozenset({"full", "extended", "global", "session", "local"})

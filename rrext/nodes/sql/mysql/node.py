@@ -164,12 +164,14 @@ class MysqlBackend(Backend):
         return connection.raw.open and bool(connection.raw.server_status & SERVER_STATUS_IN_TRANS)
 
     def is_clean(self, connection: Any) -> bool:
-        """Reset variables, temporary tables, locks and prepared statements of the session: two short round trips."""
+        """Reset variables, temporary tables, locks and prepared statements of the session: three short round trips."""
         if connection.is_changed:
             return False
         raw = connection.raw
         raw._execute_command(RESET_CONNECTION, b"")
         raw._read_ok_packet()
+        if self._options["database"]:  # a reset takes the character set of the server for that of the database
+            raw.select_db(self._options["database"])
         raw.query(connection.fresh)
         return True
 
