@@ -38,7 +38,10 @@ REQUESTS = [
     ("resources/read", {"uri": "rrext:///judge/files_1/judge.pipe"}),
     ("resources/read", {"uri": "rrext:///judge/files_1/none"}),
     ("tools/call", {"name": "shout", "arguments": {"text": "hello"}}),
-    ("tools/call", {"name": "write_down", "arguments": {"key": "asked"}, "_meta": {"rrext/timeout": 0.1}}),
+    (
+        "tools/call",
+        {"name": "write_down", "arguments": {"key": "asked"}, "_meta": {"rrext/timeout": 1.0}},
+    ),  # below the grace at the end of input
     *(("tools/call", {"name": name, "arguments": arguments}) for name, arguments in CALLS),
 ]
 ASKS = {"elicitation": {}}
