@@ -144,7 +144,7 @@ async def test_a_pool_that_is_used_up_is_named(bolt_server: BoltServer) -> None:
 
 
 async def test_a_server_that_stands_still_holds_nobody_up(own_server: BoltServer) -> None:
-    async with bolt(own_server, statement_timeout=2.0).open() as tools:
+    async with bolt(own_server, statement_timeout=4.0).open() as tools:
         assert await tools.value("RETURN 1 AS x") == 1
         own_server.freeze()
         try:
@@ -174,7 +174,7 @@ async def test_a_server_that_restarts_within_a_transaction_ends_it_and_other_nod
 
 
 async def test_a_commit_whose_answer_is_lost_says_that_nobody_knows(own_server: BoltServer) -> None:
-    async with bolt(own_server, statement_timeout=2.0).open() as tools:
+    async with bolt(own_server, statement_timeout=4.0).open() as tools:
         session = (await tools("begin"))["session_id"]
         await tools("execute", query="CREATE (:City {name: 'Paris'})", session_id=session)
         own_server.freeze()
