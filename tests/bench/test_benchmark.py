@@ -138,7 +138,7 @@ def test_the_python_floor_answers_each_frame_of_a_batch() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_one_command_prints_the_table(tmp_path: Path) -> None:
     """Here only the small peers take part; figures of a machine that runs tests prove nothing, so none is asserted."""
     if shutil.which("cc") is None and shutil.which("gcc") is None:
