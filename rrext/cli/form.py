@@ -56,7 +56,7 @@ def _fields(schema: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _label(name: str, field: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """What the user reads before the value of a field: its title, what may stand there, its default."""
+    """The prompt of a field: its title, its allowed values, its default."""
     required = schema.get("required")
     notes = [str(field["description"])] if field.get("description") else []
     choices = field.get("enum") or [each.get("const") for each in field.get("oneOf", ()) if isinstance(each, dict)]

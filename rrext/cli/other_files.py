@@ -1,4 +1,4 @@
-"""Files that are no pipelines: what a file is that was given in the place of one, and modules that may define its nodes."""
+"""Files that are no pipelines: the kind of a file that was given as a pipeline, and modules that may define its nodes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ JSON as it is, KEY=@FILE the content of a file.
 
 Rows are a table on a terminal; other members of the result are on stderr then. Any other result is one JSON value on
 stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress, errors and whatever the tool prints
-are on stderr. Ctrl-C cancels the tool. What a tool asks its user is asked at the terminal, if there is one.
+are on stderr. Ctrl-C cancels the tool. Questions of a tool to its user are asked at the terminal.
 
 Exit code 0: done. 1: the tool failed, or came too late. 2: nothing was called, because the command, the pipeline, the
 tool's name or its input is wrong. 130: cancelled by Ctrl-C.

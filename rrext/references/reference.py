@@ -110,7 +110,7 @@ class OfferedReferences:
     def __init__(self, listed: Iterable[tuple[str, Reference]], own: Mapping[str, Container[str]]) -> None:
         self._own = own
         self.single: dict[NodeTool, Reference] = {}
-        """Those to one tool, by the node that offers it and its name there."""
+        """The references to a single tool, by node id and tool name."""
         self._whole: dict[str, list[Reference]] = {}
         for node_id, reference in listed:
             if reference.kind == "builtin":

@@ -377,8 +377,8 @@ class McpConnection:
         return self._notification("notifications/cancelled", {"requestId": number, "reason": reason})
 
     def _ended(self, request_id: RequestId) -> tuple[list[bytes], RequestId | None]:
-        """Forget a call that is answered; the notifications that take its unanswered questions back, and the id under which its
-        host waits for it; None if the call is suspended.
+        """Forget a call that is answered. Returns the notifications that withdraw its unanswered questions, and the id of the
+        request with which the host waits for the call; None if the call is suspended.
         """
         self._progress.pop(request_id, None)
         call = self._suspendable.pop(request_id, None)

@@ -292,7 +292,7 @@ class McpApp:
         return call
 
     async def _outcome(self, context: Context, call: _SuspendableCall) -> dict[str, Any]:
-        """The result of a call, or one that asks its questions and suspends it. A cancel of the request cancels the call."""
+        """The result of a call, or the questions of a call, which is suspended then. A cancelled request cancels its call."""
         try:
             while not call.run.done():
                 if call.questions:
@@ -406,8 +406,8 @@ async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerR
 
 
 class _SuspendableCall(SuspendableCall):
-    """A call over HTTP, which runs in a task of its own: `run`. `context` is that of the request that waits for it, if one
-    does.
+    """A call over HTTP, which runs in a task of its own: `run`. `context` belongs to the request that waits for the call, if a
+    request does.
     """
 
     run: asyncio.Task[bytes]

@@ -88,8 +88,8 @@ class Askers:
     def who_is_asked(self) -> Asker:
         """The request that a question of the server is about. Raises `Unavailable` where that is not certain.
 
-        On stdin and stdout a question names no request: then it is for the one that runs, or for one of those that run for the
-        same caller. Another caller must not read it.
+        On stdin and stdout a question names no request: the server asks about the request that runs, or about a request of the
+        caller whose requests alone run. Another caller must not read the question.
         """
         sender = _sender.get()
         if sender is not None:
