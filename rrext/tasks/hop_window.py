@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.limits import LARGE_RESULT
 from rrext.server.outbox import Outbox
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 CREDIT: Final = HOP_WINDOW // 4
 """Bytes for which credit is given at once: a message for each answer would cost more than the answer."""
+_HEADER_END: Final = b"\r\n\r\n"
+
+
+def _body_size(pieces: Sequence[bytes]) -> int:
+    """The bytes of a message behind its header block, as the server counts them."""
+    size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+    return size - pieces[0].index(_HEADER_END) - len(_HEADER_END)
 
 
 class LargeTurns:
@@ -68,20 +75,20 @@ class LargeTurns:
 
 
 class HopWindow(Outbox):
-    """What waits of a connection in a worker, in order, and the sizes of its messages that are on the way.
+    """What waits of a connection in a worker, in order, and the bytes of its messages that are on the way.
 
     `send` and `has_room_for` may be called from any thread. It is full while more waits than may be on the way, so that answers
-    of a batch that goes on without credit hold up no call.
+    of a batch that goes on without credit hold up no call. Bytes are credited, not messages: two threads that send at once may
+    count their messages in one order and send them in the other.
     """
 
-    __slots__ = ("_action", "_guard", "_late", "_on_the_way", "_port", "_sizes", "_turns", "_window")
+    __slots__ = ("_action", "_guard", "_late", "_on_the_way", "_port", "_turns", "_window")
 
     def __init__(self, port: FeedPort, loop: asyncio.AbstractEventLoop, turns: LargeTurns) -> None:
         super().__init__(self, HOP_WINDOW, loop, self._room)
         self._turns = turns
         self._port = port
         self._guard = Lock()
-        self._sizes: deque[int] = deque()
         self._on_the_way = 0
         self._window = HOP_WINDOW
         self._action: Callable[[], None] | None = None
@@ -89,12 +96,11 @@ class HopWindow(Outbox):
 
     def has_room_for(self, pieces: Sequence[bytes]) -> bool:
         """Whether a message may leave at once, which the caller sends then; it counts from now on."""
-        size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+        size = _body_size(pieces)
         with self._guard:
             if self.size or self._on_the_way >= self._window or (size > LARGE_RESULT and not self._has_turn()):
                 return False
             self._on_the_way += size
-            self._sizes.append(size)
         return True
 
     def _has_turn(self) -> bool:
@@ -112,11 +118,10 @@ class HopWindow(Outbox):
         """Let a message wait, in one piece: it leaves as a whole."""
         super().send(pieces if len(pieces) == 1 else [b"".join(pieces)])
 
-    def give(self, messages: int) -> None:
-        """Take credit for that many messages, which the server has passed on. From any thread."""
+    def give(self, nbytes: int) -> None:
+        """Take credit for messages of so many bytes, which the server has passed on. From any thread."""
         with self._guard:
-            for _ in range(messages):
-                self._on_the_way -= self._sizes.popleft()
+            self._on_the_way -= nbytes
         self._go_on()
 
     def open(self) -> None:
@@ -137,11 +142,12 @@ class HopWindow(Outbox):
         taken: list[bytes] = []
         with self._guard:
             for piece in pieces:
-                if self._on_the_way >= self._window or (len(piece) > LARGE_RESULT and not self._has_turn()):
+                message: Any = piece  # a whole one
+                size = _body_size([message])
+                if self._on_the_way >= self._window or (size > LARGE_RESULT and not self._has_turn()):
                     break
-                self._on_the_way += len(piece)
-                self._sizes.append(len(piece))
-                taken.append(piece)  # type: ignore[arg-type]  # a whole message
+                self._on_the_way += size
+                taken.append(message)
         if taken:
             self._port.send(taken)
         return sum(map(len, taken))
@@ -152,7 +158,8 @@ class HopWindow(Outbox):
             if self._on_the_way >= self._window:
                 self._action = action
                 return
-        if len(self._queue[0]) > LARGE_RESULT:
+        first: Any = self._queue[0]
+        if _body_size([first]) > LARGE_RESULT:
             self._turns.wait(self)
         else:
             self._loop.call_soon_threadsafe(action)
@@ -186,23 +193,22 @@ class HopWindow(Outbox):
 
 
 class HopCredit:
-    """The credit of a connection that the server owes a worker. `give` sends it some for that many messages. On the loop.
+    """The credit of a connection that the server owes a worker. `give` sends it some for that many bytes. On the loop.
 
     It waits long before the outbox is full: else the bytes of a client that reads nothing would be there and in the worker.
     """
 
-    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outbox", "messages", "nbytes")
+    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outbox", "nbytes")
 
     def __init__(self, outbox: Outbox, host: Host, give: Callable[[int], object]) -> None:
         self._outbox = outbox
         self._host = host
         self._give = give
-        self.messages = self.nbytes = 0
+        self.nbytes = 0
         self._is_waiting = self._is_over = False
 
     def took(self, nbytes: int) -> None:
         """Count a message of the connection, and return credit if there is room for more."""
-        self.messages += 1
         self.nbytes += nbytes
         if self.nbytes > CREDIT and not self._is_waiting:
             self._settle()
@@ -223,9 +229,9 @@ class HopCredit:
         self._return()
 
     def _return(self) -> None:
-        messages, self.messages, self.nbytes = self.messages, 0, 0
+        nbytes, self.nbytes = self.nbytes, 0
         if not self._is_over:
-            self._give(messages)
+            self._give(nbytes)
 
     def end(self) -> None:
         """Give no more: the connection has ended."""

@@ -260,8 +260,8 @@ class Worker:
         assert isinstance(call.outlet, Outbox)
         connection = call.caller.connection_id
 
-        def give(messages: int) -> None:
-            self.order("worker_credit", {"connection": connection, "messages": messages})
+        def give(nbytes: int) -> None:
+            self.order("worker_credit", {"connection": connection, "nbytes": nbytes})
 
         known.credit = HopCredit(call.outlet, self._host, give)
         return known.credit

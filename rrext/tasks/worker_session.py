@@ -133,7 +133,7 @@ class WorkerSession(Session):
     def _give_credit(self, request: Request) -> None:
         window = self._windows.get(request.arguments["connection"])
         if window is not None:
-            window.give(request.arguments["messages"])
+            window.give(request.arguments["nbytes"])
 
     def _subscribe(self, request: Request) -> None:
         """Tell the server events of these kinds from now on, some with their data, and no others."""
