@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
 import pytest
-from engine_world import Asked, World, world
+from engine_world import Asked, World, until, world
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rrext.engine.interface.operations import Write
 from rrext.engine.tasks.pipes import OpenPipe
+from rrext.errors import Cancelled
 from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 
@@ -160,9 +164,9 @@ class Line:
             if step.fate is not None:
                 self.stops.append((number + step.after, number, step.fate))
         await at_rest()
-        for until, stopped, fate in list(self.stops):
-            if until <= number:
-                self.stops.remove((until, stopped, fate))
+        for when, stopped, fate in list(self.stops):
+            if when <= number:
+                self.stops.remove((when, stopped, fate))
                 if fate == "cancel":
                     self.asked[stopped][0].cancel()
                 else:
@@ -212,3 +216,71 @@ steps = st.lists(
 @given(steps)
 def test_what_waits_on_a_pipe_takes_effect_in_the_order_of_its_arrival(steps: list[Step]) -> None:
     asyncio.run(compared(steps))
+
+
+@asynccontextmanager
+async def written_pipe(during: list[Callable[[OpenPipe], None]]) -> AsyncIterator[tuple[World, OpenPipe]]:
+    """A pipe whose writes run on the thread that reads them, and do what `during` holds."""
+
+    class Does(Node):
+        provider = "does"
+        lanes = {"tags": ()}
+
+        def write_tags(self, tag: Any) -> None:
+            for do in during if tag.kind == "data" else ():
+                do(pipe)
+
+    async with world(Does) as w:
+        pipe = w.engine._pipes.at(await w.open(mime_type="application/octet-stream"))
+        assert pipe is not None
+        await w.ask(Write(pipe_id=pipe.id), data=b"x").answer()
+        assert pipe.quick
+        yield w, pipe
+
+
+def begins_behind(pipe: OpenPipe, begin: Callable[[], object]) -> None:
+    """Let something wait for the turn behind the write that runs."""
+    turn = pipe.lock.enter(exclusive=False)
+
+    def begins() -> None:
+        begin()
+        turn.release()
+
+    assert turn.when_granted(begins)
+
+
+@pytest.mark.promise("call:own-fate")
+@pytest.mark.parametrize("start", ["start_here", "start"])
+async def test_a_write_is_not_late_any_more_when_what_is_behind_it_begins(start: str) -> None:
+    during: list[Callable[[OpenPipe], None]] = []
+    stops: list[bool] = []
+    async with written_pipe(during) as (w, pipe):
+        asked = w.asked_for(Write(pipe_id=pipe.id, timeout=5.0), data=b"x")
+        during.append(lambda pipe: begins_behind(pipe, lambda: stops.append(asked.cancel("timeout"))))
+        getattr(w.engine, start)(asked.call)
+        assert await asked.answer() == {}
+        await until(lambda: stops)
+        assert stops == [False]
+
+
+@pytest.mark.promise("call:own-fate")
+@pytest.mark.parametrize(("late", "code"), [(5.0, "tool_timeout"), (1.0, "cancelled")])
+@pytest.mark.parametrize("start", ["start_here", "start"])
+async def test_what_is_behind_a_write_that_was_stopped_at_its_end_begins_on_a_failed_pipe(
+    start: str, late: float, code: str
+) -> None:
+    during: list[Callable[[OpenPipe], None]] = []
+    seen: list[Any] = []
+    async with written_pipe(during) as (w, pipe):
+        asked = w.asked_for(Write(pipe_id=pipe.id, timeout=5.0), data=b"x")
+
+        def stop(pipe: OpenPipe) -> None:
+            begins_behind(pipe, lambda: seen.append(pipe.failed))
+            asked.call.claim()  # as `Call.cancel` on another thread does, before it stops the run
+            w.clock.advance(late)
+
+        during.append(stop)
+        getattr(w.engine, start)(asked.call)
+        await until(lambda: seen)
+        assert [error and error.code for error in seen] == [code]
+        asked.fail(asked.call, Cancelled())

@@ -248,6 +248,15 @@ class WriteRun(ObjectRun):
         self.host.post(self._settle, self._pipe)
         return told
 
+    def _succeed(self, encoded: Encoded) -> None:
+        """Answer while the turn is held: nothing behind this write begins, or is answered, while it may still be late."""
+        try:
+            if not self.call.succeed(*encoded):  # answered as late or cancelled, and `stop` may come after the turn
+                is_late = self.host.is_late(self.call)
+                self._pipe.fail(stopped_write("timeout" if is_late else "cancelled"))
+        finally:
+            self.give_back()
+
     def stopped(self, reason: CancelReason) -> None:
         """Fail the pipe: without this write its object has a gap. One that waits does so at its turn: others go before."""
         lease, error = self.lease, stopped_write(reason)
