@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rrext.content import Content, block_of_bytes, encoded_content
 from rrext.engine.calls.call_run import CallRun, Encoded
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 Report: TypeAlias = Callable[[float, float | None, str | None], None]
 """Callback for progress: value, total, message."""
 
+_NO_JSON: Final = frozenset((bytes, Content))
+"""Types of results that are more than a JSON value."""
+
 
 class ToolRun(CallRun):
     """One run of a tool: the outermost run of a call answers it, a nested run returns its result.
@@ -44,8 +47,9 @@ class ToolRun(CallRun):
 
     node: Node | None = None
     kwargs: dict[str, Any] | None = None
-    learns = False
     has_content = False
+    """Whether the encoded result is the content of the answer."""
+    learns = False
     """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
     owners: Sequence[Route] = ()
     """Candidate routes in chain order, set only if the call must wait before it chooses one."""
@@ -329,16 +333,17 @@ class ToolRun(CallRun):
     def encode(self, value: Any) -> Encoded:
         """Check and encode a result; bytes stay raw. Raises `ToolError` and `ResultTooLarge`."""
         spec, limits = self.route.spec, self.host.limits
-        if type(value) is Content:
-            operation = self.call.operation
-            if isinstance(operation, Tool) and operation.content and self.is_outermost:
-                self.has_content = True
-                return spec.encode_content(self.node, value, limits), None
-            value = spec.value_of(value)
-        if type(value) is bytes and spec.options.output_schema is None:
-            if len(value) > limits.max_result:
-                raise ResultTooLarge.of(len(value), limits.max_result)
-            return b"", value
+        if type(value) in _NO_JSON:
+            if type(value) is Content:
+                operation = self.call.operation
+                if isinstance(operation, Tool) and operation.content and self.is_outermost:
+                    self.has_content = True
+                    return spec.encode_content(self.node, value, limits), None
+                value = spec.value_of(value)
+            if type(value) is bytes and spec.options.output_schema is None:
+                if len(value) > limits.max_result:
+                    raise ResultTooLarge.of(len(value), limits.max_result)
+                return b"", value
         return spec.encode(self.node, value, limits), None
 
     def failure(self, error: BaseException) -> RrextError:
@@ -358,9 +363,8 @@ class ToolRun(CallRun):
     def _succeed(self, encoded: Encoded) -> None:
         call = self.call
         result, raw = encoded
-        size = len(result) if raw is None else len(raw)
-        if size > LARGE_RESULT or self.route.returns:
-            self.route.learn_size(size)
+        if raw is not None or len(result) > LARGE_RESULT or self.route.returns:
+            self.route.learn_size(len(result) if raw is None else len(raw))
         if call.deadline is not None and self.host.clock.now() >= call.deadline:
             self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
             return
