@@ -132,7 +132,9 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     from rrext.faces.mcp.versions import PATH
 
     def app(process: ServingProcess) -> McpApp:
-        caller = Caller(user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args))
+        caller = Caller(
+            user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args), is_keyed=tokens is not None
+        )
         now = process.host.clock.now
         return McpApp(process.engine, process.limits, caller=caller, now=now, offers=args.offers or HostOffers(), tokens=tokens)
 

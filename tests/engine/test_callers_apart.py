@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from engine_world import AsyncPark, until, world
 
 from rrext import Node, ToolContext, ToolError, tool_function
+from rrext.engine.interface.call import Caller
 from rrext.testing import open_pipeline
 
 
@@ -155,3 +157,33 @@ async def test_a_lane_method_that_calls_what_is_not_there_fails_the_object_by_na
     async with open_pipeline(asked("misled"), nodes=[Diary, Misled]) as client:
         with pytest.raises(ToolError, match=r'"a" called a tool that is not there'):
             await client.chat(question="?")
+
+
+@pytest.mark.promise("pool:limit:true")
+async def test_calls_of_a_user_wait_in_one_line_however_many_connections_the_user_has() -> None:
+    lot = AsyncPark()
+    order: list[str] = []
+
+    class Held(Node):
+        provider = "held"
+
+        @tool_function
+        async def hold(self, name: str) -> None:
+            """Stay until it is let go."""
+            order.append(name)
+            await lot.stay()
+
+    def caller(connection: str, user: str, *, is_keyed: bool = True) -> Caller:
+        return Caller(connection, user_id=user, is_keyed=is_keyed)
+
+    async with world(Held, threads=1) as w:
+        w.tool("hold", name="first", caller=caller("a0", "ada"))
+        await until(lambda: lot.inside)
+        for number in (1, 2, 3):
+            w.tool("hold", name=f"ada {number}", caller=caller(f"a{number}", "ada"))
+        w.tool("hold", name="bob", caller=caller("b", "bob"))
+        for number in (1, 2):  # who names a user by itself is not known by it
+            w.tool("hold", name=f"said {number}", caller=caller(f"s{number}", "ada", is_keyed=False))
+        lot.let_go()
+        await w.at_rest()
+    assert order == ["first", "ada 1", "bob", "said 1", "said 2", "ada 2", "ada 3"]

@@ -96,3 +96,16 @@ async def test_no_question_of_a_call_is_open_after_the_call(wire: WireLine) -> N
         assert isinstance(question, Event)
         permit = {"permission": question.body["permission"], "allow": True}
         assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": False}
+
+
+@pytest.mark.promise("pool:limit:true")
+async def test_a_call_that_waits_for_its_permit_keeps_no_place_from_others(wire: WireLine) -> None:
+    await wire.answer(await wire.send("execute", {"pipeline": ASKING, "token": "one at a time", "threads": 1}))
+    about: dict[str, Any] = {"token": "one at a time", "permits": True}
+    asking = [await wire.call("sum", {"a": each, "b": 1}, **about) for each in range(3)]
+    questions = [await wire.message(number, 0) for number in asking]
+    assert await wire.result("add", {"a": 1, "b": 1}, token="one at a time", nodeId="probe_1") == {"sum": 2}
+    for question in questions:
+        assert isinstance(question, Event)
+        await wire.answer(await wire.send("rrext_permit", {"permission": question.body["permission"], "allow": True}))
+    assert [(await wire.answer(number)).body for number in asking] == [{"result": {"sum": each + 1}} for each in range(3)]

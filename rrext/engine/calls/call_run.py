@@ -92,7 +92,7 @@ class CallRun(Run):
 
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
-        place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id, self.call)
+        place = self.place = self.lease.task.sync_places.take(self.call.caller.line, self.call)
         if not place.when_granted(self.to_thread):
             self.to_thread()
 
@@ -147,7 +147,7 @@ class CallRun(Run):
             await self.take_place()
 
     def leave_place(self) -> None:
-        """Release a borrowed place, to wait for room."""
+        """Release a borrowed place, to wait for something else."""
         if self.lease.pipe is None:
             self.lease.turn.release()
             self.lease.turn = Place.free()
@@ -156,7 +156,7 @@ class CallRun(Run):
         """Wait for a place again."""
         call, lease = self.call, self.lease
         if lease.pipe is None:
-            lease.turn = lease.task.places.take(call.caller.connection_id, call)
+            lease.turn = lease.task.places.take(call.caller.line, call)
             await self.host.granted(lease.turn)
 
     # end of the run

@@ -130,7 +130,7 @@ async def in_thread(
     own_places: Places | None = None,
     own_place: Place | HeldPlace | None = None,
 ) -> T:
-    """Run `work` on a thread within the limit `places`, in the line of the call's connection, and return its result.
+    """Run `work` on a thread within the limit `places`, in the line of the call's caller, and return its result.
 
     `run` hands the job to a thread; the default is a worker of the pool. `own_place`, one of `own_places`, is released at the
     end of the work. A cancel before the work begins withdraws it. After that the thread goes on, keeps its place until it
@@ -153,7 +153,7 @@ async def in_thread(
 
 async def _held(host: Host, places: Places, call: Call | None, own_place: Place | HeldPlace | None) -> Place | HeldPlace:
     """Wait for a place. A cancel meanwhile releases the place and `own_place`."""
-    place = places.take("" if call is None else call.caller.connection_id, call)
+    place = places.take("" if call is None else call.caller.line, call)
     try:
         await host.granted(place)
     except BaseException:

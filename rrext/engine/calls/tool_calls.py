@@ -205,7 +205,7 @@ class ToolCalls:
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """Make a lease, whose turn is held already or waits in line."""
         if operation.pipe_id is None:
-            return Lease(task, task.places.take(call.caller.connection_id, call))
+            return Lease(task, task.places.take(call.caller.line, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         turn = self._pipes.enter(pipe, exclusive=False, now=task.now())
         if turn.granted and pipe.failed is not None:

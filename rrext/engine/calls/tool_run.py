@@ -188,7 +188,9 @@ class ToolRun(CallRun):
                 host.watch(call)
             self.prepare(operation.input)
             if self.route.asks:
+                self.leave_place()  # a person decides: nobody else waits for that
                 await self.permitted(operation.input)
+                await self.take_place()
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
         raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
@@ -310,7 +312,7 @@ class ToolRun(CallRun):
         if not self.is_outermost:
             return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
         own_places = self.route.component.thread_places
-        own_place = own_places.take(call.caller.connection_id, call)
+        own_place = own_places.take(call.caller.line, call)
         try:
             await self.host.granted(own_place)
         except BaseException:

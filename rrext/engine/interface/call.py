@@ -34,6 +34,11 @@ class Caller(msgspec.Struct, frozen=True):
     address: str | None = None
 
     @property
+    def line(self) -> str:
+        """The line in which its calls wait: that of its user if a key says who it is, however many connections the user has."""
+        return f"user {self.user_id}" if self.is_keyed and self.user_id is not None else self.connection_id
+
+    @property
     def is_stranger(self) -> bool:
         """Whether it needs a key and has shown none."""
         return self.is_keyed and self.user_id is None

@@ -97,7 +97,7 @@ class McpConnection:
         self._modes: list[str] = []  # what the client of a handshake shows its user
         self._asked: dict[int, tuple[str, RequestId]] = {}  # unanswered questions: the event, and the call
         self._suspendable: dict[RequestId, _Suspendable] = {}  # calls without a handshake whose user can be asked
-        self._suspended = SuspendedCalls()
+        self._suspended = SuspendedCalls(limits.max_inflight_bytes)
         self._turns = Lock()  # the session asks and answers on other threads than that which reads
         self.offers: HostOffers | None = None
         """The prompts and resources, if pipelines offer some."""
@@ -172,7 +172,7 @@ class McpConnection:
         # by its handshake, which may be in the same read
         arguments |= can_ask(self._modes or ([] if self._shakes_hands else modes_of(meta.get(CLIENT_KEY), VERSIONS[0])))
         if "questions" in arguments and not self._modes:
-            self._suspendable.setdefault(request_id, _Suspendable(request_id, arguments))
+            self._suspendable.setdefault(request_id, _Suspendable(request_id, arguments, nbytes))
         return Request(request_id, CALL, arguments, None, nbytes)
 
     def _resumed(self, request_id: RequestId, params: dict[str, Any], arguments: dict[str, Any], nbytes: int) -> ServerEvent:
@@ -439,8 +439,8 @@ class McpConnection:
 class _Suspendable(SuspendableCall):
     """A call on this connection: its id in the session, and the id of the request that it answers, if it is not suspended."""
 
-    def __init__(self, request_id: RequestId, arguments: Mapping[str, Any]) -> None:
-        super().__init__(None, arguments)
+    def __init__(self, request_id: RequestId, arguments: Mapping[str, Any], nbytes: int) -> None:
+        super().__init__(None, arguments, nbytes)
         self.request_id = request_id
         self.answers_to: RequestId | None = request_id
 

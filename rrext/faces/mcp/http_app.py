@@ -92,7 +92,7 @@ class McpApp:
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._listed = ListedTools()
-        self._suspended = SuspendedCalls()
+        self._suspended = SuspendedCalls(limits.max_inflight_bytes)
         self._calls: dict[Call, ShownToken | None] = {}
         """The unanswered calls, with the tokens of their requests."""
         self._is_draining = False
@@ -413,7 +413,7 @@ class _SuspendableCall(SuspendableCall):
     run: asyncio.Task[bytes]
 
     def __init__(self, user: str | None, arguments: Mapping[str, Any], context: Context) -> None:
-        super().__init__(user, arguments)
+        super().__init__(user, arguments, len(msgspec.json.encode(arguments)))
         self.context: Context | None = context
         self.answered: dict[int, asyncio.Future[Any]] = {}
         self.changed = asyncio.Event()

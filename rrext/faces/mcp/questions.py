@@ -72,11 +72,12 @@ def answer(event: str, result: object) -> Any:
 
 class SuspendableCall:
     """A call of a host of 2026-07-28 whose user can be asked. `questions` are those without an answer: their events and their
-    parameters, by number.
+    parameters, by number. `nbytes` is the size of the call.
     """
 
-    def __init__(self, user: str | None, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, user: str | None, arguments: Mapping[str, Any], nbytes: int) -> None:
         self.user = user
+        self.nbytes = nbytes
         self.asked: Any = (arguments["tool"], arguments["input"])
         self.questions: dict[int, tuple[str, dict[str, Any]]] = {}
         self.state: str | None = None
@@ -96,17 +97,25 @@ class SuspendableCall:
 
 
 class SuspendedCalls:
-    """The calls that wait for their hosts to come again, by the states. Each is good once, for one user, tool and input."""
+    """The calls that wait for their hosts to come again, by the states. Each is good once, for one user, tool and input. Those
+    of a user have at most `max_bytes` together.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._calls: dict[str, SuspendableCall] = {}
+        self._max_bytes = max_bytes
 
     def suspend(self, call: SuspendableCall) -> dict[str, Any]:
         """Suspend a call; the members of the result that asks. Raises `TooManyRequests`."""
         import secrets  # most hosts are never asked
 
-        if sum(other.user == call.user for other in self._calls.values()) >= MAX_SUSPENDED:
+        sizes = [other.nbytes for other in self._calls.values() if other.user == call.user]
+        if len(sizes) >= MAX_SUSPENDED:
             raise TooManyRequests(f"more than {MAX_SUSPENDED} calls of a user wait for its answers")
+        if sum(sizes) + call.nbytes > self._max_bytes:
+            raise TooManyRequests(
+                f"calls of a user with more than {self._max_bytes} bytes wait for its answers (max_inflight_bytes)"
+            )
         call.state = secrets.token_hex(STATE)
         self._calls[call.state] = call
         return call.needed

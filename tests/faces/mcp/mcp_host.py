@@ -29,7 +29,9 @@ META = {
 
 
 class Host:
-    """A spawned server, and the messages that came from it. `shakes_hands` says which era is spoken."""
+    """A spawned server, and the messages that came from it. `shakes_hands` says which era is spoken, `first` are lines that the
+    server runs before.
+    """
 
     def __init__(
         self,
@@ -37,9 +39,13 @@ class Host:
         files: Sequence[Path] = (PIPELINE,),
         shakes_hands: bool = False,
         capabilities: Mapping[str, Any] = {},
+        first: str = "",
     ) -> None:
-        command = [sys.executable, "-m", "rrext", "mcp", *map(str, files), *NODES, *options]
-        self.process = process(
+        main = f"import sys\n{first}\nfrom rrext.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+        program = ["-c", main] if first else ["-m", "rrext"]
+        command = [sys.executable, *program, "mcp", *map(str, files), *NODES, *options]
+        start = subprocess.Popen if first else process  # a forked process has imported what these lines change
+        self.process = start(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         self.notes: list[dict[str, Any]] = []

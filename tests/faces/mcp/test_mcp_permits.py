@@ -4,7 +4,7 @@ after which the host repeats the call with the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPResponse
@@ -26,6 +26,8 @@ HERE = Path(__file__).resolve().parent
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}
 ASKS = {"io.modelcontextprotocol/clientCapabilities": FORM}
 ALLOW = {"action": "accept", "content": {"allow": True}}
+SOON = "import msgspec, rrext.limits as all\nall.DEFAULTS = msgspec.structs.replace(all.DEFAULTS, permission_timeout=0.05)"
+"""Lines after which a question has an answer soon, or none."""
 OTHERS: list[Any] = [
     {"action": "accept", "content": {"allow": False}},
     {"action": "accept", "content": {"allow": "true"}},
@@ -206,9 +208,11 @@ def host(request: pytest.FixtureRequest) -> Host | HttpServer:
     return request.getfixturevalue(request.param)
 
 
-def asked_by_result(host: Host | HttpServer, key: str, name: str = "write_down", **headers: str) -> dict[str, Any]:
+def asked_by_result(
+    host: Host | HttpServer, key: str, name: str = "write_down", headers: Mapping[str, str] = {}, **meta: Any
+) -> dict[str, Any]:
     """The parameters of a call that needs a permit, as it is repeated with a yes."""
-    params = {**write_down(key, _meta=ASKS), "name": name}
+    params = {**write_down(key, _meta=ASKS | meta), "name": name}
     result = host.result("tools/call", params, **headers)
     assert result["resultType"] == "input_required"
     ((question_name, asking),) = result["inputRequests"].items()
@@ -217,13 +221,16 @@ def asked_by_result(host: Host | HttpServer, key: str, name: str = "write_down",
     return {**params, "inputResponses": {question_name: ALLOW}, "requestState": result["requestState"]}
 
 
+def answered(host: Host | HttpServer, params: dict[str, Any], **headers: str) -> dict[str, Any]:
+    """The answer to a call."""
+    if isinstance(host, HttpServer):
+        return host.ask("tools/call", params, **headers)[1]
+    return host.answer(host.ask("tools/call", params))
+
+
 def repeated(host: Host | HttpServer, params: dict[str, Any], **headers: str) -> str:
     """Whether a repeated call was `complete`, or `refused` because no call waits for its answers."""
-    answer = (
-        host.ask("tools/call", params, **headers)[1]
-        if isinstance(host, HttpServer)
-        else host.answer(host.ask("tools/call", params))
-    )
+    answer = answered(host, params, **headers)
     if "error" in answer:
         assert answer["error"]["code"] == -32602
         assert "/requestState" in answer["error"]["message"]
@@ -245,7 +252,7 @@ def test_every_other_answer_denies_and_a_later_yes_changes_nothing(other: Any, h
     key = f"denied {type(host).__name__}"
     params = asked_by_result(host, key)
     again = {**params, "inputResponses": dict.fromkeys(params["inputResponses"], other)}
-    answer = host.answer(host.ask("tools/call", again)) if isinstance(host, Host) else host.ask("tools/call", again)[1]
+    answer = answered(host, again)
     if "error" not in answer:  # over HTTP what is no answer is refused before
         assert "it was denied" in reason(answer["result"])
         assert repeated(host, params) == "refused"
@@ -299,9 +306,39 @@ def test_over_http_a_permit_is_for_its_user_alone(tmp_path: Path) -> None:
     tokens.chmod(0o600)
     ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
     with HttpServer("--tokens", str(tokens), files=[HERE / "asking.pipe"]) as server:
-        params = asked_by_result(server, "mine", **ada)
+        params = asked_by_result(server, "mine", headers=ada)
         assert repeated(server, params, **bob) == "refused"
         assert repeated(server, params, **ada) == "complete"
+
+
+@pytest.mark.promise("mcp:permits:once")
+@pytest.mark.parametrize(("first", "meta"), [(SOON, {}), ("", {"rrext/timeout": 0.05})], ids=["nobody answered", "late"])
+@pytest.mark.parametrize("face", [Host, HttpServer])
+def test_an_answer_that_comes_when_its_call_has_ended_runs_nothing(
+    face: type[Host | HttpServer], first: str, meta: dict[str, Any]
+) -> None:
+    with face(files=[HERE / "asking.pipe"], first=first) as host:
+        params = asked_by_result(host, "ended", **meta)
+        while True:
+            again = answered(host, {**params, "inputResponses": {}})
+            if again.get("result", {}).get("resultType") != "input_required":
+                break
+            params["requestState"] = again["result"]["requestState"]
+        assert "error" in again or again["result"]["isError"]
+        assert repeated(host, params) == "refused"
+        assert written(host, "ended") == []
+
+
+def test_calls_that_wait_for_answers_of_one_user_delay_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.toml"
+    path.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
+    path.chmod(0o600)
+    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
+    with HttpServer("--tokens", str(path), "--threads", "1", files=[HERE / "asking.pipe"]) as server:
+        for number in range(20):
+            asked_by_result(server, f"key {number}", headers=ada)
+        params = asked_by_result(server, "bobs", headers=bob)
+        assert repeated(server, params, **bob) == "complete"
 
 
 def test_a_tool_within_a_tool_asks_by_the_result_of_the_outer_one_which_runs_once(host: Host | HttpServer) -> None:
@@ -343,15 +380,18 @@ def test_several_questions_of_one_call_are_asked_together_or_one_after_the_other
 # calls that wait
 
 
-def suspendable(text: str = "x", user: str | None = "ada") -> SuspendableCall:
-    call = SuspendableCall(user, {"tool": "t", "input": {"text": text}})
+MAX_BYTES = 1000
+
+
+def suspendable(text: str = "x", user: str | None = "ada", nbytes: int = 1) -> SuspendableCall:
+    call = SuspendableCall(user, {"tool": "t", "input": {"text": text}}, nbytes)
     call.questions[1] = "rrext_question", {"message": "?"}
     return call
 
 
 @pytest.mark.promise("mcp:permits:once")
 def test_a_state_is_for_its_user_and_its_input() -> None:
-    calls = SuspendedCalls()
+    calls = SuspendedCalls(MAX_BYTES)
     call = suspendable("secret 1")
     state = calls.suspend(call)["requestState"]
     for text, user in (("secret 2", "ada"), ("secret 1", "bob"), ("secret 1", None)):
@@ -361,7 +401,7 @@ def test_a_state_is_for_its_user_and_its_input() -> None:
 
 
 def test_a_user_with_too_many_calls_that_wait_is_refused_and_others_are_not() -> None:
-    calls = SuspendedCalls()
+    calls = SuspendedCalls(MAX_BYTES)
     first = suspendable()
     calls.suspend(first)
     for _ in range(MAX_SUSPENDED - 1):
@@ -373,10 +413,21 @@ def test_a_user_with_too_many_calls_that_wait_is_refused_and_others_are_not() ->
     calls.suspend(suspendable())
 
 
+def test_calls_of_a_user_that_wait_have_a_limit_of_bytes() -> None:
+    calls = SuspendedCalls(MAX_BYTES)
+    first = suspendable(nbytes=MAX_BYTES - 1)
+    for call in (first, suspendable(), suspendable(user="bob", nbytes=MAX_BYTES)):
+        calls.suspend(call)
+    with pytest.raises(TooManyRequests, match="max_inflight_bytes"):
+        calls.suspend(suspendable())
+    calls.forget(first)
+    calls.suspend(suspendable(nbytes=MAX_BYTES - 1))
+
+
 @pytest.mark.promise("mcp:permits:once")
 @given(st.data())
 def test_no_other_text_than_that_of_the_question_goes_on_with_anything(data: st.DataObject) -> None:
-    calls = SuspendedCalls()
+    calls = SuspendedCalls(MAX_BYTES)
     state = calls.suspend(suspendable())["requestState"]
     changed = list(state)
     for _ in range(data.draw(st.integers(1, 3))):
