@@ -11,15 +11,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from rrext.limits import MAX_OUTBOX_PIECES, MIB, WAKES_PER_ITERATION
 from rrext.threads import NoThread, give_back_memory, start_thread
 
 MUCH_DROPPED: Final = MIB
 """Bytes that a lost peer did not read, above which free memory is given back: a crowd of such peers leaves hundreds of MiB."""
-TRIM_DELAY: Final = 1.0
-"""Seconds until it is: their calls end meanwhile, and many peers cost one act of tens of milliseconds."""
+TRIM_DELAYS: Final = 1.0, 7.0
+"""Seconds until it is, and is again: their calls end meanwhile, and many peers cost few acts of tens of milliseconds."""
 
 
 class Sink(Protocol):
@@ -46,7 +46,7 @@ class Outbox:
 
     __slots__ = (
         "__weakref__", "_blocked", "_dropped", "_is_writing", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms",
-        "_sink", "_waiters", "_wanted", "_watchers", "has_failed", "is_broken", "size",
+        "_sink", "_waiters", "_wanted", "_watchers", "has_failed", "is_broken", "size", "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,8 @@ class Outbox:
         self._is_writing = False
         self._wanted = False
         self.size = self._dropped = 0
+        self.unsent: Callable[[], int] = int
+        """The bytes that the sink has taken, and the system has not."""
         self.is_broken = False
         self.has_failed = False
         """Whether a write failed though its peer was not gone. No exception is kept: its traceback would hold the bytes."""
@@ -74,6 +76,11 @@ class Outbox:
     def is_full(self) -> bool:
         """Whether more than `outbox_bytes` wait in the queue."""
         return self.size > self._limit
+
+    @property
+    def held(self) -> int:
+        """The bytes that wait here and in the sink."""
+        return self.size + self.unsent()
 
     def be_full_beyond(self, limit: int) -> None:
         """Change the limit. On the loop's thread."""
@@ -225,8 +232,7 @@ class Outbox:
         with self._lock:
             self.is_broken = True
             self._forget()
-        if self._dropped > MUCH_DROPPED:
-            _Trim.soon(self._loop)
+        note_dropped(self._loop, self._dropped)
         _wake(self._watchers, len(self._watchers))
         _wake(self._rooms, len(self._rooms))
 
@@ -244,20 +250,28 @@ class Outbox:
 class _Trim:
     """Gives memory back after much was dropped: the C library keeps it else, between what is still in use."""
 
-    _is_due = False
+    _due: ClassVar[set[float]] = set()
+    """The delays whose acts are to come."""
 
     @classmethod
     def soon(cls, loop: asyncio.AbstractEventLoop) -> None:
-        """Give back once for all that is dropped meanwhile."""
-        if not cls._is_due:
-            cls._is_due = True
-            loop.call_later(TRIM_DELAY, cls._begin)
+        """Give back once after each delay for all that is dropped meanwhile."""
+        for delay in TRIM_DELAYS:
+            if delay not in cls._due:
+                cls._due.add(delay)
+                loop.call_later(delay, cls._begin, delay)
 
     @classmethod
-    def _begin(cls) -> None:
-        cls._is_due = False
+    def _begin(cls, delay: float) -> None:
+        cls._due.discard(delay)
         with suppress(NoThread):
             start_thread(give_back_memory, "rrext-trim")
+
+
+def note_dropped(loop: asyncio.AbstractEventLoop, nbytes: int) -> None:
+    """Note that a peer is lost who did not read so many bytes: of many, free memory is given back."""
+    if nbytes > MUCH_DROPPED:
+        _Trim.soon(loop)
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

@@ -286,7 +286,7 @@ class Session(SessionAnswers):
     @property
     def held_bytes(self) -> int:
         """The bytes that the connection keeps here: unanswered requests, and answers that wait for the client."""
-        return self.unread_bytes + self.outbox.size
+        return self.unread_bytes + self.outbox.held
 
     def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer all requests in flight with an error, and stop their calls."""

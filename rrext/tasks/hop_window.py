@@ -94,6 +94,11 @@ class HopWindow(Outbox):
         self._action: Callable[[], None] | None = None
         self._late: set[LateEvent] = set()
 
+    @property
+    def held(self) -> int:
+        """What waits here, and what the server has not passed on; the little is not counted for which no credit was due yet."""
+        return self.size + (self._on_the_way if self._on_the_way > CREDIT else 0)
+
     def has_room_for(self, pieces: Sequence[bytes]) -> bool:
         """Whether a message may leave at once, which the caller sends then; it counts from now on."""
         size = _body_size(pieces)
@@ -221,7 +226,7 @@ class HopCredit:
             self._host.spawn(self._wait(), "credit of a slow client")
 
     def _has_room(self) -> bool:
-        return self._outbox.size <= HOP_WINDOW and not self._outbox.is_full
+        return self._outbox.held <= HOP_WINDOW and not self._outbox.is_full
 
     async def _wait(self) -> None:
         await self._outbox.until(self._has_room)

@@ -12,6 +12,7 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import CallTool, Close, Operation, Tool, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
+from rrext.server.outbox import note_dropped
 from rrext.server.session import Session
 from rrext.server.session_commands import OWN_COMMANDS
 from rrext.tasks.hop_window import HopWindow, LargeTurns
@@ -111,6 +112,7 @@ class WorkerSession(Session):
         for number in self._numbers_of.pop(connection, ()):
             self._numbers.pop(self._callers.pop(number), None)
         if (window := self._windows.pop(connection, None)) is not None:
+            note_dropped(self._loop, window.held)  # what is on the way was here
             window.break_off()
         self.engine.disconnect(connection)
 

@@ -12,12 +12,14 @@ from engine_world import Asked, Park, World, until, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rrext.engine.host.large_results import LargeResults
+from rrext.engine.host.large_results import COPIES, ROOM_LOOK, ROOM_PATIENCE, LargeResults
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import Tool
+from rrext.errors import TooManyRequests
 from rrext.limits import DEFAULTS, LARGE_RESULT, RESULTS_ROOM
 from rrext.nodes.base.node import Node
 from rrext.server.outbox import Outbox
+from rrext.testing import ManualClock
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -64,12 +66,12 @@ class Large(Node):
 class Client:
     """A client of a world, which reads nothing at first. Its outbox is as large as that of a session."""
 
-    def __init__(self, there: World, name: str = "a") -> None:
+    def __init__(self, there: World, name: str = "a", user: str | None = None) -> None:
         self.outbox = Outbox(self, DEFAULTS.outbox_bytes, asyncio.get_running_loop())
         self.reads = False
         self._action: Callable[[], None] | None = None
         self._there = there
-        self._caller = Caller(connection_id=name)
+        self._caller = Caller(connection_id=name, counts_for=user)
         self.asked: list[Asked] = []
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
@@ -181,6 +183,86 @@ async def test_connections_share_the_room_and_each_has_one_result_at_least() -> 
         assert len(begun) == 120
 
 
+async def crowded(there: World, tool: str) -> list[Client]:
+    """Many connections of a user, each with a call whose result it does not read, as far as there is room."""
+    await learnt(there, tool)
+    crowd = [Client(there, f"ada {number}", "ada") for number in range(20)]
+    for client in crowd:
+        client.call(tool)
+    await calm(there)
+    return crowd
+
+
+@pytest.mark.parametrize("tool", KINDS)
+async def test_all_connections_of_a_user_share_its_limit_and_others_do_not_wait(tool: str) -> None:
+    async with world(Large, threads=32, max_user_bytes=2 * COPIES * SIZE) as there:
+        crowd = await crowded(there, tool)
+        assert 0 < sum(client.outbox.size for client in crowd) <= 2 * COPIES * (SIZE + 100)
+        bob = Client(there, "bob", "bob")
+        bob.read()
+        asked = bob.call(tool, 1)
+        await until(lambda: asked.is_answered)
+        later = Client(there, "ada 20", "ada")
+        later.read()
+        asked = later.call(tool, 2)
+        for client in crowd:
+            client.read()
+        while not asked.is_answered:
+            assert len(begun) < 22 or tool == "thread", "it went before those that waited"
+            there.clock.advance(ROOM_LOOK)
+            await asyncio.sleep(0.001)
+        await there.at_rest()
+        assert len(begun) == 22
+
+
+class Run:
+    """A run whose result is expected."""
+
+    expected = 0
+
+
+async def test_a_smaller_result_does_not_overtake_the_larger_one_of_another_connection_of_its_user() -> None:
+    clock, loop, run = ManualClock(), asyncio.get_running_loop(), Run()
+    results = LargeResults(clock, of_user=2 * COPIES * SIZE)
+    outboxes = [Outbox(Client.__new__(Client), 1, loop) for _ in range(3)]
+    gone_on: list[int] = []
+
+    async def wait(outbox: Outbox, size: int) -> None:
+        await results.until_room(outbox, size, "ada")
+        gone_on.append(size)
+
+    assert results.take(outboxes[0], SIZE, run, "ada")
+    async with asyncio.TaskGroup() as waits:
+        waits.create_task(wait(outboxes[1], 2 * SIZE))
+        waits.create_task(wait(outboxes[2], LARGE_RESULT))
+        for size in (2 * SIZE, LARGE_RESULT):
+            await asyncio.sleep(0)
+            assert not gone_on
+            assert not results.has_room(outboxes[2], LARGE_RESULT, "ada"), f"a new one overtakes that of {size}"
+            clock.advance(ROOM_LOOK)
+        results.give_back(outboxes[0], run)
+        await asyncio.sleep(0)
+        clock.advance(ROOM_LOOK)
+    assert gone_on == [2 * SIZE, LARGE_RESULT]
+
+
+async def test_a_call_whose_user_gets_no_room_is_told_the_limit_and_small_ones_go_on() -> None:
+    async with world(Large, max_user_bytes=SIZE) as there:
+        crowd = await crowded(there, "loop")
+        there.clock.advance(ROOM_PATIENCE + 1)
+        await until(lambda: all(client.asked[0].is_answered for client in crowd))
+        told = [answer for client in crowd for answer in client.asked[0].answers if isinstance(answer, TooManyRequests)]
+        assert len(told) == 19
+        assert told[0].data == {"limit": "max_user_bytes", "maximum": SIZE}
+        small = crowd[-1].call("nests")
+        await until(lambda: small.is_answered)
+        crowd[0].read()
+        again = crowd[-1].call("loop")
+        crowd[-1].read()
+        await until(lambda: again.is_answered)
+        await there.at_rest()
+
+
 async def test_a_call_that_was_cancelled_in_a_thread_that_goes_on_keeps_no_room() -> None:
     async with world(Large) as there:
         await learnt(there, "thread")
@@ -270,7 +352,7 @@ async def test_a_tool_that_returns_little_is_trusted_slowly() -> None:
 
 def test_what_the_room_knows_of_a_connection_goes_with_it() -> None:
     async def walk() -> None:
-        results: Any = LargeResults()
+        results: Any = LargeResults(ManualClock())
         outbox = Outbox(Client.__new__(Client), 1, asyncio.get_running_loop())
         assert results.has_room(outbox, SIZE)
         assert len(results._shares) == 1

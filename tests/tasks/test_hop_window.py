@@ -190,6 +190,10 @@ class Room:
         while not reached():
             await self.changed.wait()
 
+    @property
+    def held(self) -> int:
+        return self.size
+
     def turn(self, *, is_full: bool) -> None:
         self.size = HOP_WINDOW + 1 if is_full else HOP_WINDOW
         if not is_full:

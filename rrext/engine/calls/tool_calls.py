@@ -106,8 +106,9 @@ class ToolCalls:
             return False
         if call.caller.tools is not None and call.task is None and not route.is_among(call.caller.tools):
             return False
-        if call.outlet is not None and (
-            call.outlet.is_full or (route.returns and not self._host.results.has_room(call.outlet, route.returns))
+        outlet = call.outlet
+        if outlet is not None and (
+            outlet.is_full or (route.returns and not self._host.results.has_room(outlet, route.returns, call.caller.counts_for))
         ):
             return False
         lease = self._lease(call, task, operation)

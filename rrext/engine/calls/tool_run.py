@@ -203,9 +203,12 @@ class ToolRun(CallRun):
         size = self._returns
         if not size:
             return True
-        if not is_first and results.line(outlet, on_pipe=self.lease.pipe is not None).locked():
+        user = self.call.caller.counts_for
+        if not is_first and (
+            results.line(outlet, on_pipe=self.lease.pipe is not None).locked() or not results.has_room(outlet, size, user)
+        ):
             return False
-        return results.take(outlet, size, self)
+        return results.take(outlet, size, self, user)
 
     async def _wait_for_share(self) -> None:
         """Wait in line for room for the result. A borrowed place is released meanwhile."""
@@ -215,7 +218,7 @@ class ToolRun(CallRun):
         self.leave_place()
         async with results.line(outlet, on_pipe=self.lease.pipe is not None):
             while True:
-                await outlet.until(lambda: results.has_room(outlet, self._returns))
+                await results.until_room(outlet, self._returns, self.call.caller.counts_for)
                 await self.take_place()
                 if self._takes_room(is_first=True):
                     return

@@ -61,7 +61,7 @@ class Host:
         self.clock: Clock = clock or LoopClock(loop)
         self.workers = Workers()
         self.runner = EagerRunner(loop)
-        self.results = LargeResults()
+        self.results = LargeResults(self.clock, of_user=limits.max_user_bytes)
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait

@@ -21,7 +21,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     `authorization` is its own, for servers outside whose connection forwards it. `tools` are the only tools that it may use, by
     name, `node.tool` or call ref; None for all. If `is_keyed`, user and space come from a key, and no request names others.
-    `address` is that of a client on a network.
+    `address` is that of a client on a network. `counts_for` is the user whose connections share one limit of memory with it.
     """
 
     connection_id: str = "local"
@@ -32,6 +32,7 @@ class Caller(msgspec.Struct, frozen=True):
     tools: frozenset[str] | None = None
     is_keyed: bool = False
     address: str | None = None
+    counts_for: str | None = None
 
     @property
     def line(self) -> str:
@@ -67,6 +68,12 @@ class Outlet(Protocol):
 
     size: int
     """The bytes that wait in it."""
+
+    @property
+    def held(self) -> int:
+        """The bytes that wait in it and behind it, until the reader has taken them."""
+        ...
+
     is_broken: bool
     """Whether its reader is gone."""
 

@@ -126,6 +126,10 @@ class Budgets:
         self._has_users = has_users
         self._of: WeakValueDictionary[str, UserBudget] = WeakValueDictionary()
 
+    def counts_for(self, user: str) -> str | None:
+        """The user whose connections share one limit with this one."""
+        return user if self._has_users else None
+
     def of(self, user: str) -> UserBudget:
         """The budget of a connection of a user."""
         if not self._has_users:

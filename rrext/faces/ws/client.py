@@ -82,9 +82,11 @@ class SocketClient:
         self._stranger = caller
         self.peer = SocketPeer(process, self._connection, self._sink, caller)
         self._session = self.peer.session
-        self._reading = SocketReading(self._session, protocol, self._sink, self._loop, self._take, self._without_room)
+        self._reading = SocketReading(self._session, protocol, self._loop, self._take, self._without_room)
         self.peer.reading = self._reading
         self._session.client.memory = self._reading
+        sink, outbox = self._sink, self._session.outbox
+        outbox.unsent, sink.on_room = lambda: sink.unsent_bytes, outbox.want_room
         self._budgets = budgets
         self._patience: asyncio.TimerHandle | None = None
         self._recognise(authentication.user)
@@ -191,7 +193,9 @@ class SocketClient:
             self._patience = self._loop.call_later(AUTH_TIMEOUT, self._arrival.cut_off)
         else:
             self._arrival.knows_client()
-            self._session.caller = msgspec.structs.replace(self._stranger, user_id=user if self._stranger.is_keyed else None)
+            self._session.caller = msgspec.structs.replace(
+                self._stranger, user_id=user if self._stranger.is_keyed else None, counts_for=self._budgets.counts_for(user)
+            )
             self._protocol.expect()
             self._reading.belong_to(self._budgets.of(user))
         self._session.client.caller = self._session.caller

@@ -15,6 +15,10 @@ MAX_STRANGERS_MESSAGE: Final = 64 * KIB
 LARGE_READ: Final = 256 * KIB
 """Bytes that are read at once while a large message comes; less at other times, because each read maps so much memory anew."""
 
+FIRST_LOOK: Final = 0.005
+LAST_LOOK: Final = 0.1
+"""Seconds until a look whether a client of TLS has read what waits for it, at first and at last: most are soon through."""
+
 # budget.py
 NOTED: Final = 64 * KIB
 """Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""

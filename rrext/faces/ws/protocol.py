@@ -19,8 +19,9 @@ from websockets.frames import (
 from websockets.protocol import State
 
 from rrext.faces.http.door import arrival_of
-from rrext.faces.ws.limits import FAIL_TIMEOUT, LARGE_READ, MAX_MESSAGE, MAX_STRANGERS_MESSAGE, NOTED
+from rrext.faces.ws.limits import FAIL_TIMEOUT, FIRST_LOOK, LARGE_READ, LAST_LOOK, MAX_MESSAGE, MAX_STRANGERS_MESSAGE, NOTED
 from rrext.limits import READ_BUFFER
+from rrext.server.outbox import note_dropped
 
 CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""
@@ -101,6 +102,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._pong: bytes | None = None
         self._below: asyncio.WriteTransport | None = None
         """With TLS the transport of the encrypted bytes: what waits there neither counts above nor pauses writing."""
+        self._next_look: asyncio.TimerHandle | None = None
+        self._most_unsent = 0
         self._is_large = False
         self._is_garbled = False
         self._messages: list[tuple[bytes, bool]] = []
@@ -137,6 +140,21 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             raise ConnectionResetError("no memory is left for the answer") from None
         if self._below is not None and self._below.get_write_buffer_size() >= NOTED:
             self.loop.call_soon(self.on_more)
+            if self._next_look is None:
+                self._most_unsent = max(self._most_unsent, self.unsent_bytes)
+                self._look_below(FIRST_LOOK)
+
+    def _look_below(self, pause: float) -> None:
+        """Look again and again, ever later, whether a client of TLS has read: nothing tells it."""
+
+        def look() -> None:
+            self._next_look = None
+            if self.unsent_bytes >= NOTED:
+                self._look_below(min(2 * pause, LAST_LOOK))
+            else:
+                self.on_writable()
+
+        self._next_look = self.loop.call_later(pause, look)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -280,6 +298,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._most_unsent = max(self._most_unsent, self.unsent_bytes)
         self.loop.call_soon(self.on_more)  # later: the outbox that writes has its lock, and the budget takes those of others
 
     def resume_writing(self) -> None:
@@ -291,6 +310,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._next_look is not None:
+            self._next_look.cancel()
+        note_dropped(self.loop, self._most_unsent)  # perhaps: at the end nothing tells what was left
         self._messages, self.frames, self._pong = [], [], None  # the rest waits for the garbage collector
         self.conn.reader.buffer.clear()
         self.conn.events_received()  # of the read that broke the protocol

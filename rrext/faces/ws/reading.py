@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 from rrext.faces.ws.budget import UserBudget
 from rrext.faces.ws.limits import NOTED
 from rrext.faces.ws.protocol import SocketProtocol
-from rrext.faces.ws.sink import MessageSink
 from rrext.limits import REQUESTS_PER_ITERATION
 from rrext.server.session import Session
 
@@ -29,21 +28,19 @@ class SocketReading:
 
     __slots__ = (
         "_budget", "_handle", "_is_due", "_is_held_up", "_is_noted", "_is_paused", "_is_stopped", "_loop", "_on_no_room",
-        "_protocol", "_session", "_sink", "_waiting", "_wants_more",
+        "_protocol", "_session", "_waiting", "_wants_more",
     )  # fmt: skip
 
     def __init__(
         self,
         session: Session,
         protocol: SocketProtocol,
-        sink: MessageSink,
         loop: asyncio.AbstractEventLoop,
         handle: Callable[[Sequence[Received]], object],
         on_no_room: Callable[[], object],
     ) -> None:
         self._session = session
         self._protocol = protocol
-        self._sink = sink
         self._loop = loop
         self._handle = handle
         self._on_no_room = on_no_room
@@ -126,7 +123,7 @@ class SocketReading:
         """The beginning of a message, the requests in flight, and the answers that were not read."""
         protocol, session = self._protocol, self._session
         waiting = sum(map(len, map(_data_of, self._waiting)))
-        return protocol.unfinished_bytes + waiting + session.held_bytes + self._sink.handed_bytes + protocol.unsent_bytes
+        return protocol.unfinished_bytes + waiting + session.held_bytes
 
     @property
     def is_unfinished(self) -> bool:

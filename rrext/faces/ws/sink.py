@@ -27,7 +27,9 @@ class MessageSink:
         self._changed = asyncio.Event()
         self._is_lost = False
         self._is_loop_stuck = False
-        protocol.on_writable = self._go_on
+        protocol.on_writable = self._on_writable
+        self.on_room: Callable[[], object] = lambda: None
+        """Called when the client has read what was sent."""
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Take as many messages as there is room for; the number of their bytes."""
@@ -71,9 +73,21 @@ class MessageSink:
         self._action = action
         self._go_on()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What it has taken, and the system has not."""
+        return self.handed_bytes + self._protocol.unsent_bytes
+
+    def _on_writable(self) -> None:
+        self._go_on()
+        self.on_room()
+
     def _go_on(self) -> None:
         """Send what other threads handed over, and let the outbox write if there is room."""
+        was_full = self.handed_bytes >= SINK_WINDOW
         self._send_handed()
+        if was_full:
+            self.on_room()
         if self._action is not None and (self._is_lost or (self._protocol.writable.is_set() and not self._handed)):
             action, self._action = self._action, None
             self._loop.call_soon(action)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_ws_load import HANDSHAKE
-from test_ws_unread import answers, call_large, deaf_client
+from test_ws_unread import answers, deaf_client
 from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, certificate, keys_file, resident
 
 from rrext.errors import TooManyRequests
@@ -263,13 +264,40 @@ def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tm
     """With a process for each pipeline, what is unread waits there."""
     none = ("--isolation", "none")
     with small_server(tmp_path, *none) as server, deaf_client(server, ADA) as deaf, deaf_client(server, ADA) as other:
-        numbers, others = {call_large(deaf) for _ in range(30)}, {call_large(other) for _ in range(30)}
+        numbers, others = ({each.post("rrext_services") for _ in range(60)} for each in (deaf, other))
         dashboard(server, ADA, lambda found: sum(row["heldUp"] for row in found["connections"]) == 2)  # who send nothing more
         with server.client(BOB) as bob:
             assert bob.tool("add", {"a": 1}) == {"sum": 2}
         numbers.add(deaf.post("rrext_ping"))
         assert all(answer["success"] for answer in answers(deaf, numbers) + answers(other, others))
         assert deaf.body("rrext_ping") == {"pong": True}
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_calls_of_many_connections_of_a_user_begin_as_far_as_its_limit_goes(
+    tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--isolation", isolation, "--max-user-bytes", str(3 * SIZE)]
+    if with_tls:
+        cert, key = certificate(tmp_path)
+        options += ["--tls-cert", str(cert), "--tls-key", str(key)]
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with small_server(tmp_path, *options) as server, ExitStack() as stack, server.client(BOB) as bob:
+        assert len(bob.tool("large", {"size": SIZE})) == SIZE
+        crowd = [stack.enter_context(deaf_client(server, ADA)) for _ in range(12)]
+        stack.callback(lambda: [deaf.socket.socket.shutdown(socket.SHUT_RDWR) for deaf in crowd])
+        given = {"subcommand": "tool", "tool": "large", "input": {"size": SIZE, "key": "crowd"}}
+        for deaf in crowd:  # it takes no more after these
+            for _ in range(3):
+                deaf.post("rrext_ping")
+        numbers = [deaf.post("rrext_process", **given) for deaf in crowd]
+        for number in range(200):
+            assert bob.tool("add", {"a": number}) == {"sum": number + 1}
+        assert 0 < len(bob.tool("journal", {"key": "crowd"})) < 8, "more began than the limit of their user is for"
+        with ThreadPoolExecutor(len(crowd)) as pool:  # which of them began is not known
+            found = list(pool.map(WsClient.answer, crowd, numbers))
+        assert [len(answer["body"]["result"]) for answer in found] == [SIZE] * len(crowd)
 
 
 @contextmanager

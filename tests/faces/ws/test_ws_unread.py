@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ws_server import PATIENCE, PIPELINE, WsClient, WsServer
+
+from rrext.faces.ws.sink import MessageSink
 
 pytestmark = [pytest.mark.promise("call:unread:bounded"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -130,3 +133,23 @@ def test_a_pipeline_that_ends_while_results_wait_answers_each_call_once(task_ser
         for answer in found:
             assert answer["success"] or answer["code"] in ("cancelled", "TASK_NOT_REGISTERED"), answer
         assert any(answer["success"] for answer in found)
+
+
+class ReadingProtocol:
+    """The protocol of a client that takes everything at once."""
+
+    def __init__(self) -> None:
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    def send_messages(self, messages: Sequence[bytes]) -> None:
+        """Send."""
+
+
+async def test_who_waits_for_room_hears_also_of_what_another_thread_handed_over() -> None:
+    sink = MessageSink(cast(Any, ReadingProtocol()), asyncio.get_running_loop())
+    has_room = asyncio.Event()
+    sink.on_room = has_room.set
+    await asyncio.to_thread(sink.write, [bytes(2 * MIB)])
+    await has_room.wait()
+    assert sink.handed_bytes == 0
