@@ -126,7 +126,7 @@ class HopWindow(Outbox):
     def give(self, nbytes: int) -> None:
         """Take credit for messages of so many bytes, which the server has passed on. From any thread."""
         with self._guard:
-            self._on_the_way -= nbytes
+            self._on_the_way = max(0, self._on_the_way - nbytes)  # the refusal of a request that became no call never counted
         self._go_on()
 
     def open(self) -> None:

@@ -161,6 +161,16 @@ def test_a_window_whose_connection_ended_keeps_nothing_and_holds_up_nobody() -> 
     asyncio.run(walk())
 
 
+async def test_credit_for_a_message_that_was_not_counted_widens_no_window() -> None:
+    port = Port()
+    window = window_of(port)
+    window.give(HOP_WINDOW)
+    for _ in range(2):
+        window.send([message(HOP_WINDOW)])
+    await settled()
+    assert port.left == [HOP_WINDOW]
+
+
 def test_what_threads_send_in_another_order_than_they_count_it_is_credited() -> None:
     async def walk() -> None:
         port = Port()
