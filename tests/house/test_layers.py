@@ -14,10 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "content", "errors", "limits", "clock", "secrets", "threads", "version"}
+GROUND = {"charsets", "columns", "content", "errors", "limits", "clock", "secrets", "threads", "version"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
+    "charsets": {"errors", "limits", "clock"},
     "columns": set(),
     "content": {"errors", "limits", "clock"},
     "errors": set(),

@@ -26,13 +26,14 @@ class Intake:
     the bytes that were fed, `words` their words if they are text.
     """
 
-    __slots__ = ("_begin", "_decoder", "_end", "_feed", "_in_word", "_offset", "lane", "mime_type", "size", "words")
+    __slots__ = ("_begin", "_charset", "_decoder", "_end", "_feed", "_in_word", "_offset", "lane", "mime_type", "size", "words")
 
     def __init__(self, lane: str, mime_type: str) -> None:
         self.lane = lane
         self.mime_type = mime_type
         self._begin: tuple[Any, ...] = ()
         self._end: tuple[Any, ...] = ()
+        self._charset = ""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._offset = 0
         self._in_word = False
@@ -75,26 +76,53 @@ class Intake:
     def end(self) -> list[Any]:
         """The payloads that mark the end of the object. Raises if the text stopped in the middle of a character."""
         if self._decoder is not None and self._decoder.getstate()[0]:
-            raise InvalidArguments.at(DATA, "the text ends in the middle of a UTF-8 character")
+            raise _cut(self._charset, "the text ends")
         return list(self._end)
 
     def _text(self, data: bytes | str) -> str | None:
         if isinstance(data, str):
             if self._decoder is not None and self._decoder.getstate()[0]:
-                raise InvalidArguments.at(DATA, "text follows bytes that end in the middle of a UTF-8 character")
+                raise _cut(self._charset, "text follows bytes that end")
             return data
         if self._decoder is None:
-            self._decoder = codecs.getincrementaldecoder("utf-8")()
+            self._charset = named_charset(self.mime_type)
+            self._decoder = codecs.getincrementaldecoder(self._charset or "utf-8")()
         held = len(self._decoder.getstate()[0])
         try:
             text = self._decoder.decode(data)
-        except UnicodeDecodeError as error:
-            at = self._offset - held + error.start
-            raise InvalidArguments.at(
-                DATA, f"byte {at} of the object is not UTF-8", hint="other bytes travel with a MIME type of their own"
-            ) from None
+        except UnicodeError as error:
+            at = self._offset - held + (error.start if isinstance(error, UnicodeDecodeError) else 0)
+            raise _not_in(self._charset, at) from None
         self._offset += len(data)
         return None if data and not text else text
+
+
+def named_charset(mime_type: str) -> str:
+    """The charset that a MIME type names; "" if it names none that is known."""
+    if ";" not in mime_type:
+        return ""
+    from rrext.charsets import codec_of, named
+
+    charset = named(mime_type)
+    return "" if charset is None else codec_of(charset)
+
+
+def _cut(charset: str, what: str) -> InvalidArguments:
+    """The error for a character whose last bytes are missing, which may be one of another charset."""
+    from rrext.charsets import NAME_IT
+
+    hint = None if charset else NAME_IT
+    return InvalidArguments.at(DATA, f"{what} in the middle of a {charset or 'UTF-8'} character", hint=hint)
+
+
+def _not_in(charset: str, at: int) -> InvalidArguments:
+    """The error for a byte that is not in a charset; "" is UTF-8."""
+    if charset:
+        return InvalidArguments.at(DATA, f"byte {at} of the object is not {charset}, which its MIME type names")
+    from rrext.charsets import NAME_IT
+
+    hint = f"{NAME_IT} Other bytes travel with a MIME type of their own."
+    return InvalidArguments.at(DATA, f"byte {at} of the object is not UTF-8", hint=hint)
 
 
 def _tag(data: bytes | str) -> Tag:

@@ -61,12 +61,12 @@ def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
 def _pieces(kind: str, data: bytes, request: DocumentRequest) -> tuple[list[DocumentPiece], dict[str, Any]]:
     match kind:
         case formats.MARKDOWN:
-            text = _unix(decode(data, request.mime_type))
+            text = _unix(decode(data, request.mime_type, fallback=request.charset))
             return cut_tables(text), front_matter_title(text)
         case formats.CSV | formats.TSV:
-            return _rows(_unix(decode(data, request.mime_type)), kind), {}
+            return _rows(_unix(decode(data, request.mime_type, fallback=request.charset)), kind), {}
         case formats.HTML:
-            text, title = without_head(decode(data, request.mime_type, is_html=True))
+            text, title = without_head(decode(data, request.mime_type, fallback=request.charset, is_html=True))
             markdown, metadata = _extracted(flattened(text).encode("utf-8"), kind)
             return cut_tables(markdown), {**facts_of({"title": title}), **metadata}
         case formats.PPTX:
@@ -84,7 +84,7 @@ def _pieces(kind: str, data: bytes, request: DocumentRequest) -> tuple[list[Docu
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown), metadata
         case _:
-            text = _unix(decode(data, request.mime_type))
+            text = _unix(decode(data, request.mime_type, fallback=request.charset))
             return ([DocumentPiece("text", text)] if text else []), {}
 
 

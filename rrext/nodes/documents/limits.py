@@ -64,6 +64,12 @@ TEXT_PROBE: Final = 65_536
 CHARSET_BEGIN: Final = 2048
 """Bytes in which an HTML page has to declare its encoding, according to the standard."""
 
+# detection.py
+CHARSET_SAMPLE: Final = 65_536
+"""Bytes of a text in which its charset is looked for; more show nothing else."""
+FEWEST_BYTES: Final = 32
+"""Bytes, of lines that are not ASCII alone, which show a charset: of shorter texts one of twenty was read wrongly."""
+
 # reader_pool.py
 START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import email
 import email.policy
+import re
 from collections.abc import Callable, Iterator
 from email.message import EmailMessage, Message, MIMEPart
 from typing import Any, Final
 
+from rrext.charsets import decoded
 from rrext.errors import ToolError
+from rrext.nodes.documents.detection import detected
 from rrext.nodes.documents.limits import MAX_ATTACHMENTS
 from rrext.nodes.documents.records import DocumentPiece, ParsedDocument, corrupt
 
@@ -16,6 +19,7 @@ Attached = Callable[[bytes, str, str], ParsedDocument]
 """(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""
 
 _HEADERS: Final = ("Subject", "From", "To", "Cc", "Date")
+_HEADERS_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece], dict[str, Any]]:
@@ -23,7 +27,7 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece]
 
     An attachment that cannot be read does not fail the mail: it is named under `warnings`.
     """
-    message = email.message_from_bytes(data, policy=email.policy.default)
+    message = email.message_from_string(_with_read_headers(data), policy=email.policy.default)
     assert isinstance(message, EmailMessage)
     if not message.keys():
         raise corrupt("It should be an e-mail, but has no headers")
@@ -36,7 +40,7 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece]
     metadata |= {"from": _header(message, "From"), "to": _addresses(message, "To"), "cc": _addresses(message, "Cc")}
     names, warnings = [], []
     for number, part in enumerate(_attachments(message, body), 1):
-        name = " ".join((part.get_filename() or f"part {number}").split())
+        name = " ".join(_readable(part.get_filename() or f"part {number}").split())
         names.append(name)
         if number > MAX_ATTACHMENTS:
             warnings.append(f'The attachment "{name}" was not read: there are more than {MAX_ATTACHMENTS}')
@@ -49,6 +53,22 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece]
             pieces += [DocumentPiece("text", f"\n\n## {name}\n\n"), *attached.pieces]
             warnings += [f"{name}: {warning}" for warning in attached.metadata.get("warnings", ())]
     return pieces, {**metadata, "attachments": names, "warnings": warnings}
+
+
+def _with_read_headers(data: bytes) -> str:
+    """A mail as the parser takes it: its headers are text, and other bytes that are not ASCII are escaped.
+
+    Headers should be ASCII. Some programs write them in a charset that nobody names: where it does not show, `?` is a byte.
+    """
+    found = _HEADERS_END.search(data)
+    end = len(data) if found is None else found.start()
+    headers, rest = data[:end], data[end:].decode("ascii", "surrogateescape")
+    for charset in ("utf-8", detected(headers) or "ascii"):
+        try:
+            return decoded(headers, charset) + rest
+        except UnicodeError:
+            continue
+    return headers.decode("ascii", "replace").replace("\ufffd", "?") + rest
 
 
 def _attachments(message: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
@@ -82,7 +102,12 @@ def _type(part: MIMEPart) -> str:
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    return " ".join(str(message.get(name, "")).split())
+    return " ".join(_readable(str(message.get(name, ""))).split())
+
+
+def _readable(text: str) -> str:
+    """The text of a header; the parser has a mark for each byte that it could not read, which says nothing to people."""
+    return text.replace("\ufffd", "?")
 
 
 def _addresses(message: EmailMessage, name: str) -> list[str]:

@@ -81,7 +81,7 @@ def kind_of(data: bytes, name: str, declared: str, *, max_unpacked: int) -> str:
     found = _by_content(data, wanted, max_unpacked)
     if found is not None:
         return found
-    if not looks_like_text(data):
+    if not looks_like_text(data, declared):
         _refuse_binary(wanted)
     textual = [kind for kind in wanted if kind not in _MARKED and _is_textual(kind)]
     if wanted and not textual and not is_code(name):  # that of TypeScript is a film's too

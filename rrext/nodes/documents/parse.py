@@ -76,6 +76,9 @@ class ParseNode(OfferingNode):
         timeout: Annotated[float, "Seconds that reading a document may take; most take milliseconds."] = 60.0
         memory: Annotated[int, "MiB of address space of a reading process; with less than 192 none starts."] = 2048
         processes: Annotated[int, "How many documents are read at a time, each in a process that is kept."] = 2
+        charset: Annotated[
+            str, "The charset of texts that neither are UTF-8 nor say theirs, as windows-1252; empty: what their bytes show."
+        ] = ""
         allowEmpty: Annotated[
             bool, "Let documents without any text pass, as scans; else they fail, as nobody could find them. Empty files pass."
         ] = False
@@ -174,6 +177,7 @@ class ParseNode(OfferingNode):
             max_unpacked=config.maxUnpacked,
             allow_empty=config.allowEmpty,
             timeout=config.timeout,
+            charset=config.charset,
         )
         return self.shared.read(data, request, ctx)
 

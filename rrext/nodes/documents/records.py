@@ -28,7 +28,8 @@ class ParsedDocument(msgspec.Struct, frozen=True):
 class DocumentRequest(msgspec.Struct, frozen=True):
     """The name, declared type and limits of a document to read.
 
-    `timeout` is in seconds. `nesting` is how many mails it is attached to, one in the other.
+    `charset` is that of texts which neither are UTF-8 nor say theirs; empty: it is detected. `timeout` is in seconds. `nesting`
+    is how many mails it is attached to, one in the other.
     """
 
     name: str = ""
@@ -37,6 +38,7 @@ class DocumentRequest(msgspec.Struct, frozen=True):
     max_unpacked: int = 256 * 1024 * 1024
     allow_empty: bool = False
     timeout: float = 60.0
+    charset: str = ""
     nesting: int = 0
 
 
@@ -69,6 +71,11 @@ Message = LoadParser | ReadDocument | Cancel
 def corrupt(message: str, *, hint: str | None = None) -> ToolError:
     """The error for damaged data."""
     return ToolError(message, code="document_corrupt", hint=hint)
+
+
+def unknown_charset(message: str) -> ToolError:
+    """The error for a text whose charset nobody names and its bytes do not show."""
+    return ToolError(message, code="document_charset")
 
 
 def encrypted(message: str) -> ToolError:

@@ -16,6 +16,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -106,8 +107,9 @@ def _load() -> None:
     from rrext.nodes.child.landlock import confine
 
     # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
-    ours, theirs = Path(__file__).parents[2], os.path.dirname(kreuzberg.__file__)
-    confine(read=[*_STANDARD, str(ours), theirs, folder])
+    ours, detectors = Path(__file__).parents[2], map(find_spec, ("chardet", "chardetng_py"))
+    theirs = [kreuzberg.__file__, *(spec.origin for spec in detectors if spec is not None and spec.origin is not None)]
+    confine(read=[*_STANDARD, str(ours), *map(os.path.dirname, theirs), folder])
     warm_up()
     link.close()
     os.wait()

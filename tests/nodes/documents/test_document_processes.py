@@ -103,6 +103,13 @@ def endless() -> bytes:
     return pdf_that_unpacks_to(100 * MIB)
 
 
+@pytest.mark.parametrize("charset", ["shift_jis", "euc_jp"])
+def test_a_process_without_files_finds_the_charset_of_a_text(charset: str) -> None:
+    text = "図書館は午前九時から午後五時まで開いています。本をなくした場合は、十ユーロを払います。"
+    with reader(memory=256 * MIB) as found:
+        assert text_of(found.read(text.encode(charset), DocumentRequest(name="a.txt"), ToolContext())) == text
+
+
 def test_memory_has_a_limit_which_fails_the_document_and_nothing_else(endless: bytes) -> None:
     with reader(memory=256 * MIB) as found:
         with pytest.raises(ToolError) as caught:

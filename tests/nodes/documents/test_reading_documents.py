@@ -187,6 +187,50 @@ def test_a_mail_of_bytes_in_no_known_charset_is_read_and_can_be_sent_on() -> Non
     assert document.metadata["to"] == ["?@example.org"]
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "koi8-r", "cp1251"])
+def test_headers_that_name_no_charset_are_read_in_the_one_that_they_show(charset: str) -> None:
+    subject = "Библиотека открыта с девяти утра до пяти вечера"
+    document = parsed(f"Subject: {subject}\n\n".encode(charset) + b"Still here.", "mail.eml")
+    assert document.metadata["subject"] == subject
+    assert "Still here." in text_of(document)
+
+
+@pytest.mark.parametrize("header", [b"Subject: caf\xe9", b"Subject: =?x-unknown?Q?caf=E9?="])
+def test_headers_that_show_no_charset_have_a_sign_for_what_is_not_read(header: bytes) -> None:
+    assert parsed(header + b"\n\nStill here.", "mail.eml").metadata["subject"] == "caf?"
+
+
+def test_a_mail_whose_text_shows_no_charset_is_no_success() -> None:
+    assert failure(b"Subject: s\n\ncaf\xe9.", "mail.eml").code == "document_charset"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('<?xml version="1.0" encoding="windows-1251"?><a>мир</a>', "a.xml"),
+        ("<?xml version='1.0' encoding='windows-1251'?><html><p>мир</p></html>", "a.xhtml"),
+        ('<html><meta http-equiv="Content-Type" content="text/html; charset=windows-1251"><p>мир</p></html>', "a.html"),
+    ],
+)
+def test_a_declaration_in_the_text_names_its_charset(text: str, name: str) -> None:
+    assert "мир" in text_of(parsed(text.encode("cp1251"), name))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md", "a.html", "a.tsv", "a.py"])
+def test_every_kind_of_text_is_read_in_the_charset_that_it_shows(name: str) -> None:
+    text = "図書館は午前九時から午後五時まで開いています。本をなくした場合は、十ユーロを払います。"
+    for charset in ("shift_jis", "euc_jp"):
+        assert text in text_of(parsed(text.encode(charset), name))
+    assert failure("図書館".encode("shift_jis"), name).code == "document_charset"
+    assert "図書館" in text_of(parsed("図書館".encode("shift_jis"), name, charset="shift_jis"))
+
+
+def test_a_text_whose_charset_is_not_clear_says_how_to_name_it() -> None:
+    message = failure("café".encode("cp1252"), "a.txt").message
+    assert '"text/plain; charset=windows-1252"' in message
+    assert '"charset" of the node' in message
+
+
 def test_the_name_of_an_attachment_is_one_line() -> None:
     part = b"--b\nContent-Disposition: attachment; filename*=utf-8''a%0A%0A%23%20No%20heading.txt\n\nhello\n--b--"
     document = parsed(b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n" + part, "mail.eml")
@@ -244,11 +288,21 @@ def test_what_nobody_sees_of_a_page_opens_and_closes_nothing() -> None:
         ("grün".encode(), "", "grün"),
         ("grün".encode("utf-8-sig"), "", "grün"),
         ("grün".encode("utf-16"), "", "grün"),
-        ("grün".encode("cp1252"), "", "grün"),
+        (
+            "Der Wald ist grün, und die Straße führt über die Höhe.".encode("cp1252"),
+            "",
+            "Der Wald ist grün, und die Straße führt über die Höhe.",
+        ),
+        ("grün".encode("cp1252"), "text/plain; charset=iso-8859-1", "grün"),
+        ("grün".encode(), "text/plain; charset=us-ascii", "grün"),
+        ("né".encode(), "text/plain; charset=shift_jis", "nﾃｩ"),
         ("\u0433\u0440\u044e\u043d".encode("koi8-r"), "text/plain; charset=koi8-r", "\u0433\u0440\u044e\u043d"),
         ("grün".encode(), "text/plain; charset=nonsense", "grün"),
         ("\u6885".encode("iso2022_jp"), "text/plain; charset=iso-2022-jp", "\u6885"),
-        (b"gr\xfcn \\ud800", "text/plain; charset=unicode_escape", "grün \\ud800"),
+        ("grün \\ud800".encode(), "text/plain; charset=unicode_escape", "grün \\ud800"),
+        ("hello\nworld".encode("utf-16-le"), "", "hello world"),
+        ("図書館、本。".encode("utf-16-be"), "text/plain; charset=utf-16be", "図書館、本。"),
+        ("\u6885".encode("iso2022_jp"), "", "\u6885"),
         (b"a\r\nb\rc", "", "a\nb\nc"),
     ],
 )
@@ -339,6 +393,10 @@ def test_an_office_file_with_a_password_is_encrypted() -> None:
         (b"a" * 70_000 + b"\x00", "a.txt", "", "document_corrupt"),
         (b'a,"b\nnever closed', "a.csv", "", "document_corrupt"),
         ("grün".encode("cp1252"), "a.txt", "text/plain; charset=ascii", "document_corrupt"),
+        ("grün".encode("cp1252"), "a.txt", "text/plain; charset=utf-8", "document_corrupt"),
+        ("grün".encode("cp1252"), "a.txt", "", "document_charset"),
+        (b"\x81\x8d\x8f\x90\x9d" * 9, "a.txt", "", "document_charset"),
+        ("図書館は九時に開く。".encode("shift_jis")[:-1], "a.txt", "text/plain; charset=shift_jis", "document_corrupt"),
     ],
 )
 def test_what_cannot_be_read_says_why(data: bytes, name: str, mime_type: str, code: str) -> None:
