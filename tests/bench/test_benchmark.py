@@ -143,7 +143,17 @@ def test_one_command_prints_the_table(tmp_path: Path) -> None:
     """Here only the small peers take part; figures of a machine that runs tests prove nothing, so none is asserted."""
     if shutil.which("cc") is None and shutil.which("gcc") is None:
         pytest.skip("install a C compiler: the floor is a C program")
-    command = [sys.executable, str(HERE / "run.py"), "--quick", "--without", "mcp,mcp-ts", "--cache", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(HERE / "run.py"),
+        "--quick",
+        "--rounds",
+        "1",
+        "--without",
+        "mcp,mcp-ts",
+        "--cache",
+        str(tmp_path),
+    ]
     command += ["--rrext", f"{sys.executable} -m rrext"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
