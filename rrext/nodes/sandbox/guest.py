@@ -147,20 +147,34 @@ def _fresh_main() -> dict[str, object]:
 
 def _run(code: str, namespace: dict[str, object], reserve: list[bytes]) -> tuple[int, str]:
     """Run the program. Returns its exit code, and what it lacked."""
+    silent = _noted_shells()
     try:
         exec(compile(code, NAME, "exec", dont_inherit=True), namespace)
     except SystemExit as end:
         exit_code = _exit_code(end.code)
-        return exit_code, _lack(end) if exit_code else ""
+        return exit_code, (_lack(end) if exit_code else "") or "".join(silent)
     except BaseException as error:
         reserve.clear()
-        lack = _lack(error)
+        lack = _lack(error) or "".join(silent)
         try:
             _show(error, code)
         except BaseException:
             _say(f"{type(error).__name__}: {_line_of(error)}\n")
         return 1, lack
-    return 0, ""
+    return 0, "".join(silent)
+
+
+def _noted_shells() -> list[str]:
+    """A list that gets the lack of processes once `os.system` is called, which raises nothing and returns only a number."""
+    lack: list[str] = []
+    start = os.system
+
+    def system(command: "str | bytes | os.PathLike[str] | os.PathLike[bytes]") -> int:
+        lack[:] = ["processes"]
+        return start(command)
+
+    os.system = system
+    return lack
 
 
 def _exit_code(code: object) -> int:

@@ -176,6 +176,8 @@ LACKS = {
         "no network",
     ),
     "a command": ("import subprocess\nsubprocess.run(['ls'])", "no other processes"),
+    "a command whose end is a number": ("import os\nassert os.system('ls') == 0", "no other processes"),
+    "a command, in a program that ends itself": ("import os\nif os.system('ls'): raise SystemExit(1)", "no other processes"),
     "a fork": ("import os\nos.fork()", "no other processes"),
     "a pool of processes": ("from multiprocessing import Pool\nPool(2)", "no other processes"),
     "an executor of processes": (
@@ -235,6 +237,13 @@ NO_LACKS = {
 def test_an_error_that_is_no_fault_of_the_sandbox_has_no_note(guests: Guests, title: str) -> None:
     run = guests.run(NO_LACKS[title])
     assert (run.exit_code, "Note: " in run.stderr) == (1, False)
+
+
+@pytest.mark.promise("python:lack:said")
+def test_a_shell_that_could_not_start_is_told_though_the_program_ends_well(guests: Guests) -> None:
+    run = guests.run("import os\nresult = os.system(command='pip install numpy')")
+    assert (run.exit_code, run.result) == (0, 127 << 8)
+    assert run.stderr.startswith("Note: the sandbox has no other processes")
 
 
 def test_a_lack_that_the_program_lives_with_is_not_told(guests: Guests) -> None:
