@@ -33,7 +33,7 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[Any] = []
         self._open = 0
-        """The number of open connections and of connections being opened; never more than `size`."""
+        """The number of open connections, and of those being opened or closed; never more than `size`."""
         self._waiting: deque[_Waiter] = deque()
         """Callers in line. While there is one, no connection is idle and `size` are open."""
         self._is_closed = False
@@ -60,12 +60,16 @@ class Pool:
         return (place.connection, False) if place.connection is not None else (self._opened(ctx), True)
 
     def give_back(self, connection: Any, *, is_good: bool) -> None:
-        """Return a connection; a bad one is closed, which makes room for another."""
+        """Return a connection; a bad one is closed, and then there is room for another."""
         with self._lock:
-            is_kept = is_good and not self._is_closed
-            self._pass_on(connection if is_kept else None)
-        if not is_kept:
+            if is_good and not self._is_closed:
+                self._pass_on(connection)
+                return
+        try:
             _close(connection)
+        finally:
+            with self._lock:
+                self._pass_on(None)
 
     @property
     def in_use(self) -> int:

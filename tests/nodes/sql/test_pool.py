@@ -238,6 +238,23 @@ def test_who_came_first_is_served_first() -> None:
 
 
 @pytest.mark.promise("data:pool:in-turn")
+def test_a_bad_connection_is_closed_before_another_is_opened_for_who_waits() -> None:
+    seen: list[int] = []
+
+    class Closing(Connection):
+        def close(self) -> None:
+            seen.append(len(pool._waiting))
+            super().close()
+
+    pool = Pool(lambda _: Closing(set()), 1, LONG)
+    bad, _ = pool.take()
+    line = Line(pool)
+    pool.give_back(bad, is_good=False)
+    assert seen == [1], "who waits is not served yet"
+    assert line.served()[1]
+
+
+@pytest.mark.promise("data:pool:in-turn")
 def test_many_threads_share_few_connections() -> None:
     alive: set[Connection] = set()
     pool = Pool(lambda _: Connection(alive), 2, LONG)
