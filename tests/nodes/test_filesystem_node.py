@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.nodes.base.setup import path_below
+from rrext.nodes.files import roots
 from rrext.nodes.files.encodings import BASE64, ENCODINGS, decode, encode, known_encoding
 from rrext.nodes.files.filesystem import FilesystemNode
 from rrext.nodes.files.limits import READ_MAX
@@ -281,9 +283,59 @@ def test_an_absolute_root_may_be_anywhere_unless_the_settings_are_confined(root:
     assert code_of(lambda: node.read_file("secret")) == "unavailable"
 
 
-@pytest.mark.parametrize("escape", ["..", "../root", "up", "/"])
+@pytest.mark.parametrize("escape", ["..", "../other", "up", "/"])
 def test_confined_settings_cannot_name_a_root_outside(root: Path, escape: str) -> None:
     (root / "up").symlink_to("..")
     node = node_at(root)
     node.directory, node.confined, node.config.root = str(root), True, escape
+    assert code_of(lambda: node.list_directory(ctx=context())) == "unavailable"
+
+
+ROOTS = {
+    "notes": True,
+    "./notes/../notes": True,
+    "inside": True,
+    "inside/deeper": True,
+    "notes/up": True,
+    "outside": False,
+    "outside/../notes": True,
+    "..": False,
+    "../root/notes": True,
+    "notes/../..": False,
+    "again": False,
+}
+"""Roots of a confined node, as its pipeline names them → whether they are below its directory."""
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_call_takes_the_roots_that_are_taken_when_the_pipeline_is_loaded(root: Path, name: str, is_absolute: bool) -> None:
+    (root / "notes" / "deeper").mkdir()
+    links = {"inside": "notes", "notes/up": "..", "outside": "..", "again": "outside"}
+    for link, target in links.items():
+        (root / link).symlink_to(target)
+    node = made(FilesystemNode, root=str(root / name) if is_absolute else name)
+    node.directory, node.confined = str(root), True
+    try:
+        path_below(node.directory, node.config.root, confined=True, node_id="")
+    except Unavailable:
+        assert not ROOTS[name]
+        assert code_of(lambda: node.list_directory(ctx=context())) == "unavailable"
+    else:
+        assert ROOTS[name]
+        assert "entries" in node.list_directory(ctx=context())
+
+
+def test_a_link_that_is_turned_after_it_was_looked_at_leads_nowhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "inside").symlink_to("notes")
+    node = made(FilesystemNode, root="inside")
+    node.directory, node.confined = str(root), True
+
+    def turn(*given: Any, **more: Any) -> str:
+        path = path_below(*given, **more)
+        (root / "inside").unlink()
+        (root / "inside").symlink_to("..")
+        return path
+
+    monkeypatch.setattr(roots, "path_below", turn)
     assert code_of(lambda: node.list_directory(ctx=context())) == "unavailable"

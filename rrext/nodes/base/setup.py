@@ -117,7 +117,10 @@ class SetupContext:
 def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> str:
     """The absolute path of a node's setting; see `SetupContext.path`."""
     if confined and not directory:
-        raise no_root(node_id)
+        raise Unavailable(
+            f'Node "{node_id}" may use no files: its pipeline came over a network, and the server has no root for such files',
+            hint="The server may be started with --root FOLDER.",
+        )
     directory = os.path.abspath(directory)
     path = os.path.normpath(os.path.join(directory, name))
     if confined:
@@ -127,14 +130,6 @@ def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> st
                 f'Node "{node_id}" may not use "{name}": it leads out of the root', hint="Give a path below --root."
             )
     return path
-
-
-def no_root(node_id: str) -> Unavailable:
-    """The failure of a node that names a path in a pipeline of a network client, on a server without a root."""
-    return Unavailable(
-        f'Node "{node_id}" may use no files: its pipeline came over a network, and the server has no root for such files',
-        hint="The server may be started with --root FOLDER.",
-    )
 
 
 def _tell(listener: Callable[[str], object], connection_id: str) -> None:

@@ -7,21 +7,22 @@ import os
 from rrext.errors import ToolError, Unavailable
 from rrext.files.confinement import Confinement
 from rrext.nodes.base.node import Node
-from rrext.nodes.base.setup import no_root
+from rrext.nodes.base.setup import path_below
 
 
 def open_root(node: Node, root: str) -> Confinement:
     """Open the directory `root` of a node, anew for each call: the directory may be replaced between calls.
 
-    A relative root begins at the node's `directory`; a confined node's root may not lead out of it. Raises `Unavailable`.
+    It is that of `path_below`. If the node is confined, the way that this resolves is walked without following a link, so
+    that no link which is new since then leads out. Raises `Unavailable`.
     """
-    if node.confined and not node.directory:
-        raise no_root(node.node_id)
+    path = path_below(node.directory, root, confined=node.confined, node_id=node.node_id)
     try:
         if not node.confined:
-            return Confinement.at(os.path.join(node.directory, root))
-        with Confinement.at(node.directory) as base:
-            return base.beneath(os.path.relpath(root, os.path.abspath(node.directory)) if os.path.isabs(root) else root)
+            return Confinement.at(path)
+        base = os.path.realpath(node.directory)
+        with Confinement.at(base) as outer:
+            return outer.beneath(os.path.relpath(os.path.realpath(path), base))
     except OSError as error:
         what = error.strerror or "the system gives no reason"
     except ToolError as error:
