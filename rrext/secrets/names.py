@@ -20,8 +20,8 @@ PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 
 _WORD: Final = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
 _ANYWHERE: Final = (
-    "accesskey|apikey|authorization|conn(?:ection)?str(?:ing)?|credential|kennwort|motdepasse|passcode|passphrase|passw(?:or)?[dt]"
-    "|privatekey|secret(?!ar)|sess(?:ion)?id|sharedaccess"
+    "accesskey|apikey|authorization|conn(?:ection)?str(?:ing)?|credential|kennwort|mnemonic(?!s)|motdepasse|passcode|passphrase|passw(?:or)?[dt]"
+    "|privatekey|(?:recovery|seed)phrase|secret(?!ar)|sess(?:ion)?id|sharedaccess"
 )
 """Parts of a name without its separators that mark a secret."""
 _WORDS: Final = frozenset(
@@ -31,6 +31,8 @@ _WORDS: Final = frozenset(
     }
 )
 """Words that mark a secret: `token` does, `tokenizer` and `author` do not. `key` alone does, as a header is named."""
+_LAST: Final = "sas"
+"""A word that marks a secret at the end of a name, as a signature of access is named; elsewhere it names a program."""
 _ENDS: Final = r"(.+?)(auth|cookies?|dsn|jwt|keys?|pass|pwd|token)"
 """Ends of a word that mark a secret as the word does: `dbpass`, `openaikey`."""
 _ORDINARY: Final = frozenset(
@@ -98,6 +100,8 @@ IN_URL: Final = r"(?<=://)([^/\s:@]*):([^/?#\s]+|[^/\s@]+)(?=@)"
 """The name and the password in an address. The host stands behind the last `@`, as clients read it."""
 _IN_PAIRS: Final = r"(?<![\w.-])([\w.-]{1,64})\s*=\s*('[^']+'|[^\s;&']+)"
 """A name and a value among the pairs of a connection string, or of a query."""
+_SIGNED: Final = r"(?i)sig(?:nature)?|x-(?:amz|goog)-signature"
+"""Names of pairs whose values open the address that is signed by them; under such a name alone a value may be anything."""
 _SCHEME: Final = r"(?i)(?:api-?key|basic|bearer|bot|digest|jwt|key|negotiate|oauth|token)\s+(?=\S{8})"
 """The beginning of an authorization: its rest is a secret by itself."""
 _NO_SECRET: Final = r"(?i)your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>"
@@ -110,7 +114,9 @@ def is_secret(name: str) -> bool:
         return True
     if not words or words[-1] in _ABOUT:
         return False
-    return re.search(_ANYWHERE, "".join(words)) is not None or any(_marks(words, place) for place in range(len(words)))
+    if words[-1] == _LAST or re.search(_ANYWHERE, "".join(words)) is not None:
+        return True
+    return any(_marks(words, place) for place in range(len(words)))
 
 
 def _marks(words: list[str], place: int) -> bool:
@@ -140,7 +146,7 @@ def secrets_within(value: str) -> Iterator[str]:
     for match in re.finditer(IN_URL, value) if "://" in value else ():
         yield match[2]
     for match in re.finditer(_IN_PAIRS, value) if "=" in value else ():
-        if is_secret(match[1]):
+        if is_secret(match[1]) or re.fullmatch(_SIGNED, match[1]) is not None:
             yield match[2].strip("'")
 
 

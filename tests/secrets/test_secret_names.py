@@ -26,6 +26,7 @@ SECRET = """
     GITHUB_TOKEN github_pat session session_id JSESSIONID session_token sessiontoken jwt credential awsCredentials creds
     Passwort kennwort_db mot_de_passe SharedAccessSignature
     otp refreshToken CSRF-Token secureParameters secret spring.datasource.password password.v1
+    sas AZURE_STORAGE_SAS blobSas sasToken mnemonic WALLET_MNEMONIC walletMnemonic seed_phrase seedPhrase recovery-phrase
 """.split()  # noqa: SIM905 – a table
 OPEN = """
     token_limit tokenLimit max_tokens maxTokens max_token tokens tokenizer tokenization detokenize eos_token
@@ -34,6 +35,8 @@ OPEN = """
     secretary secretariat model name password_policy passwordMinLength token_url tokenType auth_type session_timeout
     cookie_name keyspace database_url url user Accept Content-Type content_type accept-language description pattern path
     passive patient sessions dsname cryptic
+    seed random_seed seedNode salt pin pinCode gpio_pin pinned signature function_signature signatureAlgorithm sig
+    sas_url SAS_HOST sasLibrary sasha mnemonics phrase
 """.split()  # noqa: SIM905 – a table
 
 
@@ -103,6 +106,8 @@ def test_the_way_of_writing_a_name_changes_nothing(words: list[str]) -> None:
         ("ApiKey hunter-two-three", ["hunter-two-three"]),
         ("amqp://me:hunter@two-three@mq.example/", ["hunter@two-three"]),
         ("https://api.example/v1?max_tokens=20000000&api_key=hunter-two-three", ["hunter-two-three"]),
+        ("https://me.blob.example/c?sv=2024-11-04&sp=r&sig=Zq7Rk2Lm9Xw4Tb6%3D", ["Zq7Rk2Lm9Xw4Tb6%3D"]),
+        ("https://s3.example/a?X-Amz-Date=20260728T000000Z&X-Amz-Signature=5f2a9c0b7d41", ["5f2a9c0b7d41"]),
         ("User=me; Secret='hunter two three'", ["hunter two three"]),
         ("sk-ant-api03-Zq7Rk2Lm9Xw4Tb6Yh1Nc8Vd3Pf5Gj0Sa", []),
         ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG", []),
