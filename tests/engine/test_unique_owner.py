@@ -13,6 +13,7 @@ from rrext.engine.interface.call import ANONYMOUS
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, ToolNotFound, Unavailable
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.switches import Switch
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.tools.decorator import tool_function
 
@@ -48,6 +49,18 @@ class Closed(Node):
     @tool_function(available=lambda node, ctx: False)
     def write(self) -> str:
         raise AssertionError
+
+
+class Switched(Node):
+    provider = "switched"
+
+    class Config:
+        on: bool = False
+
+    @tool_function(available=Switch("on"))
+    def write(self) -> str:
+        First.written.append(self.node_id)
+        return self.node_id
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +99,30 @@ async def test_an_owner_that_is_not_available_is_an_owner(nodes: Any) -> None:
     async with world(*nodes) as w:
         with pytest.raises(InvalidArguments):
             await only(w, "write")
+
+
+def switched(**on: bool) -> dict[str, Any]:
+    components = [{"id": name, "provider": "switched", "config": {"on": value}} for name, value in on.items()]
+    for component in components:
+        component["control"] = [{"classType": "tool", "from": "tools_1"}]
+    return {"components": [{"id": "tools_1", "provider": "tools", "config": {}}, *components], "source": "tools_1"}
+
+
+async def test_a_node_whose_settings_deny_the_tool_owns_it_no_more_than_one_without_it() -> None:
+    async with world(Switched, more=[ToolsNode], pipeline=switched(one=False, two=True, three=False)) as w:
+        assert await only(w, "write") == "two"
+    async with world(Switched, more=[ToolsNode], pipeline=switched(one=False, two=True, three=True)) as w:
+        with pytest.raises(InvalidArguments) as caught:
+            await only(w, "write")
+        assert caught.value.data["nodes"] == ["two", "three"]
+
+
+async def test_where_the_settings_of_all_owners_deny_the_tool_the_answer_says_which_setting() -> None:
+    async with world(Switched, more=[ToolsNode], pipeline=switched(one=False, two=False)) as w:
+        with pytest.raises(Unavailable) as caught:
+            await only(w, "write")
+        assert '"on": true' in (caught.value.hint or "")
+        assert First.written == []
 
 
 async def test_a_tool_that_the_caller_may_not_see_is_no_owner() -> None:

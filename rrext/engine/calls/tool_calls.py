@@ -222,10 +222,11 @@ def _may_learn(task: Task, operation: Tool) -> bool:
 
 
 def _only_owner(operation: Tool, routes: Sequence[Route]) -> Sequence[Route]:
-    """The one owner among several routes: the pipeline's own, since tools from outside take no name away. Raises
-    `InvalidArguments` with the owners if there are several.
+    """The one owner among several routes: the pipeline's own, since tools from outside take no name away, and of those the
+    one whose settings do not deny the tool. Raises `InvalidArguments` with the owners if there are several.
     """
     own = [route for route in routes if not route.is_dynamic] or routes
-    if len(own) > 1:
-        raise several_owners(operation.tool, [route.node_id for route in own])
-    return own
+    able = [route for route in own if not route.is_denied]
+    if len(able) > 1:
+        raise several_owners(operation.tool, [route.node_id for route in able])
+    return able or own  # where all are denied, the answer says why

@@ -52,7 +52,7 @@ class Route:
         self.quick = self.quick_alone = False
         self.returns = 0
         is_free = not spec.is_def or spec.thread == "pool"
-        self.plain = is_free and spec.static and not (component.missing or asks) and is_open(component, spec)
+        self.plain = is_free and spec.static and not (component.missing or asks) and by_settings(component, spec) is True
         self.for_threads = self.plain and spec.is_def
 
     @classmethod
@@ -65,6 +65,11 @@ class Route:
     def is_dynamic(self) -> bool:
         """Whether the tool is one that the node has learnt, as from a server outside."""
         return self.component.dynamic_tools.get(self.spec.name) is self.spec
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the settings deny the tool to every caller. A node that is down denies nothing."""
+        return not self.component.missing and by_settings(self.component, self.spec) is False
 
     def is_among(self, names: Container[str] | None) -> bool:
         """Whether a caller who may use only the tools of these names may use this one; None are all.
@@ -90,7 +95,12 @@ class Route:
         self.quick = self.quick_alone = False
 
 
-def is_open(component: Component, spec: ToolSpec) -> bool:
-    """Whether a tool is available to every caller. Asked once, as the settings of a loaded pipeline do not change."""
+def by_settings(component: Component, spec: ToolSpec) -> bool | None:
+    """Whether a tool is available to every caller (True), or to none (False), by the settings alone; None if calls differ.
+
+    Settings of a loaded pipeline do not change.
+    """
     rule: Any = spec.options.available
-    return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))
+    if rule is None:
+        return True
+    return bool(rule(component, None)) if getattr(rule, "by_settings", False) else None
