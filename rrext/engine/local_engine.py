@@ -272,7 +272,7 @@ class LocalEngine(Engine):
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
-                running = (task.pipeline for task in self._tasks)
+                running = ((task.pipeline, task.tool_names) for task in self._tasks)
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)
             case operations.Restart():
                 from rrext.engine.restart import restart  # nor for this

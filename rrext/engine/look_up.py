@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rrext.tools.names import joined_name
 
 if TYPE_CHECKING:
     from rrext.engine.interface.call import Caller
+    from rrext.engine.interface.task_identity import ToolNames
     from rrext.limits import Limits
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
@@ -25,10 +26,10 @@ def looked_up(
     caller: Caller,
     operation: operations.Validate | operations.Services | operations.ResolveConfig,
     root: str | None,
-    pipelines: Iterable[Mapping[str, Any]],
+    running: Iterable[tuple[Mapping[str, Any], ToolNames]],
 ) -> dict[str, Any]:
-    """Make the body of the answer. `root` is the folder that no pipeline of a caller who is not trusted leaves, `pipelines`
-    are those that run."""
+    """Make the body of the answer. `root` is the folder that no pipeline of a caller who is not trusted leaves, `running`
+    are the pipelines that run, with their tools."""
     match operation:
         case operations.Validate():
             if caller.trusted:
@@ -40,23 +41,29 @@ def looked_up(
             return validate(operation.pipeline, catalog, environment, operation.source, limits, refused)
         case operations.Services():
             body = catalog.services(operation.service)
-            return body if caller.tools is None else _with_tools(body, caller.tools, catalog, pipelines)
+            return body if caller.tools is None else _with_tools(body, caller.tools, catalog, running)
         case operations.ResolveConfig():
             return resolve_config(catalog, operation.provider, operation.config or {})
 
 
 def _with_tools(
-    body: dict[str, Any], names: frozenset[str], catalog: Catalog, pipelines: Iterable[Mapping[str, Any]]
+    body: dict[str, Any], names: frozenset[str], catalog: Catalog, running: Iterable[tuple[Mapping[str, Any], ToolNames]]
 ) -> dict[str, Any]:
-    """Definitions of nodes with the tools of these names alone: a tool's own, or with the id of a component that runs."""
-    ids: dict[str, list[str]] = {}
-    for pipeline in pipelines:
+    """Definitions of nodes with the tools of these names alone: a tool's own, or with the id of a component that runs and whose
+    settings do not deny the tool.
+    """
+    ids: dict[str, list[tuple[str, Container[str]]]] = {}
+    for pipeline, tools in running:
+        denied = frozenset(tools.denied)
         for component in pipeline["components"]:
-            ids.setdefault(catalog.provider_of(component["provider"]), []).append(component["id"])
+            ids.setdefault(catalog.provider_of(component["provider"]), []).append((component["id"], denied))
 
     def shown(provider: str, definition: dict[str, Any]) -> dict[str, Any]:
         def may_call(tool: str) -> bool:
-            return any({tool, f"{owner}.{tool}", joined_name(owner, tool)} & names for owner in ids.get(provider, ()))
+            return any(
+                {tool, f"{owner}.{tool}", joined_name(owner, tool)} & names and f"{owner}.{tool}" not in denied
+                for owner, denied in ids.get(provider, ())
+            )
 
         return {**definition, "tools": [tool for tool in definition["tools"] if may_call(tool["name"])]}
 

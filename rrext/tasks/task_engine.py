@@ -223,7 +223,7 @@ class TaskEngine(Engine):
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
                 from rrext.engine.look_up import looked_up  # most servers are never asked
 
-                running = (task.pipeline for task in self.tasks)
+                running = ((task.pipeline, task.tool_names) for task in self.tasks)
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self._root, running)
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)

@@ -13,6 +13,7 @@ from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import ListTools, ResolveTools, Services, Tool
 from rrext.errors import InvalidArguments, InvalidPipeline, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.switches import Switch
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -407,3 +408,34 @@ async def test_only_tools_that_may_be_called_are_among_the_services() -> None:
         assert await listed("store_1.query", "agent.query", "agent__ask") == {"store": ["query"], "agent": ["ask"]}
         one = await w.ask(Services(service="agent"), caller=Caller(tools=frozenset(["ask"]))).answer()
         assert [tool["name"] for tool in one["tools"]] == ["ask"]
+
+
+class Switched(Node):
+    provider = "switched"
+
+    class Config:
+        on: bool = False
+
+    @tool_function(available=Switch("on"))
+    def write(self) -> None:
+        """Write."""
+
+    @tool_function
+    def read(self) -> None:
+        """Read."""
+
+
+@pytest.mark.parametrize(("settings", "shown"), [([False, False], ["read"]), ([False, True], ["write", "read"])])
+async def test_a_tool_that_its_settings_deny_everywhere_is_not_among_the_services(
+    settings: list[bool], shown: list[str]
+) -> None:
+    bound = [{"classType": "tool", "from": "tools_1"}]
+    made = [{"id": f"s_{n}", "provider": "switched", "config": {"on": on}, "control": bound} for n, on in enumerate(settings)]
+    file = {"components": [{"id": "tools_1", "provider": "tools", "config": {}}, *made], "source": "tools_1"}
+    async with world(Switched, more=(ToolsNode,), pipeline=file) as w:
+        caller = Caller(tools=frozenset(["write", "read"]))
+        one = await w.ask(Services(service="switched"), caller=caller).answer()
+        assert [tool["name"] for tool in one["tools"]] == shown
+        names = frozenset(["s_0.write"])  # of a node that may not
+        one = await w.ask(Services(service="switched"), caller=Caller(tools=names)).answer()
+        assert one["tools"] == []

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 class ToolNames(NamedTuple):
     """What the tools of a task are called: each by its name, its exported name, and `node.tool`. `later` are the nodes that
-    learn their tools at first use.
+    learn their tools at first use, `denied` the names `node.tool` of those that the settings deny to everyone.
     """
 
     names: list[str]
     later: list[str]
+    denied: list[str]
 
 
 _NUMBERS: Final = count(1)

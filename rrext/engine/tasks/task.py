@@ -107,7 +107,8 @@ class Task(TaskIdentity):
     def tool_names(self) -> ToolNames:
         """What its tools are called."""
         names = dict.fromkeys(name for route in self.routes for name in (route.spec.name, route.exported_name, route.label))
-        return ToolNames(list(names), [part.id for part in self.unlisted()])
+        denied = [route.label for route in self.routes if route.is_denied]
+        return ToolNames(list(names), [part.id for part in self.unlisted()], denied)
 
     @property
     def offers(self) -> list[dict[str, Any]]:
