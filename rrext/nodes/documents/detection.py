@@ -22,6 +22,18 @@ _ESCAPE: Final = b"\x1b$"
 """How texts begin to be Japanese in the charset of Japanese mail (ISO-2022-JP), which writes all in ASCII."""
 
 
+def load_detectors() -> list[str]:
+    """Import the detectors, which load libraries from beside them and of the system, while that may be read. Returns their
+    folders, from which they read more as they need it.
+    """
+    try:
+        import chardet
+        import chardetng_py
+    except ImportError:
+        return []
+    return [chardet.__path__[0], chardetng_py.__path__[0]]
+
+
 def detected(data: bytes) -> str | None:
     """The charset that bytes show which are not UTF-8, or are it by accident; None if they show none or several."""
     if marked(data) is not None or b"\0" in data[:CHARSET_SAMPLE]:

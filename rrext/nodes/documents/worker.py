@@ -16,7 +16,6 @@ import socket
 import sys
 import sysconfig
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -25,6 +24,7 @@ from rrext.errors import ToolError
 from rrext.nodes.child.calls import receive
 from rrext.nodes.child.worker import answer_of, begin
 from rrext.nodes.documents.conversion import read
+from rrext.nodes.documents.detection import load_detectors
 from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
 from rrext.nodes.documents.records import (
@@ -107,9 +107,8 @@ def _load() -> None:
     from rrext.nodes.child.landlock import confine
 
     # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
-    ours, detectors = Path(__file__).parents[2], map(find_spec, ("chardet", "chardetng_py"))
-    theirs = [kreuzberg.__file__, *(spec.origin for spec in detectors if spec is not None and spec.origin is not None)]
-    confine(read=[*_STANDARD, str(ours), *map(os.path.dirname, theirs), folder])
+    theirs = [os.path.dirname(kreuzberg.__file__), *load_detectors()]
+    confine(read=[*_STANDARD, str(Path(__file__).parents[2]), *theirs, folder])
     warm_up()
     link.close()
     os.wait()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,21 @@ def test_a_process_without_files_finds_the_charset_of_a_text(charset: str) -> No
     text = "図書館は午前九時から午後五時まで開いています。本をなくした場合は、十ユーロを払います。"
     with reader(memory=256 * MIB) as found:
         assert text_of(found.read(text.encode(charset), DocumentRequest(name="a.txt"), ToolContext())) == text
+
+
+def test_it_finds_the_charset_also_with_packages_that_lie_outside_of_pythons_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("chardet", "chardetng-py"):
+        found = distribution(package)
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(found.locate_file(file)), tmp_path / file)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = "Библиотека открыта с девяти часов утра до пяти часов вечера. За потерянную книгу платят десять евро."
+    with reader(memory=256 * MIB) as found:
+        assert text_of(found.read(text.encode("koi8-r"), DocumentRequest(name="a.txt"), ToolContext())) == text
 
 
 def test_memory_has_a_limit_which_fails_the_document_and_nothing_else(endless: bytes) -> None:
