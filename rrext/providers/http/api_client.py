@@ -235,7 +235,7 @@ class KeyedTransport(httpx2.AsyncBaseTransport):
 
 
 async def result_of(answer: HttpAnswer, server: ApiServer, services: ProviderServices) -> Any:
-    """JSON as its value, text as text, other content as bytes, and null for an empty body.
+    """JSON as its value, text as text, other content and what is no text in its charset as bytes, and null for an empty body.
 
     Raises `ToolError` for invalid JSON.
     """
@@ -258,9 +258,10 @@ def _result(answer: HttpAnswer, server: ApiServer) -> Any:
     return answer.body
 
 
-def _text(answer: HttpAnswer) -> str:
+def _text(answer: HttpAnswer) -> str | bytes:
+    """The text in the charset that the answer names, or UTF-8; the bytes of what is no text in it."""
     charset = answer.charset.lower() if _CHARSETS.fullmatch(answer.charset.lower()) else "utf-8"
     try:
-        return answer.body.decode(charset, "replace")
-    except LookupError:
-        return answer.body.decode("utf-8", "replace")
+        return answer.body.decode(charset)
+    except (UnicodeError, LookupError):
+        return answer.body
