@@ -51,18 +51,24 @@ EXIT_USAGE = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", nargs="?", default="pipeline.pipe", metavar="FILE.pipe", help="its name (%(default)s)")
+    parser.add_argument(
+        "file", nargs="?", default="pipeline.pipe", metavar="FILE.pipe", help="its name (%(default)s), or - for stdout"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; returns the exit code."""
     from uuid import uuid4
 
+    text = PIPELINE.substitute(project_id=uuid4())
+    if args.file == "-":
+        sys.stdout.write(text)
+        return 0
     begun = False
     try:
         with open(args.file, "x", encoding="utf-8") as file:
             begun = True
-            file.write(PIPELINE.substitute(project_id=uuid4()))
+            file.write(text)
     except FileExistsError:
         print(f"rrext: {args.file} is there already, and is not overwritten: give another name", file=sys.stderr)
         return EXIT_USAGE

@@ -107,6 +107,12 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert call("init", "nowhere/a.pipe", cwd=tmp_path).code == 2
 
 
+def test_init_writes_to_stdout_what_other_commands_read_from_stdin(tmp_path: Path) -> None:
+    written = call("init", "-", cwd=tmp_path)
+    assert (written.code, written.err, list(tmp_path.iterdir())) == (0, "", [])
+    assert call("check", "-", stdin=written.out, cwd=tmp_path).err == "-: ok, 3 components\n"
+
+
 def test_an_init_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
     line = 'ulimit -f 0; exec "$@"'
     done = subprocess.run(["sh", "-c", line, "sh", *command("init")], cwd=tmp_path, env=environment(), capture_output=True)
