@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
 from collections import defaultdict
 from time import perf_counter, time
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from rrext.clock import Clock, Timer
     from rrext.engine.interface.call import Caller
 
-SYSTEM: Final = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PACKAGES: Final = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+"""Also those of the user and of the system's own Python."""
+SYSTEM: Final = tuple(
+    {path + os.sep for path in (*map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")), *_PACKAGES)}
+)
 """The folders of Python and of installed packages."""
 NO_REPORT: Final = "No profile yet: start a session, and stop it"
 
