@@ -135,6 +135,7 @@ TEXT = [
     case("expected_colon", '{"a"}', 'Give "a" the value null', '"a"', '"a": null', more=('Insert a colon after "a"',)),
     case("expected_comma", '{"a": 1 "b": 2}', "Insert a comma", "1", "1,"),
     case("extra_comma", '{"a": [1,, 2]}', "Remove the extra comma", ",,", ","),
+    case("missing_bracket", '{"a": {"b": 1},\n {}]}', "Insert the missing [", '{"b"', '[{"b"'),
     case(
         "missing_brace",
         '{"components": ["id": "a", "config": {}]}',

@@ -206,6 +206,7 @@ BROKEN = [
     ("expected_colon", '{«"a"» 1}'),
     ("expected_key", '{"a": 1, «[»1]}'),
     ("extra_comma", '{"a": [1,«,» 2]}'),
+    ("missing_bracket", '{"components": «{»"id": 1}, {}]}'),
     ("missing_brace", '{"components": [«"id"»: 1]}'),
     ("unclosed", '{"a": «[»1‹}›'),
     ("unclosed", '{"a": «[»1, ‹"›b": 2}'),

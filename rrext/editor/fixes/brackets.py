@@ -31,6 +31,12 @@ _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*
 """A line end with the text of the next line; the group is its indentation, if the line is not empty."""
 
 
+def missing_bracket(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """The opening bracket of a list."""
+    start = context.span(problem)[0]
+    yield from tried(context, problem, [("Insert the missing [", (Edit(start, start, "["),))])
+
+
 def missing_brace(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Braces around the members, or an opening brace alone if the closing one exists."""
     start = context.span(problem)[0]

@@ -33,6 +33,7 @@ def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 SYNTAX_MAKERS: Final[Mapping[str, Maker]] = {
+    "missing_bracket": brackets.missing_bracket,
     "missing_brace": brackets.missing_brace,
     "unclosed": brackets.unclosed,
     "unexpected_closer": brackets.unexpected_closer,

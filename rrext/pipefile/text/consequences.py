@@ -10,8 +10,15 @@ from rrext.pipefile.text.source import SourceMap
 
 _STRUCTURAL: Final = frozenset(
     {
-        *("unclosed", "unexpected_closer", "trailing_text", "missing_brace", "expected_key", "expected_value"),
-        *("expected_colon", "unexpected_text", "unterminated_string", "unterminated_comment", "unquoted_text"),
+        *("unclosed", "unexpected_closer", "trailing_text", "missing_bracket", "missing_brace", "expected_key"),
+        *(
+            "expected_value",
+            "expected_colon",
+            "unexpected_text",
+            "unterminated_string",
+            "unterminated_comment",
+            "unquoted_text",
+        ),
     }
 )
 """Errors after which the text means something else than its author does."""

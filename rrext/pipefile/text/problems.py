@@ -25,6 +25,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "expected_colon": ("error", "The colon after a key is missing."),
     "expected_comma": ("error", "The comma between two members or elements is missing."),
     "extra_comma": ("error", "A comma with nothing before it; one comma after the last element is fine."),
+    "missing_bracket": ("error", "Several objects where one value can stand: the [ of a list is missing before the first."),
     "missing_brace": ("error", "A key where only a value can stand: braces around the members are missing."),
     "unclosed": ("error", "A bracket is never closed."),
     "unexpected_closer": ("error", "A closing bracket that closes nothing."),

@@ -258,9 +258,29 @@ class Tree:
             self._close_unasked(start)
             self.expect = ELEMENT
             return
+        if self._imply_list(start):
+            return
         self.nonsense("expected_key", "A key in double quotes is missing here.", (start, start + 1))
         self._key = ("", (start, start))
         self.expect = VALUE
+
+    def _imply_list(self, start: int) -> bool:
+        """Make the last value, an object, the first element of a list whose bracket is missing: another object follows, and the
+        text closes more lists than it opens.
+        """
+        children = self._stack[-1].children if self._stack else []
+        if not children or children[-1].kind != "object" or self.text[start] != "{" or self._unpaired()[0] >= 0:
+            return False
+        first = children[-1]
+        message = f"{shown(first.key or '')} needs a list: [ is missing before its first element."
+        self.nonsense("missing_bracket", message, (first.start, first.start + 1))
+        opened = Located("array", [first.value], first.start, first.end, first.key, first.key_span, [first])
+        first.key = first.key_span = None
+        self._stack[-1].value[opened.key] = opened.value
+        children[-1] = opened
+        self._stack.append(opened)
+        self.expect = ELEMENT
+        return True
 
     def _close_unasked(self, before: int) -> None:
         """Close the innermost bracket, because the token that begins there belongs to an outer one."""
