@@ -254,6 +254,7 @@ class StoreContract:
             "naive": "a naïve idea", "city": "Łódź and São Paulo", "street": "Hauptstraße", "tree": "ЁЛКА", "greek": "Άνθρωπος",
             "hebrew": "שָׁלוֹם", "camel": "int getHTTPResponse()", "snake": "parse_url_path(x)", "fault": "fault E1234 again",
             "size": "a jump of 10km", "upper": "the HTML5Parser class", "stress": "За́мок на ї́жу и чай",
+            "network": "parseIPv6Address(host)",
             "hash": "computeSHA256Hash", "version": "apiV2 and utf8mb4", "korean": "서울에서 만나요",
         }  # fmt: skip
         put(store, *(chunk(name, 0, text) for name, text in texts.items()))
@@ -263,6 +264,7 @@ class StoreContract:
             "get_http_response": "camel", "url": "snake", "1234": "fault", "e1234": "fault", "km": "size",
             "parser": "upper", "html5parser": "upper", "html5": "upper", "234": "", "htt": "", "pars": "", "замок": "stress",
             "їжу": "stress", "чай": "stress", "чаи": "", "за́мок": "stress", "sha256": "hash", "SHA-256": "hash", "256": "hash",
+            "IPv6": "network", "ipv6 address": "network", "pv6": "",
             "v2": "version", "utf8": "version", "mb4": "version", "서울": "korean", "서울에서": "korean", "서에": "",
             "postHTTPRequest": "", "F1234": "",
         }.items():  # fmt: skip

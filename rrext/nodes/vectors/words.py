@@ -46,8 +46,8 @@ PLAIN: Final = str.maketrans(
 """Letters that Unicode does not take apart, and how they are typed without their strokes and dots."""
 PART: Final = re.compile("0+|A+(?!a)|A?a+")
 """A part of an identifier, with `A` for a capital, `0` for a digit, and `a` for all else."""
-NUMBERED: Final = re.compile("(?:A+(?!a)|A?a+)0+")
-"""A part with its number, as `SHA256` of `computeSHA256Hash`."""
+NUMBERED: Final = re.compile("(?:A+a?|A?a+)0+")
+"""A part with its number, as `SHA256` of `computeSHA256Hash`, and `IPv6` of `parseIPv6Address`."""
 KINDS: Final = str.maketrans(ascii_letters + digits, "a" * 26 + "A" * 26 + "0" * 10)
 CHANGES: Final = ("aA", "AAa", "a0", "A0", "0a", "0A")
 """Where parts meet."""
