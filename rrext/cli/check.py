@@ -130,6 +130,8 @@ def _check_connections(args: argparse.Namespace, total: _Total) -> Connections |
     try:
         connections = connections_from(args)
         found = [(problem.line, problem.message, problem.path) for problem in connections.problems]
+        if not args.no_probe:
+            found += [(None, message, pointer) for message, pointer in _missing_programs(connections)]
     except RrextError as error:
         found = [(None, error.message.removeprefix(f"{path}: "), "")]
     total.add_connections(len(found))
@@ -149,6 +151,22 @@ def _check_connections(args: argparse.Namespace, total: _Total) -> Connections |
     said = "" if connections is None else f", {_count(len(connections), 'connection')}"
     print(f"{printable(path)}: {_count(len(found), 'error') if found else 'ok'}{said}", file=sys.stderr)
     return connections
+
+
+def _missing_programs(connections: Connections) -> Iterator[tuple[str, str]]:
+    """What is said of each command that this machine does not have, and its pointer."""
+    from shutil import which
+
+    from rrext.connections.connection import McpSettings
+    from rrext.pipefile.text.pointer import pointer
+
+    for connection in connections:
+        settings = connection.settings
+        if not (connection.active and isinstance(settings, McpSettings) and settings.command) or "PATH" in settings.env:
+            continue  # a search path that may be a secret is not read here
+        if which(settings.command[0]) is None:
+            text = f'there is no program "{settings.command[0]}" on this machine'
+            yield f"{text}: install it, or name it with its whole path", pointer(connection.name, "command")
 
 
 class _Total:

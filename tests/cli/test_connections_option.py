@@ -120,6 +120,25 @@ def test_check_lists_the_problems_of_a_file_of_connections(folder: Path, capfd: 
     assert done.out.startswith(b"c.toml: error: Expected ']' at the end of a table declaration (at line 1, column 6)")
 
 
+def test_check_names_the_commands_that_this_machine_does_not_have(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = folder / "own"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    texts = [f"[{name}]\nprovider = 'mcp'\n{more}\n" for name, more in {
+        "there": "command = ['sh', '-c', 'true']",
+        "own": f"command = ['{program}']",
+        "gone": "command = ['no-such-server', '--x']",
+        "off": "command = ['no-such-server']\nactive = false",
+        "elsewhere": "command = ['no-such-server']\nenv = { PATH = '/opt' }",
+    }.items()]  # fmt: skip
+    write(folder, "".join(texts))
+    done = here(capfd, "check", "--connections", "c.toml")
+    assert done.code == 2
+    (told,) = done.out.decode().splitlines()
+    assert told.startswith('c.toml: error: /gone/command: there is no program "no-such-server" on this machine: install it')
+    assert here(capfd, "check", "--no-probe", "--connections", "c.toml").code == 0
+
+
 @pytest.mark.promise("editor:references:known")
 def test_check_knows_the_connections_that_references_name(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tools = [{"type": "http", "server": name, "tool": "x", "name": f"x{at}"} for at, name in enumerate(("shop", "shopp"))]
