@@ -7,6 +7,7 @@ finds the descriptor writable. Over `outbox_bytes`, producers of chunks wait and
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -252,10 +253,14 @@ class _Trim:
 
     _due: ClassVar[set[float]] = set()
     """The delays whose acts are to come."""
+    _cycles: ClassVar[set[float]] = set()
+    """Those that collect garbage before."""
 
     @classmethod
-    def soon(cls, loop: asyncio.AbstractEventLoop) -> None:
+    def soon(cls, loop: asyncio.AbstractEventLoop, *, in_cycles: bool) -> None:
         """Give back once after each delay for all that is dropped meanwhile."""
+        if in_cycles:
+            cls._cycles.update(TRIM_DELAYS)
         for delay in TRIM_DELAYS:
             if delay not in cls._due:
                 cls._due.add(delay)
@@ -264,14 +269,19 @@ class _Trim:
     @classmethod
     def _begin(cls, delay: float) -> None:
         cls._due.discard(delay)
+        if delay in cls._cycles:
+            cls._cycles.discard(delay)
+            gc.collect()
         with suppress(NoThread):
             start_thread(give_back_memory, "rrext-trim")
 
 
-def note_dropped(loop: asyncio.AbstractEventLoop, nbytes: int) -> None:
-    """Note that a peer is lost who did not read so many bytes: of many, free memory is given back."""
+def note_dropped(loop: asyncio.AbstractEventLoop, nbytes: int, *, in_cycles: bool = False) -> None:
+    """Note that a peer is lost who did not read so many bytes, or sent them: of many, free memory is given back. `in_cycles`
+    if code of others keeps them in cycles, which may not be collected for hours.
+    """
     if nbytes > MUCH_DROPPED:
-        _Trim.soon(loop)
+        _Trim.soon(loop, in_cycles=in_cycles)
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

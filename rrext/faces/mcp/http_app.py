@@ -48,6 +48,7 @@ from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import CAPABILITIES, PATH, SERVER, VERSIONS
 from rrext.limits import Limits
 from rrext.server.arguments import decode, refuse_long_names
+from rrext.server.outbox import note_dropped
 from rrext.wire.messages import Request
 
 log: Final = logging.getLogger("rrext.server")
@@ -152,8 +153,14 @@ class McpApp:
             if first.get("body", b"").lstrip()[:1] == b"[":
                 await self._refuse_batch(first, scope, receive, send)
                 return
-            receive = _after(first, receive)
-        await self._app(scope, receive, send)
+            receive = _Received(first, receive)
+            del first
+        sent = _Sent(send)
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            if isinstance(receive, _Received) and not sent.is_whole:  # a cancelled task of the SDK leads to itself
+                note_dropped(self._loop, receive.nbytes, in_cycles=True)
 
     async def _refuse_batch(self, message: Message, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse each request of a batch by its id: clients of 2025-03-26 wait for these, and the SDK names none."""
@@ -387,14 +394,30 @@ class ChangeBus:
                 self._sessions[session] = self._loop.create_task(session.send_tool_list_changed())
 
 
-def _after(first: Message, receive: Receive) -> Receive:
-    """The messages of a request, of which one was taken."""
-    waiting = [first]
+class _Received:
+    """The messages of a request, of which the first was taken, and the size of its body."""
 
-    async def received() -> Message:
-        return waiting.pop() if waiting else await receive()
+    def __init__(self, first: Message, receive: Receive) -> None:
+        self._waiting = [first]
+        self._receive = receive
+        self.nbytes = 0
 
-    return received
+    async def __call__(self) -> Message:
+        message = self._waiting.pop() if self._waiting else await self._receive()
+        self.nbytes += len(message.get("body", b""))
+        return message
+
+
+class _Sent:
+    """The answer to a request."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_whole = False
+
+    async def __call__(self, message: Message) -> None:
+        self.is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
 
 
 async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -36,7 +36,9 @@ class UserBudget:
     """The bytes that all connections of a user keep, at most `limit`. On the loop.
 
     Over the limit, holders with more than their share read no more, but one of them with an unfinished message goes on: else
-    all could wait for each other. While some are counted, they are looked at again now and then: answers come, and are read.
+    all could wait for each other. None does while those with complete messages are over the limit by themselves: their calls
+    may run for long, and message after message would be added. While some are counted, they are looked at again now and then:
+    answers come, and are read.
     """
 
     __slots__ = ("__weakref__", "_favoured", "_held", "_loop", "_since", "_timer", "limit", "total")
@@ -91,7 +93,8 @@ class UserBudget:
         share = self.limit // max(1, len(self._held))
         is_over = self.total > self.limit
         over = {holder for holder, held in self._held.items() if is_over and held > share}
-        if favoured is None:
+        complete = sum(held for holder, held in self._held.items() if not holder.is_unfinished)
+        if favoured is None and complete <= self.limit:
             waiting = (*self._since, *self._held)  # who waits longest comes first
             favoured = next((holder for holder in waiting if holder in over and holder.is_unfinished), None)
         self._favoured = favoured

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import select
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +24,12 @@ from rrext.faces.http.address import Address
 from rrext.limits import DEFAULTS
 
 HERE = Path(__file__).resolve().parent
+MIB = 1 << 20
+
+
+def resident(server: HttpServer) -> int:
+    """Bytes of the server in memory."""
+    return int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +61,23 @@ def test_the_oldest_silent_connections_give_way_and_the_others_go_on(server: Htt
     assert server.call("add", a=1)["structuredContent"] == {"sum": 2}
     for end in held:
         end.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_large_calls_of_clients_that_vanish_leave_nothing_behind() -> None:
+    body, headers = request("tools/call", {"name": "wait", "arguments": {"key": "left"}, "pad": "x" * (10 * MIB)})
+    with HttpServer(first="import gc\n\ngc.disable()\ngc.enable = gc.disable") as server:
+        server.call("add", a=1)
+        before = resident(server)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(closing(server.connect())) for _ in range(6)]
+            for client in clients:
+                client.request("POST", "/mcp", body, headers)
+            while len(server.call("journal", key="left began")["structuredContent"]["result"]) < 6:
+                pass
+            assert resident(server) - before > 60 * MIB
+        while resident(server) - before > 30 * MIB:
+            server.call("add", a=1)
 
 
 def test_a_client_that_never_reads_hinders_no_other(server: HttpServer) -> None:
