@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from io import BytesIO
 from typing import Final
 from unicodedata import category
 
@@ -17,7 +18,6 @@ from rrext.nodes.documents.limits import CHARSET_SAMPLE, FEWEST_BYTES
 
 _BREAKS: Final = " \n\r,.\u3000\u3001\u3002\uff0c"
 _CONTROL: Final = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd\ufeff]")
-
 _ESCAPE: Final = b"\x1b$"
 """How texts begin to be Japanese in the charset of Japanese mail (ISO-2022-JP), which writes all in ASCII."""
 
@@ -45,8 +45,8 @@ def detected(data: bytes) -> str | None:
         return None
     if _ESCAPE in data:
         sample = data[:CHARSET_SAMPLE]
-    else:  # lines of ASCII alone tell nothing
-        sample = b"".join(line for line in data.splitlines(keepends=True) if not line.isascii())[:CHARSET_SAMPLE]
+    else:
+        sample = _telling_lines(data)
         if len(sample) < FEWEST_BYTES:
             return None
     charsets = (detect(sample, compat_names=False)["encoding"], detect_as_browsers_do(sample))
@@ -55,6 +55,17 @@ def detected(data: bytes) -> str | None:
         return None
     text = _readable(sample, first)
     return first if text is not None and text == _readable(sample, second) else None
+
+
+def _telling_lines(data: bytes) -> bytes:
+    """The first lines that are not ASCII alone."""
+    found = bytearray()
+    for line in BytesIO(data):  # not all lines of a large file at once
+        if len(found) >= CHARSET_SAMPLE:
+            break
+        if not line.isascii():
+            found += line[: CHARSET_SAMPLE - len(found)]
+    return bytes(found)
 
 
 def utf_16(data: bytes) -> str | None:
