@@ -40,7 +40,7 @@ FAILING: dict[str, Any] = {
 
 def uncollected(folder: Path, *options: str, files: tuple[Path, ...] = (PIPELINE,), first: str = "") -> WsServer:
     """A server whose processes never collect garbage."""
-    (folder / "sitecustomize.py").write_text("import gc\n\ngc.disable()\n")
+    (folder / "sitecustomize.py").write_text("import gc\n\ngc.disable()\ngc.enable = gc.disable\n")
     return WsServer(*options, files=files, env={**MAPPED, "PYTHONPATH": str(folder)}, first=first)
 
 
