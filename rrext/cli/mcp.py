@@ -126,6 +126,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     missing = missing_packages("mcp", "mcp", "uvicorn")
     if missing is not None:
         raise UsageError(f"--http: {missing}")
+    from rrext.faces.http.budget import Budgets
     from rrext.faces.http.listener import HttpClients
     from rrext.faces.mcp.host_offers import HostOffers
     from rrext.faces.mcp.http_app import McpApp
@@ -135,8 +136,10 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
         caller = Caller(
             user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args), is_keyed=tokens is not None
         )
-        now = process.host.clock.now
-        return McpApp(process.engine, process.limits, caller=caller, now=now, offers=args.offers or HostOffers(), tokens=tokens)
+        host, limits = process.host, process.limits
+        budgets = None if tokens is None else Budgets(host.loop, limits.max_user_bytes, has_users=True)
+        offers = args.offers or HostOffers()
+        return McpApp(process.engine, limits, caller=caller, now=host.clock.now, offers=offers, tokens=tokens, budgets=budgets)
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")

@@ -47,6 +47,14 @@ TALLY_INTERVAL: Final = 1.0
 TOLD_ADDRESSES: Final = 8
 """Addresses in one such line; of further ones only the number, for a line has an end."""
 
+# budget.py
+NOTED: Final = 1 << 16
+"""Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""
+BUDGET_LOOK: Final = 0.1
+"""Seconds between two looks at connections that keep much: answers that come take room, and those that are read make some."""
+ROOM_TIMEOUT: Final = 30.0
+"""Seconds until a client is cut off whose message gets no room."""
+
 # tokens.py
 MIN_TOKEN: Final = 16
 """Characters of a token; a shorter one can be guessed."""

@@ -34,7 +34,9 @@ from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListOffers, ListTools, Operation, Tool
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
+from rrext.faces.http.budget import Budgets, counted_body, received
 from rrext.faces.http.door import address_of, arrival_of
+from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
@@ -73,6 +75,7 @@ class McpApp:
     pipelines offer with each request.
 
     `caller` is the caller without a token; a token's user replaces its user. When `tokens` change, calls and sessions end.
+    The bodies of requests count for `budgets` of their users, if a server does not count them itself.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class McpApp:
         now: Callable[[], float],
         offers: HostOffers | None = None,
         tokens: UserTokens | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits
@@ -105,6 +109,7 @@ class McpApp:
         self._listening = ListenHandler(self._changes, max_subscriptions=MAX_SUBSCRIPTIONS)
         watch_tools(engine, self._changes.tell)
         self._tokens = tokens
+        self._budgets = budgets
         if tokens is not None:
             tokens.on_change.append(self._look_at_tokens)
 
@@ -148,19 +153,33 @@ class McpApp:
         user = scope.get(USER)
         if user is not None:  # a session of the handshake era belongs to the user who began it
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
-        if scope["type"] == "http" and scope["method"] == "POST":
-            first = await receive()
-            if first.get("body", b"").lstrip()[:1] == b"[":
-                await self._refuse_batch(first, scope, receive, send)
-                return
-            receive = _Received(first, receive)
-            del first
-        sent = _Sent(send)
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+        elif self._budgets is None or user is None:
+            await self._answer(scope, receive, send)
+        else:
+            with counted_body(self._budgets.of(user)) as body:
+                try:
+                    receive = await received(receive, body, self._limits.max_frame)
+                except RrextError as error:
+                    await failure(error)(scope, receive, send)
+                else:
+                    await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a message of a client."""
+        assert self._app is not None
+        first = await receive()
+        if first.get("body", b"").lstrip()[:1] == b"[":
+            await self._refuse_batch(first, scope, receive, send)
+            return
+        message, sent = _Received(first, receive), _Sent(send)
+        del first
         try:
-            await self._app(scope, receive, sent)
+            await self._app(scope, message, sent)
         finally:
-            if isinstance(receive, _Received) and not sent.is_whole:  # a cancelled task of the SDK leads to itself
-                note_dropped(self._loop, receive.nbytes, in_cycles=True)
+            if not sent.is_whole:  # a cancelled task of the SDK leads to itself
+                note_dropped(self._loop, message.nbytes, in_cycles=True)
 
     async def _refuse_batch(self, message: Message, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse each request of a batch by its id: clients of 2025-03-26 wait for these, and the SDK names none."""

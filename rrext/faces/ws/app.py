@@ -10,10 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.totals import CallTimes
+from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.authentication import Authentication
-from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.client import SocketClient
 from rrext.faces.ws.endpoints import Endpoints
 from rrext.faces.ws.protocol import CONNECTION, SocketProtocol

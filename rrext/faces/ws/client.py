@@ -15,9 +15,9 @@ from websockets.frames import CloseCode
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_names import in_log
 from rrext.errors import Cancelled, NotAuthenticated, RrextError
+from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import Arrival
 from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
-from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
 from rrext.faces.ws.protocol import RawMessage, SocketProtocol
 from rrext.faces.ws.reading import Received, SocketReading

@@ -12,18 +12,18 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rrext.engine.interface.call import Caller
 from rrext.errors import RrextError, ShuttingDown, Unavailable
 from rrext.faces.http.access import USER, TokenRequests
+from rrext.faces.http.budget import Budgets, counted_body, received
 from rrext.faces.http.door import arrival_of
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of, user_of
-from rrext.faces.ws.budget import Budgets
 from rrext.faces.ws.metrics import metrics_text
-from rrext.faces.ws.webhook import Body, Webhook, counted_body
+from rrext.faces.ws.webhook import Webhook
 from rrext.nodes.base.extras import missing_packages
 from rrext.server.process import ServingProcess
 from rrext.version import __version__
@@ -149,7 +149,7 @@ class Endpoints:
                 answer = await self._mcp_app(user)
                 scope[USER] = user
                 body = stack.enter_context(counted_body(self._budgets.of(user)))
-                receive = await _received(receive, body, self._process.limits.max_frame)
+                receive = await received(receive, body, self._process.limits.max_frame)
             except RrextError as error:
                 answer = failure(error)
             await answer(scope, receive, send)
@@ -167,26 +167,6 @@ class Endpoints:
             app.on_answer = self._on_answer
             self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
         return self._mcp_apps[user][0]
-
-
-async def _received(receive: Receive, body: Body, most: int) -> Receive:
-    """What gives the whole body of a request at once; of one over `most` bytes the beginning. Raises `TooManyRequests`."""
-    pieces: list[bytes] = []
-    message = await receive()
-    while message["type"] == "http.request":
-        pieces.append(message.get("body", b""))
-        await body.grow(len(pieces[-1]))
-        if not message.get("more_body") or body.held_bytes > most:
-            message = {**message, "body": b"".join(pieces)}
-            break
-        message = await receive()
-    body.is_unfinished = False
-    first = [message]
-
-    async def next_message() -> Message:
-        return first.pop() if first else await receive()
-
-    return next_message
 
 
 async def _health(request: Request) -> Response:

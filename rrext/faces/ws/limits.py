@@ -18,14 +18,8 @@ LARGE_READ: Final = 256 * KIB
 FIRST_LOOK: Final = 0.005
 LAST_LOOK: Final = 0.1
 """Seconds until a look whether a client of TLS has read what waits for it, at first and at last: most are soon through."""
-
-# budget.py
-NOTED: Final = 64 * KIB
-"""Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""
 FAIL_TIMEOUT: Final = 5.0
 """Seconds in which a client that is cut off in the middle of a message may read why; what it sends meanwhile is dropped."""
-BUDGET_LOOK: Final = 0.1
-"""Seconds between two looks at connections that keep much: answers that come take room, and those that are read make some."""
 
 # sink.py
 SINK_WINDOW: Final = 256 * KIB
@@ -39,7 +33,7 @@ OTHER_DESCRIPTORS: Final = 1024
 
 # authentication.py
 AUTH_TIMEOUT: Final = 30.0
-"""Seconds until a client without a key is cut off, and one whose message gets no room."""
+"""Seconds until a client without a key is cut off."""
 MAX_ATTEMPTS: Final = 5
 """Wrong keys of one connection; a further one ends it."""
 

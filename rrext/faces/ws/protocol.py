@@ -19,7 +19,8 @@ from websockets.frames import (
 from websockets.protocol import State
 
 from rrext.faces.http.door import arrival_of
-from rrext.faces.ws.limits import FAIL_TIMEOUT, FIRST_LOOK, LARGE_READ, LAST_LOOK, MAX_MESSAGE, MAX_STRANGERS_MESSAGE, NOTED
+from rrext.faces.http.limits import NOTED
+from rrext.faces.ws.limits import FAIL_TIMEOUT, FIRST_LOOK, LARGE_READ, LAST_LOOK, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
 from rrext.limits import READ_BUFFER
 from rrext.server.outbox import note_dropped
 

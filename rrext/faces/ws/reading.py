@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from rrext.faces.ws.budget import UserBudget
-from rrext.faces.ws.limits import NOTED
+from rrext.faces.http.budget import UserBudget
+from rrext.faces.http.limits import NOTED
 from rrext.faces.ws.protocol import SocketProtocol
 from rrext.limits import REQUESTS_PER_ITERATION
 from rrext.server.session import Session

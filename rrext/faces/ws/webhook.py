@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
+from rrext.faces.http.budget import Body, Budgets, counted_body
 from rrext.faces.http.door import address_of, found_by_key
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of
-from rrext.faces.ws.budget import Budgets, UserBudget
 from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
 from rrext.limits import Limits
 
@@ -36,57 +36,6 @@ class Part(msgspec.Struct):
     name: str | None
     mime_type: str
     data: bytes
-
-
-class Body:
-    """The bytes of a body that were received."""
-
-    def __init__(self, budget: UserBudget | None) -> None:
-        self._budget = budget
-        self.held_bytes = 0
-        self.is_unfinished = True
-        self._may_go_on = asyncio.Event()
-        self._may_go_on.set()
-        self._is_given_up = False
-
-    async def grow(self, size: int) -> None:
-        """Count a piece, and wait until there is room for more. Raises `TooManyRequests`."""
-        self.held_bytes += size
-        if self._budget is not None:
-            self._budget.note(self)
-            await self._may_go_on.wait()
-            if self._is_given_up:
-                most = self._budget.limit
-                raise TooManyRequests(
-                    f"all connections of this user keep {most} bytes (max_user_bytes)",
-                    data={"limit": "max_user_bytes", "maximum": most},
-                )
-
-    def leave(self) -> None:
-        """Count no more."""
-        if self._budget is not None:
-            self._budget.leave(self)
-
-    def hold_up(self, *, is_held_up: bool) -> None:
-        """Read no more until told otherwise."""
-        if is_held_up:
-            self._may_go_on.clear()
-        else:
-            self._may_go_on.set()
-
-    def give_up(self) -> None:
-        """Refuse the request: there was no room for its body."""
-        self._is_given_up = True
-
-
-@contextmanager
-def counted_body(budget: UserBudget | None) -> Iterator[Body]:
-    """The body of a request, which counts for a user until the request is answered; the server's own pipelines have none."""
-    body = Body(budget)
-    try:
-        yield body
-    finally:
-        body.leave()
 
 
 class Webhook:

@@ -80,6 +80,27 @@ def test_large_calls_of_clients_that_vanish_leave_nothing_behind() -> None:
             server.call("add", a=1)
 
 
+@pytest.mark.promise("ws:user:memory")
+def test_calls_of_a_user_whose_bodies_are_over_the_users_limit_wait_and_are_refused(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
+    tokens.chmod(0o600)
+    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
+    large = {"name": "wait", "arguments": {"key": "full"}, "pad": "x" * (3 * MIB)}
+    first = "import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0"
+    with HttpServer("--tokens", str(tokens), "--max-user-bytes", str(4 * MIB), first=first) as server, ExitStack() as stack:
+        for number in (1, 2):
+            client = stack.enter_context(closing(server.connect()))
+            client.request("POST", "/mcp", *request("tools/call", large, **ada))
+            journal = {"name": "journal", "arguments": {"key": "full began"}}
+            while len(server.result("tools/call", journal, **bob)["structuredContent"]["result"]) < number:
+                pass
+        more = {**large, "name": "add", "arguments": {"a": 1}}
+        status, answer = server.ask("tools/call", more, **ada)
+        assert (status, "max_user_bytes" in str(answer)) == (429, True)
+        assert server.ask("tools/call", more, **bob)[0] == 200
+
+
 def test_a_client_that_never_reads_hinders_no_other(server: HttpServer) -> None:
     body, headers = request("tools/call", {"name": "echo", "arguments": {"value": "x" * 150_000}})
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

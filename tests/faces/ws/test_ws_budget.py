@@ -20,9 +20,8 @@ from test_ws_unread import answers, deaf_client
 from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, certificate, keys_file, resident
 
 from rrext.errors import TooManyRequests
-from rrext.faces.ws.budget import Budgets, UserBudget
-from rrext.faces.ws.limits import AUTH_TIMEOUT, BUDGET_LOOK, NOTED
-from rrext.faces.ws.webhook import Body
+from rrext.faces.http.budget import Body, Budgets, UserBudget
+from rrext.faces.http.limits import BUDGET_LOOK, NOTED, ROOM_TIMEOUT
 
 pytestmark = pytest.mark.promise("ws:user:memory")
 
@@ -121,7 +120,7 @@ def test_whatever_connections_keep_one_unfinished_message_goes_on_and_nobody_wai
 def test_a_message_without_room_ends_its_connection_after_a_while_and_the_favoured_one_never() -> None:
     loop, _, (first, second, small) = budget_of(LIMIT, LIMIT, NOTED)
     assert [holder.is_held_up for holder in (first, second, small)] == [False, True, False]
-    loop.pass_time(AUTH_TIMEOUT - 1)
+    loop.pass_time(ROOM_TIMEOUT - 1)
     assert not second.is_ended
     loop.pass_time(2)
     assert (first.is_ended, second.is_ended, small.is_ended) == (False, True, False)
@@ -139,7 +138,7 @@ def test_calls_that_run_and_keep_the_limit_let_no_further_message_in() -> None:
 
 def test_unread_answers_hold_up_reading_and_end_nothing() -> None:
     loop, _, (first, second) = budget_of(LIMIT, LIMIT, unfinished=False)
-    loop.pass_time(2 * AUTH_TIMEOUT)
+    loop.pass_time(2 * ROOM_TIMEOUT)
     assert second.is_held_up
     assert [holder.is_ended for holder in (first, second)] == [False, False]
     first.held_bytes = second.held_bytes = 0  # the client has read
@@ -162,7 +161,7 @@ async def test_a_body_over_http_waits_for_room_and_is_refused_without() -> None:
     waiting = asyncio.ensure_future(other.grow(LIMIT))
     await asyncio.sleep(0)
     assert not waiting.done()
-    loop.pass_time(AUTH_TIMEOUT + 1)
+    loop.pass_time(ROOM_TIMEOUT + 1)
     with pytest.raises(TooManyRequests, match="max_user_bytes"):
         await waiting
 
@@ -252,7 +251,7 @@ def test_unfinished_messages_of_a_user_fill_no_memory_and_all_are_answered_in_th
 
 
 def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.ws.limits as limits\n\nlimits.AUTH_TIMEOUT = 1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0\n")
     with small_server(tmp_path, PYTHONPATH=str(tmp_path)) as server, Sender(server, ADA) as first:
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)
         with Sender(server, ADA) as second:
@@ -262,7 +261,7 @@ def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
 
 
 def test_a_body_of_a_host_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.ws.limits as limits\n\nlimits.AUTH_TIMEOUT = 1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0\n")
     headers = {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json", "Accept": "application/json"}
     with small_server(tmp_path, PYTHONPATH=str(tmp_path)) as server, Sender(server, ADA) as first:
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)

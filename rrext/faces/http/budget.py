@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from rrext.faces.ws.limits import AUTH_TIMEOUT, BUDGET_LOOK, NOTED
+from starlette.types import Message, Receive
+
+from rrext.errors import TooManyRequests
+from rrext.faces.http.limits import BUDGET_LOOK, NOTED, ROOM_TIMEOUT
 
 
 class Holder(Protocol):
@@ -115,7 +119,7 @@ class UserBudget:
         self._count_all()
         self._settle()
         self._look_later()
-        late = self._loop.time() - AUTH_TIMEOUT
+        late = self._loop.time() - ROOM_TIMEOUT
         for holder in [holder for holder, since in self._since.items() if since <= late and holder.is_unfinished]:
             holder.give_up()
             self.leave(holder)
@@ -141,3 +145,74 @@ class Budgets:
         if budget is None:
             budget = self._of[user] = self._make()
         return budget
+
+
+class Body:
+    """The bytes of a body that were received."""
+
+    def __init__(self, budget: UserBudget | None) -> None:
+        self._budget = budget
+        self.held_bytes = 0
+        self.is_unfinished = True
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        self._is_given_up = False
+
+    async def grow(self, size: int) -> None:
+        """Count a piece, and wait until there is room for more. Raises `TooManyRequests`."""
+        self.held_bytes += size
+        if self._budget is not None:
+            self._budget.note(self)
+            await self._may_go_on.wait()
+            if self._is_given_up:
+                most = self._budget.limit
+                raise TooManyRequests(
+                    f"all connections of this user keep {most} bytes (max_user_bytes)",
+                    data={"limit": "max_user_bytes", "maximum": most},
+                )
+
+    def leave(self) -> None:
+        """Count no more."""
+        if self._budget is not None:
+            self._budget.leave(self)
+
+    def hold_up(self, *, is_held_up: bool) -> None:
+        """Read no more until told otherwise."""
+        if is_held_up:
+            self._may_go_on.clear()
+        else:
+            self._may_go_on.set()
+
+    def give_up(self) -> None:
+        """Refuse the request: there was no room for its body."""
+        self._is_given_up = True
+
+
+@contextmanager
+def counted_body(budget: UserBudget | None) -> Iterator[Body]:
+    """The body of a request, which counts for a user until the request is answered; the server's own pipelines have none."""
+    body = Body(budget)
+    try:
+        yield body
+    finally:
+        body.leave()
+
+
+async def received(receive: Receive, body: Body, most: int) -> Receive:
+    """What gives the whole body of a request at once; of one over `most` bytes the beginning. Raises `TooManyRequests`."""
+    pieces: list[bytes] = []
+    message = await receive()
+    while message["type"] == "http.request":
+        pieces.append(message.get("body", b""))
+        await body.grow(len(pieces[-1]))
+        if not message.get("more_body") or body.held_bytes > most:
+            message = {**message, "body": b"".join(pieces)}
+            break
+        message = await receive()
+    body.is_unfinished = False
+    first = [message]
+
+    async def next_message() -> Message:
+        return first.pop() if first else await receive()
+
+    return next_message
