@@ -139,6 +139,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         except MemoryError:  # perhaps after a part of them
             self._end_without_memory("an answer")
             raise ConnectionResetError("no memory is left for the answer") from None
+        self._watch_below()
+
+    def _watch_below(self) -> None:
+        """Note that much waits below TLS, and begin to look whether its client has read."""
         if self._below is not None and self._below.get_write_buffer_size() >= NOTED:
             self.loop.call_soon(self.on_more)
             if self._next_look is None:
@@ -307,6 +311,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         pong, self._pong = self._pong, None
         if pong is not None and not self.close_sent:
             self.transport.write(pong)
+        self._watch_below()  # where TLS may just have passed on all that waited in it
         self.on_writable()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from ws_server import PATIENCE, PIPELINE, WsClient, WsServer
 
+from rrext.faces.ws.protocol import SocketProtocol
 from rrext.faces.ws.sink import MessageSink
 
 pytestmark = [pytest.mark.promise("call:unread:bounded"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -153,3 +154,30 @@ async def test_who_waits_for_room_hears_also_of_what_another_thread_handed_over(
     await asyncio.to_thread(sink.write, [bytes(2 * MIB)])
     await has_room.wait()
     assert sink.handed_bytes == 0
+
+
+class Waiting:
+    """A transport with bytes that wait for the client."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def is_closing(self) -> bool:
+        """Whether it closes."""
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        """The bytes."""
+        return self.size
+
+
+async def test_what_tls_passes_on_late_is_watched_until_the_client_has_read_it() -> None:
+    protocol: Any = SocketProtocol.__new__(SocketProtocol)
+    below, has_read = Waiting(14 * MIB), asyncio.Event()
+    protocol.loop, protocol.transport, protocol.writable = asyncio.get_running_loop(), Waiting(0), asyncio.Event()
+    protocol._below, protocol._next_look, protocol._most_unsent, protocol._pong = below, None, 0, None
+    protocol.on_more, protocol.on_writable = int, lambda: below.size or has_read.set()
+    protocol.disconnected = False
+    protocol.resume_writing()
+    below.size = 0
+    await asyncio.wait_for(has_read.wait(), PATIENCE)
