@@ -19,6 +19,8 @@ from rrext.limits import SOCKET_LOCK_POLL_INTERVAL, SOCKET_LOCK_TIMEOUT
 PREFIX: Final = "unix:"
 CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 PRIVATE: Final = 0o177
+MAX_PATH: Final = 103
+"""Bytes of the path of a socket on every system that is supported."""
 
 
 def socket_path(address: str) -> str:
@@ -78,8 +80,7 @@ class UnixListener:
         try:
             with _alone_in(os.path.dirname(self._path)):
                 _make_way(path)
-                _bind(self._socket, path)
-                self._socket.listen(backlog)
+                _listen(self._socket, path, backlog)
             found = os.stat(self._path, follow_symlinks=False)
         except OSError as error:
             self._socket.close()
@@ -124,12 +125,24 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_mtime_ns
 
 
-def _bind(listener: socket.socket, path: str) -> None:
+def _listen(listener: socket.socket, path: str, backlog: int) -> None:
+    """Listen at a path, where the socket is seen when it listens: a client that came before that would be refused."""
+    hidden = f"{path}.{os.getpid()}"
+    if len(os.fsencode(hidden)) > MAX_PATH:  # clients have to look again
+        hidden = path
+    else:
+        _make_way(hidden)
     before = os.umask(PRIVATE)  # permissions must hold from the creation on
     try:
-        listener.bind(path)
+        listener.bind(hidden)
     finally:
         os.umask(before)
+    try:
+        listener.listen(backlog)
+        os.rename(hidden, path)
+    except BaseException:
+        os.unlink(hidden)
+        raise
 
 
 def _make_way(path: str) -> None:

@@ -18,6 +18,7 @@ from raw_client import PATIENCE, Ended, Server, command_line, environment, tool
 from socket_client import SocketClient, folder, listen, refused
 
 from rrext.limits import DEFAULTS
+from rrext.transports import unix
 
 pytestmark = pytest.mark.promise("socket:owner-only", "socket:clients:apart")
 
@@ -58,6 +59,28 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_server(spawn: Callable
         assert client.until_end() == []
     assert server.wait() == 0
     assert not path.exists()
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_socket_is_seen_when_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = "s" * unix.MAX_PATH if is_long else "s"
+    seen: list[bool] = []
+
+    class Watched(socket.socket):
+        def listen(self, *given: int) -> None:
+            seen.append(os.path.exists(path))
+            super().listen(*given)
+
+    monkeypatch.setattr(unix.socket, "socket", Watched)
+    listener = unix.UnixListener(path, 5)
+    assert seen == [is_long], "there is no room for another name beside a long one"
+    assert os.listdir() == [path]
+    client = unix.connect(path)
+    assert client is not None
+    client.close()
+    listener.close()
+    assert os.listdir() == []
 
 
 def test_a_socket_that_a_killed_server_left_is_replaced(spawn: Callable[..., Server], path: Path) -> None:
