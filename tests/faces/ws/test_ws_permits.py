@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ws_server import ADA, BOB, WsServer, keys_file
+from websockets.exceptions import ConnectionClosed
+from ws_server import ADA, BOB, PATIENCE, WsServer, keys_file
 
 VERSION = "2026-07-28"
 ALLOW = {"action": "accept", "content": {"allow": True}}
@@ -55,3 +57,41 @@ def test_a_permit_is_for_its_user_and_calls_that_wait_for_one_delay_no_other_use
         assert called(server, ADA, "write", **again)["result"]["resultType"] == "complete"
         assert called(server, ADA, "write", **again)["error"]["code"] == -32602
         assert called(server, BOB, "journal", arguments={"key": "adas"})["result"]["structuredContent"] == {"result": ["ran"]}
+
+
+@pytest.mark.promise("mcp:permits:once")
+@pytest.mark.parametrize("isolation", ["process", "none"])
+def test_a_permit_ends_with_its_pipeline_and_with_the_key_of_its_user(tmp_path: Path, isolation: str) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.pipe").write_text(json.dumps({**ASKING, "project_id": name}))
+    keys = keys_file(tmp_path)
+    text = keys.read_text()
+    files = [tmp_path / "one.pipe", tmp_path / "two.pipe"]
+    with WsServer("--keys", str(keys), "--isolation", isolation, files=files) as server, server.client(ADA) as ada:
+        write: dict[str, Any] = {"arguments": {"key": "k"}}
+
+        def asked(tool: str) -> dict[str, Any]:
+            result = called(server, ADA, tool, **write)["result"]
+            answers = dict.fromkeys(result["inputRequests"], ALLOW)
+            return {**write, "requestState": result["requestState"], "inputResponses": answers}
+
+        own = {"pipeline": {**ASKING, "project_id": "own"}, "token": "own"}
+        ada.body("execute", **own)
+        again = asked("own__write")
+        ada.body("terminate", token="own")
+        ada.body("execute", **own)
+        assert called(server, ADA, "own__write", **again)["error"]["code"] == -32602
+        again = asked("one__write")
+        assert called(server, ADA, "two__write", **again)["error"]["code"] == -32602
+        keys.write_text(text.replace(f'"{ADA}" = "ada"\n', ""))
+        server.process.send_signal(signal.SIGHUP)
+        with pytest.raises(ConnectionClosed):
+            ada.socket.recv(PATIENCE)
+        keys.write_text(text)
+        server.process.send_signal(signal.SIGHUP)
+        while server.request("GET", "/metrics", headers={"Authorization": f"Bearer {ADA}"})[0] != 200:
+            pass
+        assert called(server, ADA, "one__write", **again)["error"]["code"] == -32602
+        for name in ("own", "one", "two"):
+            seen = called(server, ADA, f"{name}__journal", arguments={"key": "k"})["result"]["structuredContent"]
+            assert seen == {"result": []}
