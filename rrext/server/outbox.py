@@ -253,14 +253,14 @@ class _Trim:
 
     _due: ClassVar[set[float]] = set()
     """The delays whose acts are to come."""
-    _cycles: ClassVar[set[float]] = set()
-    """Those that collect garbage before."""
+    _has_cycles: ClassVar[bool] = False
+    """Whether the last act collects garbage before, which stops all else for a tenth of a second or more."""
 
     @classmethod
     def soon(cls, loop: asyncio.AbstractEventLoop, *, in_cycles: bool) -> None:
         """Give back once after each delay for all that is dropped meanwhile."""
         if in_cycles:
-            cls._cycles.update(TRIM_DELAYS)
+            cls._has_cycles = True
         for delay in TRIM_DELAYS:
             if delay not in cls._due:
                 cls._due.add(delay)
@@ -269,8 +269,8 @@ class _Trim:
     @classmethod
     def _begin(cls, delay: float) -> None:
         cls._due.discard(delay)
-        if delay in cls._cycles:
-            cls._cycles.discard(delay)
+        if cls._has_cycles and delay == TRIM_DELAYS[-1]:
+            cls._has_cycles = False
             gc.collect()
         with suppress(NoThread):
             start_thread(give_back_memory, "rrext-trim")
