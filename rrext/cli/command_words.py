@@ -160,7 +160,7 @@ def _components(line: _CommandLine) -> Sequence[ComponentSpec]:
 def _tools(line: _CommandLine) -> Iterator[tuple[str, ToolSpec]]:
     """The tools that `rrext tools` lists, as far as that is known without a setup, and with parameters that are."""
     from rrext.engine.tasks.component_factory import components_of, references_of
-    from rrext.engine.tasks.route import is_open
+    from rrext.engine.tasks.route import by_settings
     from rrext.engine.tasks.route_table import RouteTable
 
     loaded, node_id = _pipeline(line), line.values.get("--node")
@@ -171,7 +171,7 @@ def _tools(line: _CommandLine) -> Iterator[tuple[str, ToolSpec]]:
     for route in RouteTable(components.values(), references_of(loaded.spec, components, remote=False)):
         component, spec = route.component, route.spec
         is_known = spec.static and not component.missing and component.node_class.unavailable() is None
-        if is_known and is_open(component, spec) and node_id in (None, [route.node_id]) and spec.name not in seen:
+        if is_known and by_settings(component, spec) and node_id in (None, [route.node_id]) and spec.name not in seen:
             seen.add(spec.name)
             yield spec.name, spec
 
