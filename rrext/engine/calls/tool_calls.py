@@ -206,7 +206,7 @@ class ToolCalls:
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """Make a lease, whose turn is held already or waits in line."""
         if operation.pipe_id is None:
-            return Lease(task, task.places.take(call.caller.line, call))
+            return Lease(task, task.places.take(call.caller, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         turn = self._pipes.enter(pipe, exclusive=False, now=task.now())
         if turn.granted and pipe.failed is not None:
@@ -222,11 +222,10 @@ def _may_learn(task: Task, operation: Tool) -> bool:
 
 
 def _only_owner(operation: Tool, routes: Sequence[Route]) -> Sequence[Route]:
-    """The one owner among several routes: the pipeline's own, since tools from outside take no name away, and of those the
-    one whose settings do not deny the tool. Raises `InvalidArguments` with the owners if there are several.
+    """The one owner among several routes: the pipeline's own, since tools from outside take no name away. One that the settings
+    deny may be the one that is meant. Raises `InvalidArguments` with the owners if there are several.
     """
     own = [route for route in routes if not route.is_dynamic] or routes
-    able = [route for route in own if not route.is_denied]
-    if len(able) > 1:
-        raise several_owners(operation.tool, [route.node_id for route in able])
-    return able or own  # where all are denied, the answer says why
+    if len(own) > 1:
+        raise several_owners(operation.tool, [route.node_id for route in own])
+    return own
