@@ -90,7 +90,7 @@ def test_many_clients_that_do_not_read_share_the_room_for_results(task_server: W
         for number in range(100):
             assert other.tool("add", {"a": number}) == {"sum": number + 1}
         begun = len(other.tool("journal", {"key": key}))
-        assert begun < 12 * 10, "more calls began than the share of each connection has room for"
+        assert begun < 12 * 15, "more calls began than the share of each connection has room for"
         assert len(answers(crowd[-1], numbers[-1])) == 60
 
 
