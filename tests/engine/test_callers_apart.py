@@ -160,7 +160,7 @@ async def test_a_lane_method_that_calls_what_is_not_there_fails_the_object_by_na
 
 
 @pytest.mark.promise("pool:limit:true")
-async def test_calls_of_a_user_wait_in_one_line_however_many_connections_the_user_has() -> None:
+async def test_a_user_has_one_turn_among_others_and_each_of_its_connections_one_among_its_own() -> None:
     lot = AsyncPark()
     order: list[str] = []
 
@@ -179,11 +179,11 @@ async def test_calls_of_a_user_wait_in_one_line_however_many_connections_the_use
     async with world(Held, threads=1) as w:
         w.tool("hold", name="first", caller=caller("a0", "ada"))
         await until(lambda: lot.inside)
-        for number in (1, 2, 3):
-            w.tool("hold", name=f"ada {number}", caller=caller(f"a{number}", "ada"))
+        for name in ("ada 1", "ada 1 again", "ada 2", "ada 3"):
+            w.tool("hold", name=name, caller=caller(name[:5], "ada"))
         w.tool("hold", name="bob", caller=caller("b", "bob"))
         for number in (1, 2):  # who names a user by itself is not known by it
             w.tool("hold", name=f"said {number}", caller=caller(f"s{number}", "ada", is_keyed=False))
         lot.let_go()
         await w.at_rest()
-    assert order == ["first", "ada 1", "bob", "said 1", "said 2", "ada 2", "ada 3"]
+    assert order == ["first", "ada 1", "bob", "said 1", "said 2", "ada 2", "ada 3", "ada 1 again"]

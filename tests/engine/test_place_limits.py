@@ -15,11 +15,12 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from rrext.engine.host.fair_lock import FairLock, LockTurn
 from rrext.engine.host.places import HeldPlace, Loan, Place, Places
+from rrext.engine.interface.call import Caller
 from rrext.threads import OwnThread
 
 
 class PlacesMachine(RuleBasedStateMachine):
-    """Places against a model: a counter, a line for each owner, and the owners in the order of their turns."""
+    """Places against a model: a counter, a line for each connection, and users and their connections in the order of turns."""
 
     places = Bundle("places")
 
@@ -28,28 +29,32 @@ class PlacesMachine(RuleBasedStateMachine):
         self.limit = 2
         self.real = Places(self.limit)
         self.held: list[Place | HeldPlace] = []
-        self.lines: dict[str, deque[Place | HeldPlace]] = {}
+        self.users: dict[str, dict[str, deque[Place | HeldPlace]]] = {}
         self.woken: list[Place | HeldPlace] = []
         self.awaited: set[int] = set()
 
     @property
     def line(self) -> list[Place | HeldPlace]:
-        return [place for line in self.lines.values() for place in line]
+        return [place for lines in self.users.values() for line in lines.values() for place in line]
 
     def pass_on(self) -> None:
-        if self.lines and len(self.held) < self.limit:
-            owner = next(iter(self.lines))
-            line = self.lines.pop(owner)
+        if self.users and len(self.held) < self.limit:
+            user = next(iter(self.users))
+            lines = self.users.pop(user)
+            connection = next(iter(lines))
+            line = lines.pop(connection)
             self.held.append(line.popleft())
             if line:
-                self.lines[owner] = line  # after all others
+                lines[connection] = line  # after all others of the user
+            if lines:
+                self.users[user] = lines  # after all others
 
-    @rule(target=places, owner=st.sampled_from("abc"))
-    def take(self, owner: str) -> Place | HeldPlace:
-        is_free = not self.lines and len(self.held) < self.limit
-        place = self.real.take(owner)
+    @rule(target=places, user=st.sampled_from(("ada", "bob", None)), connection=st.sampled_from("abc"))
+    def take(self, user: str | None, connection: str) -> Place | HeldPlace:
+        is_free = not self.users and len(self.held) < self.limit
+        place = self.real.take(Caller(connection, user_id=user, is_keyed=user is not None))
         assert isinstance(place, HeldPlace) == is_free
-        self.lines.setdefault(owner, deque()).append(place)
+        self.users.setdefault(user or f"connection {connection}", {}).setdefault(connection, deque()).append(place)
         self.pass_on()
         return place
 
@@ -68,11 +73,14 @@ class PlacesMachine(RuleBasedStateMachine):
         place.release()
         if place in self.held:
             self.held.remove(place)
-        for owner, line in list(self.lines.items()):
-            if place in line:
-                line.remove(place)
+        for user, lines in list(self.users.items()):
+            for connection, line in list(lines.items()):
+                if place in line:
+                    line.remove(place)
                 if not line:
-                    del self.lines[owner]
+                    del lines[connection]
+            if not lines:
+                del self.users[user]
         self.pass_on()
 
     @invariant()
@@ -297,7 +305,7 @@ def test_no_place_is_lost_or_granted_twice_whatever_threads_do_at_once(limit: in
     def work(seed: int) -> None:
         random = Random(seed)
         for _ in range(400):
-            place, granted = places.take(random.choice("abc")), threading.Event()
+            place, granted = places.take(Caller(random.choice("abc"))), threading.Event()
             if random.random() < 0.2:
                 place.release()  # cancelled, wherever it is
                 continue

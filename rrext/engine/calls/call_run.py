@@ -92,7 +92,7 @@ class CallRun(Run):
 
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
-        place = self.place = self.lease.task.sync_places.take(self.call.caller.line, self.call)
+        place = self.place = self.lease.task.sync_places.take(self.call.caller, self.call)
         if not place.when_granted(self.to_thread):
             self.to_thread()
 
@@ -156,7 +156,7 @@ class CallRun(Run):
         """Wait for a place again."""
         call, lease = self.call, self.lease
         if lease.pipe is None:
-            lease.turn = lease.task.places.take(call.caller.line, call)
+            lease.turn = lease.task.places.take(call.caller, call)
             await self.host.granted(lease.turn)
 
     # end of the run

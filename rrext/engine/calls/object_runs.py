@@ -110,7 +110,7 @@ class OpenRun(ObjectRun):
         entry: Entry,
         intake: Intake,
     ) -> None:
-        super().__init__(host, call, Lease(task, task.places.take(call.caller.line, call)), pipes, reclaim, name="open")
+        super().__init__(host, call, Lease(task, task.places.take(call.caller, call)), pipes, reclaim, name="open")
         self._plan = plan
         self._entry = entry
         self._intake = intake

@@ -153,7 +153,7 @@ async def in_thread(
 
 async def _held(host: Host, places: Places, call: Call | None, own_place: Place | HeldPlace | None) -> Place | HeldPlace:
     """Wait for a place. A cancel meanwhile releases the place and `own_place`."""
-    place = places.take("" if call is None else call.caller.line, call)
+    place = places.take(None if call is None else call.caller, call)
     try:
         await host.granted(place)
     except BaseException:

@@ -315,7 +315,7 @@ class ToolRun(CallRun):
         if not self.is_outermost:
             return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
         own_places = self.route.component.thread_places
-        own_place = own_places.take(call.caller.line, call)
+        own_place = own_places.take(call.caller, call)
         try:
             await self.host.granted(own_place)
         except BaseException:

@@ -1,4 +1,5 @@
-"""A fair limit, made of places. Each connection has a line of waiting calls, and the lines take turns.
+"""A fair limit, made of places. Waiting calls stand in lines that take turns: those of users, and within each those of its
+connections.
 
 A task has two such limits: pipes (open or borrowed) and running sync calls. `take` never blocks and never awaits; a
 waiting caller passes a function to call when its place is granted.
@@ -11,13 +12,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rrext.threads import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.host.left_behind import LeftBehind
-    from rrext.engine.interface.call import Call
+    from rrext.engine.interface.call import Call, Caller
+
+_NOBODYS: Final = "", ""
+"""The lines of work that is no caller's."""
 
 
 class Place:
@@ -26,10 +30,12 @@ class Place:
     `call` is the waiting call, if it can be failed while it waits.
     """
 
-    __slots__ = ("_granted", "_places", "_wake", "call", "owner")
+    __slots__ = ("_granted", "_places", "_wake", "call", "lines")
 
-    def __init__(self, places: Places | None, granted: bool, owner: str = "", call: Call | None = None) -> None:
-        self.owner = owner
+    def __init__(
+        self, places: Places | None, granted: bool, lines: tuple[str, str] = _NOBODYS, call: Call | None = None
+    ) -> None:
+        self.lines = lines
         self.call = call
         self._places = places
         self._granted = granted
@@ -92,26 +98,28 @@ class HeldPlace:
 
 
 class _Lines:
-    """The waiting places: a line for each owner, first come, first served; the owners take turns.
+    """The waiting places: a line for each connection of each user, first come, first served. Users take turns, and at the turn
+    of a user its connections do.
 
     Lines are ordered dicts, so that thousands may leave their middle without a search. `count` is the number of waiting
     places.
     """
 
-    __slots__ = ("_first", "_lines", "count")
+    __slots__ = ("_first", "_users", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._first: dict[Place, None] = {}
-        self._lines: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
+        self._users: OrderedDict[str, OrderedDict[str, OrderedDict[Place, None]]] = OrderedDict()
 
     def add(self, place: Place) -> None:
-        """Add a place at the end of its owner's line."""
+        """Add a place at the end of its line."""
         self.count += 1
-        self._lines.setdefault(place.owner, OrderedDict())[place] = None
+        user, connection = place.lines
+        self._users.setdefault(user, OrderedDict()).setdefault(connection, OrderedDict())[place] = None
 
     def add_first(self, place: Place) -> None:
-        """Add a place before the lines of all owners, behind earlier places of this kind."""
+        """Add a place before all lines, behind earlier places of this kind."""
         self.count += 1
         self._first[place] = None
 
@@ -121,33 +129,41 @@ class _Lines:
         if place in self._first:
             del self._first[place]
             return
-        line = self._lines[place.owner]
-        del line[place]
-        if not line:
-            del self._lines[place.owner]
+        user, connection = place.lines
+        lines = self._users[user]
+        del lines[connection][place]
+        if not lines[connection]:
+            del lines[connection]
+        if not lines:
+            del self._users[user]
 
     def all(self) -> list[Place]:
         """All waiting places."""
-        return [*self._first, *(place for line in self._lines.values() for place in line)]
+        return [*self._first, *(place for lines in self._users.values() for line in lines.values() for place in line)]
 
     def next(self) -> Place:
-        """Remove and return the place whose turn it is. Its owner's next turn comes after those of all other owners."""
+        """Remove and return the place whose turn it is. The next turn of its user comes after those of all other users."""
         self.count -= 1
         if self._first:
             place = next(iter(self._first))
             del self._first[place]
             return place
-        owner, line = next(iter(self._lines.items()))
+        user, lines = next(iter(self._users.items()))
+        connection, line = next(iter(lines.items()))
         place, _ = line.popitem(last=False)
         if line:
-            self._lines.move_to_end(owner)
+            lines.move_to_end(connection)
         else:
-            del self._lines[owner]
+            del lines[connection]
+        if lines:
+            self._users.move_to_end(user)
+        else:
+            del self._users[user]
         return place
 
 
 class Places:
-    """A fair limit of `limit` places. A caller waits in its owner's line while none is free.
+    """A fair limit of `limit` places. A caller waits in its line while none is free.
 
     Free places lie in a list, whose `pop` and `append` are atomic, so a place changes hands without the lock while no call
     waits. A caller first joins a line and then looks for a free place; a holder first gives its place back and then looks
@@ -170,14 +186,14 @@ class Places:
         self.lent: list[int] = []
         self.left_behind: LeftBehind | None = None
 
-    def take(self, owner: str = "", call: Call | None = None) -> Place | HeldPlace:
-        """Take a free place at once if no call waits, else join the owner's line; return the place."""
+    def take(self, caller: Caller | None = None, call: Call | None = None) -> Place | HeldPlace:
+        """Take a free place at once if no call waits, else join the caller's line; return the place."""
         if not self._line.count:
             try:
                 return self._free.pop()
             except IndexError:
                 pass
-        place = Place(self, False, owner, call)
+        place = Place(self, False, _NOBODYS if caller is None else caller.lines, call)
         self._join(self._line.add, place)
         return place
 
@@ -249,7 +265,7 @@ class Places:
         own = OwnThread.current()
         while True:
             granted: Future[None] = Future()
-            back = Place(self, False, "", call)
+            back = Place(self, False, call=call)
             back._wake = partial(granted.set_result, None)
             self._join(self._line.add_first, back)
             if own is None:

@@ -35,9 +35,12 @@ class Caller(msgspec.Struct, frozen=True):
     counts_for: str | None = None
 
     @property
-    def line(self) -> str:
-        """The line in which its calls wait: that of its user if a key says who it is, however many connections the user has."""
-        return f"user {self.user_id}" if self.is_keyed and self.user_id is not None else self.connection_id
+    def lines(self) -> tuple[str, str]:
+        """The lines in which its calls wait: that of its connection, within that of its user if a key says who it is. So a user
+        has one turn among the others, however many connections the user has, and each of these has one among them.
+        """
+        own = self.connection_id
+        return (f"user {self.user_id}" if self.is_keyed and self.user_id is not None else own), own
 
     @property
     def is_stranger(self) -> bool:
