@@ -60,9 +60,7 @@ class WsServer(ListeningServer):
         one answer in some hundred never gets to it (Python 3.11).
         """
         if self.url.startswith("wss"):
-            tls = ssl.create_default_context()
-            tls.maximum_version = ssl.TLSVersion.TLSv1_2
-            options.setdefault("ssl", tls)
+            options.setdefault("ssl", ssl.create_default_context()).maximum_version = ssl.TLSVersion.TLSv1_2
         with connect(self.url, compression=None, proxy=None, max_size=None, **options) as end:
             client = WsClient(end)
             if key is not None:

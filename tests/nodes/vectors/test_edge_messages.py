@@ -41,7 +41,7 @@ MESSAGES = st.one_of(
     st.builds(Delete, SCOPES),
     st.builds(Query, SEARCHES),
     st.builds(List, st.none() | TEXT, COUNT, COUNT),
-    st.builds(Get, TEXT, COUNT, COUNT),
+    st.builds(Get, TEXT, COUNT, COUNT, TEXT, COUNT),
     st.builds(Stats),
     st.builds(Cancel, st.sampled_from(["cancelled", "timeout", "disconnected", "shutting_down"])),
 )
