@@ -25,11 +25,17 @@ from promises import PROMISES
 
 from rrext.errors import near_matches
 
-# A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data.
+# A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data. Where a change is judged, each run has
+# the same examples: what others find is for those who look for it.
 hypothesis.settings.register_profile(
-    "rrext", deadline=None, print_blob=True, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "rrext",
+    deadline=None,
+    print_blob=True,
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="RREXT_SAME_EXAMPLES" in os.environ,
 )
-hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000)
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000, derandomize=False)
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
 
 MEMORY = Path("/dev/shm")
