@@ -8,13 +8,12 @@ import fcntl
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from rrext.cli.file_sender import failure_of
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
-from rrext.cli.limits import MAX_CHAT_MESSAGES
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
 from rrext.cli.options import (
     add_caller_options,
@@ -30,6 +29,9 @@ from rrext.cli.report import print_error
 from rrext.columns import printable
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError
+
+MAX_CHAT_MESSAGES: Final = 40
+"""Messages of a chat that go with the next question; older ones are forgotten."""
 
 DESCRIPTION = "Ask a pipeline that chats, in this process."
 EXAMPLE = """examples:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
-from rrext.cli.limits import MAX_LINE_WIDTH
 from rrext.cli.options import (
     add_partial_option,
     add_pipeline_options,
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
     from rrext.references.known_connection import KnownConnection
+
+MAX_LINE_WIDTH: Final = 120
+"""Columns of a line of the file in the output; longer ones are cut around the problem."""
 
 DESCRIPTION = "List everything that keeps pipeline files from running here. No node is set up, and nothing runs."
 EXAMPLE = """example:

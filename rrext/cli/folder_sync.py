@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.cli.limits import MAX_CALL_OBJECTS, MAX_UNASKED_REMOVALS, SETTLED_NANOSECONDS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.sync_state import SentFile, SyncState
 from rrext.client.upload_files import UploadFile, find_files, url_of
@@ -21,6 +20,13 @@ from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry
 from rrext.secrets.masked import masked
+
+MAX_UNASKED_REMOVALS: Final = 10
+"""The number of removed files that are deleted without a question, if others are left."""
+SETTLED_NANOSECONDS: Final = 2_000_000_000
+"""Nanoseconds after which a change must show in a file's times, also on file systems with two-second steps."""
+MAX_CALL_OBJECTS: Final = 500
+"""Objects in one call of a store's tool."""
 
 TOOLS: Final = frozenset({"versions", "delete"})
 """The tools that a store needs for a sync."""

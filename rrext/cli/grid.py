@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.cli.limits import MIN_COLUMN_WIDTH
 from rrext.columns import columns, cut, one_line
+
+MIN_COLUMN_WIDTH: Final = 8
+"""The minimal width of a readable column; below it, rows are lists."""
 
 NULL: Final = "NULL"
 GAP: Final = 3

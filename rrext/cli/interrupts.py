@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
-from rrext.cli.limits import OUTPUT_FLUSH_TIMEOUT
 from rrext.limits import CLIENT_DEFAULTS
+
+OUTPUT_FLUSH_TIMEOUT: Final = 0.2
+"""Seconds that the last output may wait for its reader."""
 
 Absorbs: TypeAlias = Callable[[int], bool]
 """A function that handles a signal by itself, on a thread of its own; returns whether it did."""

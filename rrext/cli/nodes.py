@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cli.limits import MIN_WRAPPED_WIDTH
 from rrext.cli.options import add_nodes_option, catalog_from
 from rrext.cli.terminal import terminal_width
 from rrext.columns import columns, wrapped
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
+
+MIN_WRAPPED_WIDTH: Final = 16
+"""The minimal width of a wrapped column; below it, rows are lists."""
 
 DESCRIPTION = "List all nodes, or show one: its lanes, its settings with their defaults, its tools with their schemas."
 EXAMPLE = """example:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO
+from typing import IO, Final
 
-from rrext.cli.limits import MIN_TERMINAL_WIDTH
+MIN_TERMINAL_WIDTH: Final = 40
+"""The assumed width of a narrower terminal."""
 
 
 def is_terminal(file: IO[str]) -> bool:

@@ -6,17 +6,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from rrext.cli.limits import FIGURES_WIDTH, MAX_MEMBER_WIDTH
 from rrext.cli.output import Results
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
 from rrext.cli.terminal import terminal_width
 from rrext.columns import cut, printable
 from rrext.engine.interface.operations import Tool
+
+FIGURES_WIDTH: Final = 16
+"""What a score and the gaps take of a table of chunks; the text and the path of its file share the rest."""
+MAX_MEMBER_WIDTH: Final = 60
+"""Columns of a nested member beside a table, where a list of all paths would hide the table."""
 
 TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
 """Writes a chunk, given as JSON or as raw bytes."""

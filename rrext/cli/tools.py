@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from rrext.cli.limits import MAX_LISTED_VALUES, MIN_WRAPPED_WIDTH
+from rrext.cli.nodes import MIN_WRAPPED_WIDTH
 from rrext.cli.options import add_caller_options, add_pipeline_options, add_source
 from rrext.cli.output import Results
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
@@ -20,6 +20,9 @@ from rrext.cli.terminal import terminal_width
 from rrext.columns import columns, printable, wrapped
 from rrext.engine.interface.operations import ANY_TOOL, ListTools
 from rrext.errors import RrextError
+
+MAX_LISTED_VALUES: Final = 5
+"""Values of an enumeration in the table; `--json` has all."""
 
 DESCRIPTION = "List the tools of a pipeline that can be called."
 EXAMPLE = """examples:

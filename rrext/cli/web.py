@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from rrext.secrets.redaction import Redactor
     from rrext.server.process import Listener, ServingProcess
 
+MAX_CONNECTIONS: Final = 4096
+"""Connections of the port at once; each has a descriptor."""
+OTHER_DESCRIPTORS: Final = 1024
+"""Descriptors for all else: pipelines, files, databases."""
+
 DEFAULT_ADDRESS: Final = "127.0.0.1:5565"
 
 
@@ -104,7 +109,6 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
         raise UsageError(f"--ws: {missing}")
     from rrext.faces.http.listener import HttpClients
     from rrext.faces.ws.app import WebApp
-    from rrext.faces.ws.limits import MAX_CONNECTIONS, OTHER_DESCRIPTORS
     from rrext.faces.ws.protocol import SocketProtocol
 
     tls = _certificate(args, files)
@@ -144,8 +148,7 @@ def _keys(
     """The keys of a file, or that of the environment. Raises `UsageError` without any where other machines can connect, be it
     by a proxy.
     """
-    from rrext.faces.http.limits import MIN_TOKEN
-    from rrext.faces.http.tokens import UserTokens
+    from rrext.faces.http.tokens import MIN_TOKEN, UserTokens
     from rrext.faces.ws.authentication import LOCAL_USER
 
     if args.keys is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -10,7 +11,6 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, CallLine, read_call
 from rrext.editor.known_nodes import input_schema
-from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.node import Node
@@ -22,6 +22,10 @@ from rrext.references.reference import Reference
 from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
+
+# documents
+MAX_CALL_LINES: Final = 1000
+"""Call lines of one document that are read; nobody writes more."""
 
 
 class Calls(msgspec.Struct, frozen=True):

@@ -16,9 +16,11 @@ import msgspec
 
 from rrext.columns import columns
 from rrext.editor.edits import Edit
-from rrext.editor.limits import FORMAT_WIDTH
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import parse
+
+FORMAT_WIDTH: Final = 120
+"""Columns of a line up to which a formatted list or object stays on it; components of one line have about a hundred."""
 
 Kind: TypeAlias = Literal["open", "close", "comma", "colon", "value", "line", "block"]
 

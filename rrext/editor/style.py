@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.editor.limits import MAX_STYLE_CONTAINERS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
+
+MAX_STYLE_CONTAINERS: Final = 300
+"""The number of objects and lists that are examined; authors write consistently."""
 
 BLANKS: Final = " \t\r\n"
 

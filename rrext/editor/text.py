@@ -7,7 +7,9 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
-from rrext.editor.limits import MARK_STEP
+MARK_STEP: Final = 512
+"""Characters. In a longer line, the units before every so many characters are counted once and kept."""
+
 
 Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Position: TypeAlias = tuple[int, int]

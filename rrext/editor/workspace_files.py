@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.limits import MAX_LISTED_FILES
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
+
+MAX_LISTED_FILES: Final = 2000
+"""Entries of a folder that are read for offers; with more, typing on helps nobody."""
 
 
 class WorkspaceFiles:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Call
 from rrext.engine.task_status import loaded_of
 from rrext.engine.tasks.foreign import require_loading
-from rrext.engine.tasks.limits import REMOTE_TTL
 from rrext.errors import InvalidArguments, near_matches
 
 if TYPE_CHECKING:
     from rrext.engine.local_engine import LocalEngine
     from rrext.limits import Limits
+
+REMOTE_TTL: Final = 900.0
+"""Idle seconds until a pipeline of a network client ends, if the client names none: RocketRide's default."""
 
 
 def load_options(call: Call, operation: operations.Execute, limits: Limits) -> dict[str, Any]:

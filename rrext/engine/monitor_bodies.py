@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from rrext.engine.events.limits import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.events.records import FlowStep, Message, ObjectBegun, ObjectEnded, Output, PipeEvent, TaskBegun, TaskEnded
+from rrext.engine.events.trace import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.task_status import id_of
 
 Told = tuple[str, dict[str, Any]]

@@ -21,7 +21,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.monitor_bodies import Told, counts_of, state_of, told_of
 from rrext.engine.task_status import display_name, id_of, is_whole, no_task, without_objects
 from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.limits import MAX_MONITORS, STATUS_INTERVAL
+from rrext.engine.tasks.limits import STATUS_INTERVAL
 from rrext.errors import InvalidArguments, TooManyRequests, near_matches
 from rrext.limits import MAX_QUOTED_NAME
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from rrext.engine.run_logs import RunLogs
     from rrext.engine.task_views import TaskViews
     from rrext.engine.tasks.registry import Tasks
+
+MAX_MONITORS: Final = 1000
+"""Monitors of one connection; each costs memory, and a look for each status."""
 
 TYPES: Final = {
     name: 1 << bit

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from rrext.engine.tasks.limits import DEFAULT_PAGE, MAX_PAGE
 from rrext.errors import InvalidArguments
+
+DEFAULT_PAGE: Final = 50
+"""Rows of a page of a list, if the request does not say, as in the reference server."""
+MAX_PAGE: Final = 100
+"""Rows of a page at most, as in the reference server."""
 
 _BOUNDS = ("__gte", "__lte")
 

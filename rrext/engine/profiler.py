@@ -10,13 +10,17 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.interface import profile_operations as operations
-from rrext.engine.limits import MAX_PROFILE_TIME, MAX_REPORTED_FUNCTIONS
 from rrext.engine.stack_sampler import CallNode, Place, StackSampler
 from rrext.errors import InternalError, InvalidArguments, Unavailable
 
 if TYPE_CHECKING:
     from rrext.clock import Clock, Timer
     from rrext.engine.interface.call import Caller
+
+MAX_PROFILE_TIME: Final = 3600.0
+"""Seconds after which a session of the profiler ends by itself."""
+MAX_REPORTED_FUNCTIONS: Final = 200
+"""Lines of the report of a profile."""
 
 _PACKAGES: Final = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
 """Also those of the user and of the system's own Python."""

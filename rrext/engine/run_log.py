@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from rrext.engine.interface.log_operations import ReadRunLog
-from rrext.engine.limits import CONSOLE_LINES, MAX_CHAPTERS, MAX_LOG_PAGE, MAX_LOG_PAGE_BYTES, SEGMENT_BYTES
+from rrext.limits import KIB, MIB
+
+MAX_LOG_PAGE_BYTES: Final = MIB
+"""Bytes of a page, and of a piece of a segment."""
+
+SEGMENT_BYTES: Final = 256 * KIB
+"""Bytes of a segment of a run log: the unit that a client reads at once, and that goes when there are too many."""
+MAX_CHAPTERS: Final = 1000
+"""Runs in the timeline of a source."""
+CONSOLE_LINES: Final = 200
+"""Lines of output with which a segment begins, so that a reader need not read those before it."""
+MAX_LOG_PAGE: Final = 1000
+"""Events of a page of a run log."""
 
 
 class LogSegment:

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.events.trace import LEVELS
 from rrext.engine.interface import log_operations as operations
-from rrext.engine.limits import MAX_LOG_PAGE_BYTES, MAX_USER_LOG_BYTES, MAX_USER_LOGS
-from rrext.engine.run_log import RunLog
+from rrext.engine.run_log import MAX_LOG_PAGE_BYTES, RunLog
 from rrext.engine.tasks.limits import STATUS_INTERVAL
 from rrext.errors import InternalError, InvalidArguments
+from rrext.limits import MIB
 
 if TYPE_CHECKING:
     from rrext.engine.events.records import TaskEnded
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.task_identity import TaskIdentity
+
+MAX_USER_LOG_BYTES: Final = 16 * MIB
+"""Bytes of the run logs of one user; they are in memory."""
+MAX_USER_LOGS: Final = 100
+"""Sources of which a user has a run log; the oldest go first."""
 
 OUTCOMES: Final = {"idle": "ok", "terminated": "cancelled", "closed": "cancelled", "restarted": "cancelled"}
 """The reason of a task's end → the outcome of its run."""

@@ -5,9 +5,16 @@ from __future__ import annotations
 import threading
 from time import perf_counter
 from types import FrameType
+from typing import Final
 
-from rrext.engine.limits import MAX_PROFILE_DEPTH, MAX_PROFILE_NODES, PROFILE_INTERVAL
 from rrext.engine.loop_watch import stacks_of_threads
+
+PROFILE_INTERVAL: Final = 0.01
+"""Seconds between two samples of a profile: a look at twenty threads takes a third of a millisecond."""
+MAX_PROFILE_NODES: Final = 20_000
+"""Functions in the tree of a profile, which is some megabytes then; the time of more is that of their callers."""
+MAX_PROFILE_DEPTH: Final = 150
+"""Calls within each other in a profile: readers of JSON do not take trees of any depth."""
 
 Place = tuple[str, str, int]
 """Name, file and first line of a function."""

@@ -13,12 +13,20 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.files.limits import MAX_DEPTH, MAX_PATH, SCAN_STEP
 from rrext.files.path_errors import explained, explanation, link, refusal
+
+MAX_DEPTH: Final = 128
+"""Components of a path; each one costs a system call."""
+
+MAX_PATH: Final = 4096
+"""Characters of a path; what Linux takes at once."""
+SCAN_STEP: Final = 1024
+"""Names of a directory that are read between two checks of the caller's deadline."""
 
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _SAFE

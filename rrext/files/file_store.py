@@ -12,9 +12,20 @@ from urllib.parse import quote
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.files.confinement import Confinement, FileInfo
-from rrext.files.limits import CONNECTION_JOBS, READ_MANY_PATHS, READ_PIECE, READABLE_USER, STORE_JOBS, FileStoreSettings
+from rrext.files.limits import FileStoreSettings
 from rrext.files.user_files import ReadHandle, UserFiles, WriteHandle
-from rrext.limits import LAST_CALLS_TIMEOUT
+from rrext.limits import LAST_CALLS_TIMEOUT, MIB
+
+READ_PIECE: Final = 4 * MIB
+"""What one `fs_read` returns at most, as in RocketRide."""
+
+READ_MANY_PATHS: Final = 256
+CONNECTION_JOBS: Final = 4
+"""Operations of one connection that use the disk at once; each has a thread."""
+STORE_JOBS: Final = 32
+"""Operations of all connections that use the disk at once."""
+READABLE_USER: Final = 100
+"""Characters of a quoted user id that names a folder; file systems take 255 bytes. Longer ones are hashed."""
 
 T = TypeVar("T")
 InThread: TypeAlias = Callable[..., Awaitable[Any]]

@@ -10,9 +10,15 @@ from threading import Lock
 from typing import Any, Final
 
 from rrext.errors import ToolError
-from rrext.files.confinement import Confinement, FileInfo, read_at
-from rrext.files.limits import ABANDONED, MAX_DEPTH, READ_MANY_BYTES, FileStoreSettings
+from rrext.files.confinement import MAX_DEPTH, Confinement, FileInfo, read_at
+from rrext.files.limits import FileStoreSettings
 from rrext.files.path_errors import explained, refusal
+from rrext.limits import MIB
+
+READ_MANY_BYTES: Final = 32 * MIB
+"""What one `fs_read_many` takes and returns at most, as in RocketRide."""
+ABANDONED: Final = 86_400.0
+"""Age of an unfinished file that a server left when it was killed; a younger one may be another server's."""
 
 _SERIAL: Final = count()
 

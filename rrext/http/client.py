@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rrext.http.limits import CONNECT_TIMEOUT, MAX_CONNECTIONS, MAX_FAILURE
+from rrext.http.limits import CONNECT_TIMEOUT, MAX_CONNECTIONS
 from rrext.threads import imported
 
 if TYPE_CHECKING:
     import httpx2
+
+MAX_FAILURE: Final = 64 * 1024
+"""Bytes read of an answer with an error; the rest is not worth quoting."""
 
 PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.anyio", "httpcore2._async.http11", "h11")
 """Modules that the client would import with its first connection, on the event loop, blocking other calls."""

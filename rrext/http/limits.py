@@ -11,7 +11,5 @@ MAX_CONNECTIONS: Final = 100
 """Connections of one client: as many calls at once wait for the server, further ones for a free connection."""
 
 # failures.py
-MAX_FAILURE: Final = 64 * 1024
-"""Bytes read of an answer with an error; the rest is not worth quoting."""
 MAX_SENTENCE: Final = 500
 """Characters of the server's own message that are quoted."""

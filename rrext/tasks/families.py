@@ -18,7 +18,14 @@ from typing import Final
 
 import msgspec
 
-from rrext.tasks.limits import HIGHEST_MARK, MARKS, SWEEPS
+SWEEPS: Final = 5
+"""How often what a dead worker left behind is looked for again, because a process that was killed had started another."""
+HIGHEST_MARK: Final = 1 << 62
+"""Microseconds of the limit that marks a worker. It is at least half as high: a process of a real-time class, which alone has
+this limit, could run for a thousand centuries."""
+MARKS: Final = 1 << 56
+"""Numbers from which a mark is drawn: no two servers have the same. A server below a worker draws from those below its mark."""
+
 
 _MARK_LINE: Final = re.compile(rb"^Max realtime timeout +\d+ +(\d+) ", re.MULTILINE)
 _PAGE: Final = resource.getpagesize()

@@ -14,15 +14,21 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.limits import LARGE_RESULT
+from rrext.limits import GIB, LARGE_RESULT, MIB
 from rrext.server.outbox import Outbox
-from rrext.tasks.limits import HOP_WINDOW, MAX_ANY
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.server.call_feed import FeedPort, LateEvent
     from rrext.server.questions import Questions
     from rrext.wire.connection import ServedConnection
+
+MAX_ANY: Final = 64 * GIB
+"""A limit of a worker's connection that the sessions of the clients enforce."""
+
+HOP_WINDOW: Final = MIB
+"""Bytes of a connection on their way from a worker to its client before further ones wait: enough to keep a fast client busy,
+and little beside the answers that wait for a slow one."""
 
 CREDIT: Final = HOP_WINDOW // 4
 """Bytes for which credit is given at once: a message for each answer would cost more than the answer."""

@@ -10,8 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import TaskLost
-from rrext.limits import MIB
-from rrext.tasks.limits import FATAL_KEPT, STDERR_KEPT, STDERR_TAIL
+from rrext.limits import KIB, MIB
+from rrext.tasks.limits import STDERR_KEPT, STDERR_TAIL
+
+FATAL_KEPT: Final = 256 * KIB
+"""Bytes of the trace of a crash that are kept, whose head and crashed thread are told: 64 threads with thirty calls each."""
 
 FATAL: Final = b"Fatal Python error: "
 _EVENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ ")

@@ -6,12 +6,17 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning
-from rrext.tasks.limits import FIRST_RELOAD_DELAY, LAST_RELOAD_DELAY
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.tasks.remote_loader import RemoteLoader
     from rrext.tasks.remote_task import RemoteTask
+
+FIRST_RELOAD_DELAY: Final = 1.0
+"""Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
+LAST_RELOAD_DELAY: Final = 60.0
+"""The longest of these delays: a tool that always crashes takes little of the processor. After a run of this length the delays
+begin anew."""
 
 log: Final = logging.getLogger("rrext.tasks")
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.task_status import loaded_of
 from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.registry import already_running
-from rrext.tasks.limits import STOP_MARGIN
 from rrext.tasks.remote_task import RemoteTask
 
 if TYPE_CHECKING:
     from rrext.engine.task_views import TaskViews
     from rrext.tasks.task_engine import TaskEngine
     from rrext.tasks.worker import Worker
+
+STOP_MARGIN: Final = 2.0
+"""Seconds beyond the time of its calls in which a worker ends; then it is killed."""
 
 
 class RemoteLoader:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import Limits
-from rrext.tasks.limits import MAX_ANY
+from rrext.tasks.hop_window import MAX_ANY
 
 HEADER: Final = struct.Struct("!Q")
 ROUTE: Final = "@"

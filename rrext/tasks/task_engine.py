@@ -29,20 +29,12 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.tasks.families import Families, sweep
 from rrext.tasks.known_references import KnownReferences
-from rrext.tasks.limits import (
-    ANSWER_PATIENCE,
-    LONG_REST,
-    LOOK_PATIENCE,
-    LOOKS_AT_ONCE,
-    MEMORY_INTERVAL,
-    PIPE_BITS,
-    REST,
-    STOP_MARGIN,
-)  # fmt: skip
 from rrext.tasks.operator_files import OperatorFiles
 from rrext.tasks.reference_routes import ReferenceRoutes
-from rrext.tasks.remote_loader import RemoteLoader
+from rrext.tasks.remote_loader import STOP_MARGIN, RemoteLoader
 from rrext.tasks.remote_task import RemoteTask
+from rrext.tasks.worker import ANSWER_PATIENCE
+from rrext.tasks.worker_engine import PIPE_BITS
 from rrext.tasks.worker_pool import WorkerPool
 from rrext.tasks.worker_questions import WorkerQuestions
 from rrext.tasks.worker_stderr import WorkerStderr
@@ -58,6 +50,17 @@ if TYPE_CHECKING:
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason
+
+MEMORY_INTERVAL: Final = 1.0
+"""Seconds between two looks at the memory of the workers: a look at a thousand takes some hundredths of one."""
+LOOKS_AT_ONCE: Final = 32
+"""Workers that are asked for their status at once: a few milliseconds of the loop."""
+LOOK_PATIENCE: Final = 0.01
+"""Seconds in which a list of many tasks waits for their statuses; it tells the last one of a task whose turn has not come."""
+REST: Final = 2.0
+"""Seconds after a call until the status of a task is looked at again: its rates and its load have changed since."""
+LONG_REST: Final = 10.0
+"""Seconds between two looks at the status of a task that nobody uses: its process may work for itself."""
 
 Reason = Literal["terminated", "idle", "closed", "restarted", "lost"]
 

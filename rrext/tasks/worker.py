@@ -24,7 +24,6 @@ from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop_messages import HopMessages, Incoming
 from rrext.tasks.hop_window import HopCredit
-from rrext.tasks.limits import ANSWER_PATIENCE, EXIT_PATIENCE, MAX_CALLERS, MAX_GAPS, MAX_RAN, SILENCE
 from rrext.tasks.lost import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 from rrext.wire.questions import QUESTIONS, answering, number_of
@@ -36,6 +35,22 @@ if TYPE_CHECKING:
     from rrext.tasks.remote_task import RemoteTask
     from rrext.tasks.worker_process import WorkerProcess
     from rrext.tools.context import CancelReason
+
+ANSWER_PATIENCE: Final = 1.0
+"""Seconds in which a worker answers for its status; of a stuck one the last status is told."""
+
+SILENCE: Final = 4.0
+"""Seconds more after which a worker that still does not tell its status is stuck: a large library that is loaded holds the
+interpreter's lock for some of them. That a worker was stopped is seen at once."""
+EXIT_PATIENCE: Final = 2.0
+"""Seconds between the last byte of a worker and its end; then it is killed."""
+MAX_GAPS: Final = 1024
+"""Pipes of a worker whose stopped writes may have ended: the oldest ones have long been answered, and some are never closed."""
+MAX_RAN: Final = 8
+"""How often a call that ran is named, when its process was killed for its memory."""
+MAX_CALLERS: Final = 4096
+"""Callers of one connection that a worker knows by number: those whom its requests name. A further one takes the place of the
+one that called least recently, and no place of another connection."""
 
 log: Final = logging.getLogger("rrext.tasks")
 

@@ -14,13 +14,16 @@ from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write
 from rrext.engine.local_engine import EndReason, LocalEngine
 from rrext.errors import RrextError, Unavailable
-from rrext.tasks.limits import PIPE_BITS
 
 if TYPE_CHECKING:
     from rrext.engine.interface.totals import Totals
     from rrext.engine.tasks.task import Task
     from rrext.tasks.worker_session import WorkerSession
     from rrext.tools.context import CancelReason
+
+PIPE_BITS: Final = 32
+"""Bits of the number of a pipe or a call that count within a worker; those above are the number of the worker. Four thousand
+million in each of two million workers fit into the whole numbers of a double."""
 
 
 class TextType(Operation, frozen=True, kw_only=True):

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from rrext.errors import RrextError, ShuttingDown, Unavailable
-from rrext.tasks.limits import ANSWER_PATIENCE, MAX_STARTS, STOP_MARGIN
-from rrext.tasks.worker import Worker
+from rrext.tasks.remote_loader import STOP_MARGIN
+from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.tasks.home import Home
     from rrext.tasks.settings import WorkerSettings
+
+MAX_STARTS: Final = 4
+"""Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""
 
 log: Final = logging.getLogger("rrext.tasks")
 

@@ -15,12 +15,16 @@ from typing import Final
 
 import msgspec
 
-from rrext.limits import DEFAULTS
+from rrext.limits import DEFAULTS, KIB, MIB
 from rrext.tasks.families import set_mark
-from rrext.tasks.limits import PIPE_SIZE, READ_AT_ONCE
 from rrext.tasks.lost import Stderr
 from rrext.tasks.settings import WorkerSettings
 from rrext.threads import FEW_HEAPS
+
+READ_AT_ONCE: Final = 64 * KIB
+"""Bytes of stderr that are read at once."""
+PIPE_SIZE: Final = MIB
+"""Bytes of the pipes between the server and a worker: a large raw tail passes in few steps."""
 
 HOME: Final = str(Path(__file__).parents[2])
 COMMAND: Final = (

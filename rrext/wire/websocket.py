@@ -19,7 +19,9 @@ from rrext.errors import NotConnected, ParseError, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.wire.codec import Bytes
 from rrext.wire.framing import ContentLength
-from rrext.wire.limits import MAX_HANDSHAKE
+
+MAX_HANDSHAKE: Final = 64 * 1024
+"""Bytes of the head of an HTTP answer that opens a WebSocket."""
 
 GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 FINAL: Final = 0x80

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.calls.lines import CallLine
-from rrext.editor.limits import MAX_CALL_LINES
+from rrext.editor.checked_calls import MAX_CALL_LINES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.checked_calls import MAX_CALL_LINES
 from rrext.editor.edits import applied
-from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.written_pipeline import text_of
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.limits import MAX_BLOCK
-from rrext.editor.pages.page import Code, Page
+from rrext.editor.pages.page import MAX_BLOCK, Code, Page
 
 HOSTILE = st.lists(
     st.sampled_from(

@@ -10,8 +10,7 @@ from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, writte
 from hypothesis import given
 
 from rrext.editor.analysis import AnalysisSettings, analyse
-from rrext.editor.limits import MAX_SYMBOLS
-from rrext.editor.outline.symbols import Symbol, symbols_of
+from rrext.editor.outline.symbols import MAX_SYMBOLS, Symbol, symbols_of
 from rrext.pipefile.environment import Environment
 
 

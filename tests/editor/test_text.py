@@ -7,8 +7,7 @@ from editor.unit_oracle import NaiveText, units_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.limits import MARK_STEP
-from rrext.editor.text import Position, Text, Unit
+from rrext.editor.text import MARK_STEP, Position, Text, Unit
 
 UNITS: tuple[Unit, ...] = ("utf-8", "utf-16", "utf-32")
 

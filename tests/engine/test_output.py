@@ -12,7 +12,7 @@ import pytest
 from engine_world import World, pipeline_of, until, world
 from test_call_events import Heard
 
-from rrext.engine.events.limits import LINES_AT_ONCE, MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
+from rrext.engine.events.console import LINES_AT_ONCE, MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Filter, Output
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Open, Tool

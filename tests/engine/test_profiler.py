@@ -17,7 +17,7 @@ from rrext.engine.interface.profile_operations import (
     StartProfile,
     StopProfile,
 )
-from rrext.engine.limits import MAX_PROFILE_TIME
+from rrext.engine.profiler import MAX_PROFILE_TIME
 from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 

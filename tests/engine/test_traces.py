@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from test_call_events import Heard
 
 from rrext.engine.events.hub import EventHub, EventOrigin
-from rrext.engine.events.limits import MAX_TRACE_DATA, MAX_TRACE_TEXT
 from rrext.engine.events.records import Filter, FlowStep
-from rrext.engine.events.trace import PipeTrace, TaskTrace, TracedVisit
+from rrext.engine.events.trace import MAX_TRACE_DATA, MAX_TRACE_TEXT, PipeTrace, TaskTrace, TracedVisit
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Execute, Open, Restart, TaskStatus, Tool, Write
 from rrext.errors import ToolError

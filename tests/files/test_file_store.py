@@ -18,8 +18,9 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidArguments, RrextError, ToolError, ToolTimeout, Unavailable
-from rrext.files.file_store import folder_of
-from rrext.files.limits import ABANDONED, READ_PIECE, FileStoreSettings
+from rrext.files.file_store import READ_PIECE, folder_of
+from rrext.files.limits import FileStoreSettings
+from rrext.files.user_files import ABANDONED
 from rrext.pipefile.catalog.catalog import Catalog
 
 

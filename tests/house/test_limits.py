@@ -10,7 +10,6 @@ from pathlib import Path
 import rrext
 
 PACKAGE = Path(rrext.__file__).parent
-UNITS = re.compile(r"Seconds|Milliseconds|Bytes|Characters|Rows|Chunks|Descriptors|How (often|many)|Threads that")
 ANYWHERE = re.compile(r"\(?(EXIT_\w+|STDERR|[KMG]IB)(, EXIT_\w+)*\)?")
 """Names that mean the same in every module: exit codes, a descriptor and units of bytes."""
 OF_FORMATS = {
@@ -53,19 +52,24 @@ OF_FORMATS = {
 """Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""
 OF_OTHERS = {
     "cli/grid.py: GAP",  # a measure of a drawing
-    "engine/tasks/component.py: GIVEN",  # attributes that another function sets
-    "wire/framing.py: _FOREVER",  # a number that stands for all
 }
 
 
 def numbers(module: Path) -> Iterator[tuple[str, str]]:
-    """Names of numbers at the top of a module, each with the text that describes it."""
-    body = ast.parse(module.read_text()).body
-    for statement, following in zip(body, [*body[1:], ast.Pass()], strict=True):
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None and is_number(statement.value):
+    """Names of numbers at the top of a module, each with the text that describes it; numbers that follow each other may share
+    one.
+    """
+    text = ""
+    found: list[tuple[str, str]] = []
+    for statement in reversed(ast.parse(module.read_text()).body):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            text = str(statement.value.value)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None and is_number(statement.value):
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-            text = following.value if isinstance(following, ast.Expr) else None
-            yield ast.unparse(target), str(text.value) if isinstance(text, ast.Constant) else ""
+            found.append((ast.unparse(target), text))
+        else:
+            text = ""
+    yield from reversed(found)
 
 
 def is_number(value: ast.expr) -> bool:
@@ -81,22 +85,18 @@ def is_number(value: ast.expr) -> bool:
     return False
 
 
-def is_of_a_format(module: str, text: str) -> bool:
-    """Whether a number at the top of a module, with the text that describes it, is no choice of rrext."""
-    if module in ("nodes/sandbox/guest.py", "nodes/sandbox/values.py"):
-        return True
-    listed = {f"{room}/{name}" for room, names in OF_FORMATS.items() for name in names}
-    return module in listed and not UNITS.match(text)
+def is_of_a_format(module: str) -> bool:
+    """Whether numbers at the top of a module may be no choices of rrext."""
+    return any(module == f"{room}/{name}" for room, names in OF_FORMATS.items() for name in names)
 
 
-def test_numbers_of_behaviour_stand_in_limits_or_tell_their_unit_and_reason() -> None:
+def test_numbers_of_behaviour_have_a_text_that_tells_their_unit_and_reason() -> None:
     elsewhere = {
         f"{module}: {number}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name != "limits.py"
         for module in [path.relative_to(PACKAGE).as_posix()]
         for number, text in numbers(path)
-        if not ANYWHERE.fullmatch(number) and not UNITS.match(text) and not is_of_a_format(module, text)
+        if not text and not ANYWHERE.fullmatch(number) and not is_of_a_format(module)
     }
     assert elsewhere == OF_OTHERS
 

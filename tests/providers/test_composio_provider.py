@@ -12,7 +12,7 @@ from composio_api import KEY, ComposioApi, tool
 from outside import answered, provider_of
 
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, ToolError, ToolNotFound
-from rrext.providers.limits import CATALOG_TTL
+from rrext.providers.http.composio import CATALOG_TTL
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio

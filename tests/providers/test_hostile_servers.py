@@ -15,7 +15,7 @@ from api_server import raw_host
 from outside import provider_of
 
 from rrext.errors import RrextError, ToolError, ToolTimeout
-from rrext.providers.limits import MAX_ANSWER
+from rrext.providers.http.api_client import MAX_ANSWER
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,7 @@ from large_document import large_document
 from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
 from rrext.providers.http.requests import ApiField, request_of
-from rrext.providers.http.schemas import Schemas
-from rrext.providers.limits import MAX_OUTPUT_SCHEMA
+from rrext.providers.http.schemas import MAX_OUTPUT_SCHEMA, Schemas
 from rrext.tools.decorator import check_name
 
 IMAGE = ApiField(media="image/png", is_file=True)

@@ -12,8 +12,8 @@ from routed_engine import Noted, Routed, routed, until
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Tool, Write
 from rrext.errors import Cancelled, ToolTimeout
-from rrext.tasks.limits import PIPE_BITS
 from rrext.tasks.worker import Worker
+from rrext.tasks.worker_engine import PIPE_BITS
 
 ME = Caller("me")
 

@@ -20,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rrext.connections.connections import NO_CONNECTIONS
-from rrext.engine.events.console import Console
-from rrext.engine.events.limits import MAX_OUTPUT_LINE
+from rrext.engine.events.console import MAX_OUTPUT_LINE, Console
 from rrext.pipefile.environment import Environment
 from rrext.secrets import spellings
 from rrext.secrets.redacted_stream import RedactedStream

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from rrext.cli.formats import Format
-from rrext.cli.limits import CHUNK_ROWS, DEFAULT_ROWS, MAX_ROWS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.output import Results
 from rrext.cli.report import print_error
@@ -19,6 +18,13 @@ from rrext.cli.tool_output import ToolFeed
 from rrext.columns import columns, printable
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
+
+DEFAULT_ROWS: Final = 1000
+"""Rows of a table by default."""
+MAX_ROWS: Final = 25_000
+"""Rows of a table at most: of one answer of a node."""
+CHUNK_ROWS: Final = 5000
+"""Rows of other forms that are written at once; the node sends fewer large ones."""
 
 Params = list[Any] | dict[str, Any] | None
 

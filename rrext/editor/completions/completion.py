@@ -20,7 +20,6 @@ from rrext.editor.completions.references import connection_names, reference_at
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.limits import MAX_OFFERS, STYLE_COMPONENTS
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
 from rrext.editor.workspace_files import WorkspaceFiles
@@ -28,6 +27,12 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
+
+# completions
+MAX_OFFERS: Final = 200
+"""The number of offers that are listed; of more, those that match the typed text."""
+STYLE_COMPONENTS: Final = 10
+"""The number of components from which the style of a document is derived."""
 
 TRIGGERS: Final = ('"', ":", "{", "/")
 """Characters after which an editor may ask unprompted; `Completer.complete` answers only in helpful positions."""

@@ -10,12 +10,14 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.completions.gap import Gap
 from rrext.editor.completions.template import Wrapping
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.limits import MIN_PARSED_REST
 from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
+
+MIN_PARSED_REST: Final = 10_000
+"""The number of characters after the gap that are always parsed."""
 
 NO_KEY: Final = '"\\u0000"'
 """A placeholder for a key that is being typed."""

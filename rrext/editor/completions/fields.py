@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rrext.editor.completions.offer import About, Offer
 from rrext.editor.completions.template import Stop, Template, inside_quotes, joined, literal
-from rrext.editor.limits import MAX_DETAIL_VALUE, MAX_LABEL_VALUE, MAX_TEMPLATE_DEPTH
 from rrext.editor.schemas.descriptions import type_text
 from rrext.editor.schemas.examples import choices_of
 from rrext.editor.schemas.lookup import Field, Schema, fields_of, kinds_of, list_of
 from rrext.secrets.masked import masked
+
+MAX_DETAIL_VALUE: Final = 40
+"""Characters of a value in the detail of an offer."""
+MAX_LABEL_VALUE: Final = 60
+"""Characters of a value as the label of an offer."""
+MAX_TEMPLATE_DEPTH: Final = 3
+"""The nesting depth of objects in a template."""
 
 
 def schema_keys(

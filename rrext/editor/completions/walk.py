@@ -12,12 +12,14 @@ from typing import Final
 
 import msgspec
 
-from rrext.editor.limits import MAX_WALK_TOKENS
 from rrext.editor.style import begin_of
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.scanner import KINDS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+
+MAX_WALK_TOKENS: Final = 20_000
+"""The number of tokens that are read; only a text in which the parser gave up needs more."""
 
 COLON: Final = 7
 """An expectation besides those of a `Tree`: the colon after a key."""

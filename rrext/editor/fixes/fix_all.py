@@ -13,8 +13,10 @@ from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.table import SYNTAX_MAKERS, fixes_for
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.limits import MAX_FIX_ROUNDS
 from rrext.pipefile.text.problems import Problem
+
+MAX_FIX_ROUNDS: Final = 50
+"""Rounds of fixing everything; errors behind more rounds are left for the next invocation."""
 
 _WITHOUT_LOSS: Final = frozenset(
     {

@@ -10,10 +10,12 @@ from typing import Final
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Candidate, Fix, certain, tried
-from rrext.editor.limits import MAX_NUMBER_LENGTH
 from rrext.editor.style import quoted
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
+
+MAX_NUMBER_LENGTH: Final = 100
+"""Characters of a number that a fix rewrites; longer ones are other text."""
 
 _RUN: Final = re.compile(r"[^,\]}\[{:\"'\r\n]++")
 _SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.lines import CallLine
 from rrext.editor.checked_calls import offered_references, source_of
-from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
+
+# outline
+MAX_LENS_VALUE: Final = 40
+"""Characters of a path or a question in the title of a lens."""
 
 Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
 

@@ -12,7 +12,6 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.pages.page import readable
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, member
 from rrext.pipefile.reachability import is_response
@@ -20,6 +19,11 @@ from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
 from rrext.secrets.masked import masked
 from rrext.secrets.names import is_secret
+
+MAX_OUTLINE_DEPTH: Final = 3
+"""Levels of settings in the outline."""
+MAX_SYMBOLS: Final = 5000
+"""Symbols of one document; more are useless and slow to draw."""
 
 SymbolKind: TypeAlias = Literal[
     "source",

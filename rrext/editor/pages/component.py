@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.limits import MAX_PAGE_EDGES
 from rrext.editor.pages.effective_settings import Resolved, resolved_of, settings_of
 from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page, json_text
@@ -15,6 +14,10 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
 from rrext.secrets.masked import masked
+
+# pages
+MAX_PAGE_EDGES: Final = 12
+"""The number of edges of one kind that a page lists."""
 
 
 def component_page(analysis: Analysis, component: WrittenComponent) -> Page:

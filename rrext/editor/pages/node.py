@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from rrext.editor.limits import MAX_FULL_TOOLS, MAX_PAGE_NAMES
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of, json_text
 from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, signature_of
+
+MAX_FULL_TOOLS: Final = 8
+"""Tools that a page shows in full; of more, only the first sentence is shown, without parameters."""
+MAX_PAGE_NAMES: Final = 20
+"""Names in a list of a page."""
 
 
 def add_lanes(page: Page, definition: Mapping[str, Any]) -> None:

@@ -14,7 +14,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from rrext.columns import printable
-from rrext.editor.limits import MAX_BLOCK, MAX_CODE, MAX_JSON_WIDTH, MAX_PROSE
+
+MAX_JSON_WIDTH: Final = 100
+"""Columns of a list or an object that stands in one line."""
+MAX_CODE: Final = 200
+"""Characters of a name or value inside a sentence."""
+MAX_BLOCK: Final = 4000
+"""Characters of a code block; a hover should stay short."""
+MAX_PROSE: Final = 4000
+"""Characters of a text of a page."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")

@@ -8,8 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.editor.schemas.limits import MAX_CHOICES, MAX_DEFAULT, MAX_TYPE_DEPTH
 from rrext.editor.schemas.lookup import Schema, alternatives_in, list_of, members_of
+
+MAX_CHOICES: Final = 12
+"""The number of values of a choice that are listed."""
+MAX_DEFAULT: Final = 40
+"""Characters of a default in a signature."""
+MAX_TYPE_DEPTH: Final = 6
+"""Levels of a schema that the text of its type names."""
 
 _WORDS: Final = {"string": "text", "boolean": "true or false"}
 _BOUNDS: Final = (

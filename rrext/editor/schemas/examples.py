@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rrext.editor.schemas.limits import MAX_EXAMPLE_DEPTH
 from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
+
+MAX_EXAMPLE_DEPTH: Final = 4
+"""The depth to which objects are filled in."""
 
 _EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 

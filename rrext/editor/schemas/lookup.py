@@ -7,7 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from rrext.editor.schemas.limits import MAX_REFERENCES
+MAX_REFERENCES: Final = 20
+"""The number of references that are followed; a schema may contain itself."""
+
 
 Schema: TypeAlias = Mapping[str, Any]
 

@@ -10,11 +10,18 @@ from time import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from rrext.engine.events.limits import LINES_AT_ONCE, MAX_OUTPUT_LINE, MAX_WAITING_OUTPUT
 from rrext.engine.events.records import Output
+from rrext.limits import KIB, MIB
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin
+
+MAX_OUTPUT_LINE: Final = 8 * KIB
+"""Characters of a line that a node prints, in its event; of a longer one the event has the begin."""
+LINES_AT_ONCE: Final = 16
+"""Lines that are told at a time: to twenty monitors that takes two milliseconds of the loop."""
+MAX_WAITING_OUTPUT: Final = 4 * MIB
+"""Characters of lines of nodes that wait for the loop: what a tool prints in a breath. More are dropped and counted."""
 
 CALLERS: Final = frozenset(("deliver", "_run", "_called", "_awaited"))
 """The functions of the engine that call the code of nodes. Their `self` has an `event_origin`."""

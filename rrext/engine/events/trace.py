@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.events.limits import MAX_TRACE_DATA, MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.events.records import FlowStep
 from rrext.errors import RrextError
+from rrext.limits import KIB
 
 if TYPE_CHECKING:
     from rrext.engine.events.flow_publisher import Visit
     from rrext.engine.events.hub import EventHub, EventOrigin
     from rrext.nodes.base.node import Entry
+
+MAX_TRACE_TEXT: Final = 2000
+"""Characters of a text in such an event, as in the reference server: enough to know it again."""
+
+MAX_TRACE_NAME: Final = 200
+"""Characters of the name of an object in such an event, as in the reference server."""
+
+MAX_TRACE_DATA: Final = 64 * KIB
+"""Encoded bytes of a JSON value in an event of a traced pipeline. Several wait for a slow reader, and every component that a
+payload enters tells it again. Of a larger one the event has its size and its begin."""
 
 LEVELS: Final = {"none": 0, "metadata": 1, "summary": 2, "full": 3}
 """RocketRide's levels: nothing; the ways and the sizes; also results of objects; also payloads, and calls of tools."""

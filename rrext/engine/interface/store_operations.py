@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rrext.engine.interface.operations import Operation, StoreOperation
-from rrext.files.limits import READ_PIECE
+from rrext.files.file_store import READ_PIECE
 
 
 class OpenFile(StoreOperation, frozen=True, kw_only=True):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-
-from rrext.engine.tasks.limits import FINISHED_TASK_TIME, MAX_FINISHED_TASKS
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.interface.call import Caller
     from rrext.engine.interface.task_identity import TaskIdentity
+
+FINISHED_TASK_TIME: Final = 300.0
+"""Seconds for which a task that ended answers for its status, as in the reference server."""
+
+MAX_FINISHED_TASKS: Final = 1000
+"""Ended tasks whose status is kept; a client that begins and ends tasks in a loop must not fill the memory."""
 
 
 class FinishedTask(msgspec.Struct, eq=False):

@@ -6,13 +6,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.fair_lock import FairLock, LockTurn
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Caller
-from rrext.engine.tasks.limits import MAX_KEPT_RESULT_BYTES
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
 from rrext.nodes.base.node import Entry
 
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
     from rrext.engine.tasks.task import Task
+
+MAX_KEPT_RESULT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the results of pipes that failed, kept for their `close`."""
 
 
 class OpenPipe:

@@ -6,8 +6,10 @@ import os
 from time import monotonic, process_time
 from typing import Any, Final
 
-from rrext.engine.tasks.limits import METRICS_INTERVAL
 from rrext.limits import MIB
+
+METRICS_INTERVAL: Final = 0.25
+"""Seconds over which processor time is measured at least: the clock of the kernel is coarser than shorter times."""
 
 _PROCESSORS: Final = os.cpu_count() or 1
 SAME_LOOK: Final = 0.01

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
-from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, TooManyRequests, near_matches
+
+MAX_REMOTE_TASKS: Final = 200
+"""Pipelines that a user on a network may have running: each costs memory until it ends."""
 
 T = TypeVar("T", bound=TaskIdentity)
 

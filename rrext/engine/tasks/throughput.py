@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import deque
 from heapq import heappushpop
 from time import time
-from typing import TYPE_CHECKING, Any
-
-from rrext.engine.tasks.limits import MAX_SLOW_NAME, MAX_SLOW_OBJECTS, RATE_WINDOW
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.pipes import OpenPipe
+
+RATE_WINDOW: Final = 5
+"""Seconds over which the rates in the status of a task are averaged: enough for slow objects, and still current."""
+MAX_SLOW_OBJECTS: Final = 10
+"""The slowest objects in the status of a task, as in the reference server's."""
+MAX_SLOW_NAME: Final = 200
+"""Characters of the name of such an object, as in the reference server's."""
 
 
 class Throughput:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from starlette.types import Message, Receive
 
 from rrext.errors import TooManyRequests
-from rrext.faces.http.limits import BUDGET_LOOK, NOTED, ROOM_TIMEOUT
+
+NOTED: Final = 1 << 16
+"""Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""
+
+BUDGET_LOOK: Final = 0.1
+"""Seconds between two looks at connections that keep much: answers that come take room, and those that are read make some."""
+ROOM_TIMEOUT: Final = 30.0
+"""Seconds until a client is cut off whose message gets no room."""
 
 
 class Holder(Protocol):

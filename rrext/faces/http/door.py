@@ -9,21 +9,32 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from rrext.errors import NotAuthenticated, TooManyRequests
-from rrext.faces.http.limits import (
-    CROWD,
-    CROWD_PATIENCE,
-    FREE_WRONG_KEYS,
-    KNOWN_RESERVE,
-    MAX_STRANGERS_OF_ADDRESS,
-    MAX_SUSPECTS,
-    MAX_WRONG_KEYS,
-    STRANGERS_SHARE,
-    TALLY_INTERVAL,
-    TOLD_ADDRESSES,
-    WRONG_KEY_DELAY,
-    WRONG_KEY_MEMORY,
-)
 from rrext.faces.http.proxies import counted
+
+STRANGERS_SHARE: Final = 2
+"""One part in so many of the connections may be without a key; beyond it the oldest go."""
+KNOWN_RESERVE: Final = 16
+"""One part in so many of the connections is kept from clients with a key, so that life signs are always answered."""
+MAX_STRANGERS_OF_ADDRESS: Final = 1024
+"""Connections without a key at once of one address: all clients of a company may come from one and start at the same moment."""
+CROWD: Final = 64
+"""Connections without a key of one address from which they have less time."""
+CROWD_PATIENCE: Final = 10.0
+"""Seconds for a client to show its key in a crowd; published clients need far less, also on a busy machine."""
+FREE_WRONG_KEYS: Final = 5
+"""Wrong keys of one address that are answered at once: people make mistakes."""
+WRONG_KEY_DELAY: Final = 0.1
+"""Seconds by which each further wrong key is answered later than the one before."""
+MAX_WRONG_KEYS: Final = 20
+"""Wrong keys of one address beyond which each is answered as one too many, not later than the last one."""
+WRONG_KEY_MEMORY: Final = 2.0
+"""Seconds until one wrong key of an address is forgotten: a guesser gets 30 answers a minute, people wait less than one."""
+MAX_SUSPECTS: Final = 4096
+"""Addresses whose wrong keys are counted, in some hundred KiB; the one that was quiet longest is forgotten."""
+TALLY_INTERVAL: Final = 1.0
+"""Seconds between two lines of the log about the same deed of strangers."""
+TOLD_ADDRESSES: Final = 8
+"""Addresses in one such line; of further ones only the number, for a line has an end."""
 
 ARRIVAL: Final = "rrext.arrival"
 """The member of the state of a scope with the `Arrival` of its connection."""

@@ -25,15 +25,6 @@ from rrext.faces.http.access import Access
 from rrext.faces.http.address import Address
 from rrext.faces.http.door import ARRIVAL, Arrival, Door, arrival_of
 from rrext.faces.http.kept_files import KeptFiles
-from rrext.faces.http.limits import (
-    ACCEPTS_PER_ITERATION,
-    BACKLOG,
-    CLIENT_PATIENCE,
-    LOOK_INTERVAL,
-    MAX_CONNECTIONS,
-    PING_INTERVAL,
-    PING_TIMEOUT,
-)
 from rrext.faces.http.proxies import Proxies
 from rrext.faces.http.tokens import UserTokens
 from rrext.limits import ACCEPT_RETRY_INTERVAL, READ_BUFFER, Limits
@@ -42,6 +33,22 @@ from rrext.server.process import ServingProcess
 
 if TYPE_CHECKING:
     from rrext.faces.http.certificate import Certificate
+
+MAX_CONNECTIONS: Final = 512
+"""Connections at once; a client has one for each of its requests, and a process may often have 1024 descriptors."""
+CLIENT_PATIENCE: Final = 30.0
+"""Seconds in which a client sends a whole request, or reads a full buffer of its answers, before its connection is closed;
+and in which a client whose connection has ended reads its last answers."""
+LOOK_INTERVAL: Final = 5.0
+"""Seconds between two looks for such clients."""
+BACKLOG: Final = 1024
+"""Connections that wait to be accepted; the system of a client beyond them tries again a second later."""
+ACCEPTS_PER_ITERATION: Final = 32
+"""Connections that are accepted in an iteration of the loop: a flood delays others by some milliseconds."""
+PING_INTERVAL: Final = 30.0
+"""Seconds between two pings of the server, which notice a client that vanished without a word."""
+PING_TIMEOUT: Final = 300.0
+"""Seconds in which a client answers a ping; a busy one may be late, and RocketRide's client has the same patience."""
 
 log: Final = logging.getLogger("rrext.server")
 

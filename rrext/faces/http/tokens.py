@@ -10,8 +10,13 @@ from hmac import compare_digest
 from typing import Final, NamedTuple
 
 from rrext.errors import UsageError
-from rrext.faces.http.limits import MAX_TOKENS, MIN_TOKEN
 from rrext.secrets.private_file import NotPrivate, read_private
+
+MIN_TOKEN: Final = 16
+"""Characters of a token; a shorter one can be guessed."""
+
+MAX_TOKENS: Final = 500
+"""Tokens of a file: each is compared with that of a request, and half of what the redactor keeps is for other secrets."""
 
 OPERATOR: Final = "operator"
 """The user of a token that is the operator's."""

@@ -10,9 +10,11 @@ from cattrs import transform_error
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
 from rrext.errors import RrextError, number_of
-from rrext.faces.lsp.limits import MAX_REASONS
 from rrext.limits import DEFAULTS
 from rrext.wire.wire_error import wire_error
+
+MAX_REASONS: Final = 3
+"""Reasons named in one error of invalid parameters."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

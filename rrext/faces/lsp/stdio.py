@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from rrext.faces.lsp.limits import ANSWERS_FLUSH_TIMEOUT, END_MARGIN, RUNS_END_TIMEOUT
 from rrext.faces.lsp.message_reader import MessageReader
 from rrext.faces.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
@@ -24,6 +23,13 @@ from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 from rrext.wire.framing import ContentLength
+
+RUNS_END_TIMEOUT: Final = 1.0
+"""Seconds for what runs to end, beyond the grace."""
+ANSWERS_FLUSH_TIMEOUT: Final = 0.5
+"""Seconds for the client to read the last answers."""
+END_MARGIN: Final = 0.25
+"""Seconds beyond both until the end watch ends the process."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

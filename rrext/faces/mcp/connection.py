@@ -16,7 +16,7 @@ import msgspec
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
-from rrext.faces.mcp.limits import TTL
+from rrext.faces.mcp.host_offers import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
 from rrext.faces.mcp.questions import METHOD as ELICIT
 from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question

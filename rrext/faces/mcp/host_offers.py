@@ -15,10 +15,16 @@ from urllib.parse import quote, unquote
 
 from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
-from rrext.faces.mcp.limits import MAX_DESCRIPTION, PAGE_SIZE, TTL
+from rrext.faces.mcp.listing import PAGE_SIZE
 from rrext.nodes.files.limits import READ_MAX
 from rrext.providers.offers import OFFER, REQUEST
 from rrext.tools.names import SEPARATOR, exported_names, hashed_name
+
+TTL: Final = 60.0
+"""Seconds for which a client may keep the list of tools. Loaded pipelines stay, but tools can become unavailable."""
+
+MAX_DESCRIPTION: Final = 200
+"""Characters of a prompt's instructions that describe it; a host shows a line or two."""
 
 log: Final = logging.getLogger("rrext.server")
 

@@ -40,8 +40,7 @@ from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_error
 from rrext.faces.mcp.failures import NO_RESULTS, failure_of
-from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, HostOffers
-from rrext.faces.mcp.limits import MAX_SESSIONS, MAX_SUBSCRIPTIONS, TTL
+from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, TTL, HostOffers
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of
 from rrext.faces.mcp.progress import ProgressFeed
 from rrext.faces.mcp.questions import METHOD as ELICIT
@@ -52,6 +51,11 @@ from rrext.limits import Limits
 from rrext.server.arguments import decode, refuse_long_names
 from rrext.server.outbox import note_dropped
 from rrext.wire.messages import Request
+
+MAX_SESSIONS: Final = 1000
+"""Sessions of the handshake era over HTTP; each has a few tasks, and ends after half an hour without a request."""
+MAX_SUBSCRIPTIONS: Final = 1000
+"""Open `subscriptions/listen` over HTTP."""
 
 log: Final = logging.getLogger("rrext.server")
 

@@ -7,8 +7,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.faces.mcp.limits import PAGE_SIZE
 from rrext.wire.codec import encode_own
+
+PAGE_SIZE: Final = 250
+"""Tools in one answer to `tools/list`. Hosts show a model a tenth of that; a page stays far below the size of a frame."""
 
 TIMEOUT_KEY: Final = "rrext/timeout"
 """The member of a call's `_meta` with its deadline, in seconds from its receipt."""

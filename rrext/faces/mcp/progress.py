@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from rrext.faces.mcp.limits import MAX_WAITING_PROGRESS
+MAX_WAITING_PROGRESS: Final = 64
+"""Reports of a call that wait for a client that reads slowly; earlier ones are dropped."""
+
 
 T = TypeVar("T")
 

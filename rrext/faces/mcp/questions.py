@@ -12,8 +12,12 @@ from typing import Any, Final, cast
 import msgspec
 
 from rrext.errors import InvalidArguments, TooManyRequests
-from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS, MAX_SUSPENDED
 from rrext.faces.mcp.versions import HANDSHAKE_VERSIONS
+
+MAX_SHOWN_ARGUMENTS: Final = 4000
+"""Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""
+MAX_SUSPENDED: Final = 256
+"""Calls of a user that wait for the host to come again with answers; a person is asked few things at once."""
 
 METHOD: Final = "elicitation/create"
 STATE: Final = 16

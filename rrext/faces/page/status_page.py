@@ -21,8 +21,19 @@ from rrext.faces.http.door import address_of
 from rrext.faces.http.failures import failure
 from rrext.faces.page.assets import SAFETY, assets
 from rrext.faces.page.feed import PageFeed
-from rrext.faces.page.limits import MAX_DRAWINGS, MAX_PAGE_REQUEST, MAX_PAGES, MAX_PAGES_OF_USER, PICTURE_WIDTH
 from rrext.faces.page.watch import Watch
+from rrext.limits import KIB
+
+MAX_PAGES: Final = 64
+"""Status pages that are open at once; each has a connection, and a state to compare with."""
+MAX_PAGES_OF_USER: Final = 12
+"""Status pages of one user; browsers open six connections to a host, and people have more than one browser."""
+MAX_PAGE_REQUEST: Final = 8 * KIB
+"""Bytes of the body of a request of the page, which names a pipeline."""
+PICTURE_WIDTH: Final = 110
+"""Columns of a picture on the page: two thirds of a screen."""
+MAX_DRAWINGS: Final = 2
+"""Pictures that are drawn at once; the others wait. One of a thousand nodes takes seconds."""
 
 FOLDER: Final = "/status/"
 PRIVATE: Final = {**SAFETY, "Cache-Control": "no-store"}

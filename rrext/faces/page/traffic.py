@@ -28,8 +28,19 @@ from rrext.engine.events.records import (
     kind_of,
 )
 from rrext.engine.interface.call import Caller
-from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT
 from rrext.server.tail import Tail
+
+MAX_PAGE_TEXT: Final = 500
+"""Characters of a name, a description or a message on the page; a row is sent whole whenever a number of it changes."""
+
+KEPT_LATENCIES: Final = 1000
+"""Calls of each pipeline whose latencies are kept: ten are slower than the 99th percentile."""
+MAX_COUNTED: Final = 2000
+"""Nodes and edges of a pipeline that are counted; a call may name nodes that do not exist."""
+KEPT_FAILURES: Final = 100
+"""Recent errors of a user."""
+KEPT_LINES: Final = 200
+"""Lines about recent calls of a user."""
 
 KINDS: Final = (TaskBegun, TaskEnded, PipeOpened, ObjectEnded, LaneIn, LaneOut, CallStarted, CallEnded)
 FILTER: Final = Filter(kinds=frozenset(map(kind_of, KINDS)))

@@ -14,19 +14,23 @@ from rrext.engine.events.hub import Subscription
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
-from rrext.engine.tasks.limits import FINISHED_TASK_TIME
+from rrext.engine.tasks.finished import FINISHED_TASK_TIME
 from rrext.errors import RrextError, TaskError
-from rrext.faces.page.limits import (
-    MAX_ENDED,
-    MAX_PAGE_INTERVAL,
-    MAX_PAGE_TEXT,
-    PAGE_INTERVAL,
-    PAGE_SHARE,
-    SHOWN_ERRORS,
-    STATUS_TIMEOUT,
-)
-from rrext.faces.page.traffic import FILTER, Traffic, percentiles
+from rrext.faces.page.traffic import FILTER, MAX_PAGE_TEXT, Traffic, percentiles
 from rrext.version import __version__
+
+PAGE_INTERVAL: Final = 1.0
+"""Seconds between two states of a status page: as fast as numbers can be read."""
+MAX_PAGE_INTERVAL: Final = 8.0
+"""Seconds between two states at most; pages take a server that says nothing for longer for lost."""
+PAGE_SHARE: Final = 0.05
+"""The share of its time that the server spends on the states of one user; with many pipelines they come more rarely."""
+STATUS_TIMEOUT: Final = 2.0
+"""Seconds for the status of one pipeline; the page shows the one before if it takes longer."""
+SHOWN_ERRORS: Final = 10
+"""Errors and warnings of a pipeline itself on the page; its status has all that are kept."""
+MAX_ENDED: Final = 50
+"""Pipelines on the page that have ended."""
 
 ENDS: Final = {5: "Completed", 6: "Cancelled"}
 """The states of pipelines that have ended."""

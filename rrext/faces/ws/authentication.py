@@ -8,8 +8,10 @@ import msgspec
 
 from rrext.errors import NotAuthenticated
 from rrext.faces.http.tokens import ShownToken, UserTokens
-from rrext.faces.ws.limits import MAX_ATTEMPTS
 from rrext.version import __version__
+
+MAX_ATTEMPTS: Final = 5
+"""Wrong keys of one connection; a further one ends it."""
 
 LOCAL_USER: Final = "local"
 """The user of all clients of a server without keys, and of the one key in `ROCKETRIDE_APIKEY`."""

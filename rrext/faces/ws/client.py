@@ -18,8 +18,7 @@ from rrext.errors import Cancelled, NotAuthenticated, RrextError
 from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import Arrival
 from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authentication, welcome
-from rrext.faces.ws.limits import AUTH_TIMEOUT, MAX_STRANGERS_MESSAGE
-from rrext.faces.ws.protocol import RawMessage, SocketProtocol
+from rrext.faces.ws.protocol import MAX_STRANGERS_MESSAGE, RawMessage, SocketProtocol
 from rrext.faces.ws.reading import Received, SocketReading
 from rrext.faces.ws.sink import MessageSink
 from rrext.server.arguments import decode, refuse_tail
@@ -28,6 +27,9 @@ from rrext.server.process import ServingProcess
 from rrext.server.session_commands import probe_body
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Request
+
+AUTH_TIMEOUT: Final = 30.0
+"""Seconds until a client without a key is cut off."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

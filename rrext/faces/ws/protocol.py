@@ -18,11 +18,23 @@ from websockets.frames import (
 )
 from websockets.protocol import State
 
+from rrext.faces.http.budget import NOTED
 from rrext.faces.http.door import arrival_of
-from rrext.faces.http.limits import NOTED
-from rrext.faces.ws.limits import FAIL_TIMEOUT, FIRST_LOOK, LARGE_READ, LAST_LOOK, MAX_MESSAGE, MAX_STRANGERS_MESSAGE
-from rrext.limits import READ_BUFFER
+from rrext.limits import KIB, MIB, READ_BUFFER
 from rrext.server.outbox import note_dropped
+
+MAX_STRANGERS_MESSAGE: Final = 64 * KIB
+"""Bytes of one message of a client that has shown no key."""
+
+MAX_MESSAGE: Final = 250 * MIB
+"""Bytes of one message of a client; those of RocketRide receive as much."""
+LARGE_READ: Final = 256 * KIB
+"""Bytes that are read at once while a large message comes; less at other times, because each read maps so much memory anew."""
+FIRST_LOOK: Final = 0.005
+LAST_LOOK: Final = 0.1
+"""Seconds until a look whether a client of TLS has read what waits for it, at first and at last: most are soon through."""
+FAIL_TIMEOUT: Final = 5.0
+"""Seconds in which a client that is cut off in the middle of a message may read why; what it sends meanwhile is dropped."""
 
 CONNECTION: Final = "rrext.connection"
 """The extension of a scope that has the connection."""

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from rrext.faces.http.budget import UserBudget
-from rrext.faces.http.limits import NOTED
+from rrext.faces.http.budget import NOTED, UserBudget
 from rrext.faces.ws.protocol import SocketProtocol
 from rrext.limits import REQUESTS_PER_ITERATION
 from rrext.server.session import Session

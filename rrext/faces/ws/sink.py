@@ -6,9 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock, get_ident
+from typing import Final
 
-from rrext.faces.ws.limits import SINK_WINDOW
 from rrext.faces.ws.protocol import SocketProtocol
+from rrext.limits import KIB
+
+SINK_WINDOW: Final = 256 * KIB
+"""Bytes of answers that are handed over to be sent at a time; the others wait in the outbox, which is limited."""
 
 
 class MessageSink:

@@ -23,8 +23,14 @@ from rrext.faces.http.door import address_of, found_by_key
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of
-from rrext.faces.ws.limits import MAX_PARTS, MAX_WEBHOOKS, WEBHOOK_TIMEOUT
 from rrext.limits import Limits
+
+MAX_WEBHOOKS: Final = 32
+"""Requests to the webhook at once: the body of each is in memory."""
+MAX_PARTS: Final = 100
+"""Files and fields of one request to the webhook."""
+WEBHOOK_TIMEOUT: Final = 300.0
+"""Seconds for one object of a webhook, from `open` to `close`; proxies in between wait no longer anyway."""
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 WANTED: Final = "a public key of a running pipeline (pk_…, the `publicToken` of `execute` and `rrext_get_tasks`)"

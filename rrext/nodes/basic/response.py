@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 import msgspec
 
@@ -12,7 +12,9 @@ from rrext.errors import ResultTooLarge, ToolError
 from rrext.nodes.base.lanes import TABLE, Lane, Media
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.questions import answer_value
-from rrext.nodes.basic.limits import MAX_MEDIA
+
+MAX_MEDIA: Final = 16 * 1024 * 1024
+"""Bytes of an image, a sound or a film in the result of a pipe: as much as a frame carries."""
 
 RESERVED = frozenset({"name", "path", "objectId", "result_types", "stored", "metadata", "error"})
 """Keys of the result body that are no results."""

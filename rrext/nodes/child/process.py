@@ -19,10 +19,18 @@ import msgspec
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment, launch, reap
-from rrext.nodes.child.limits import ENDING_TIMEOUT, LOGGED_LINE, SETTLING_TIMEOUT, SETTLING_TURN
 from rrext.nodes.child.request_queue import RequestQueue
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
+
+ENDING_TIMEOUT: Final = 5.0
+"""Seconds that a process gets to end after it closed its socket, before it is killed."""
+SETTLING_TIMEOUT: Final = 2.0
+"""Seconds that a process gets, before it is killed, to answer requests that change data."""
+SETTLING_TURN: Final = 0.01
+"""Seconds between checks whether those requests have their answers."""
+LOGGED_LINE: Final = 4096
+"""Bytes of one logged line; the rest becomes the next log record."""
 
 _ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
 """Databases plan a statement in thousands of small pieces, and glibc caches only 7 of a size for each thread."""

@@ -23,12 +23,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, MOST_TOLD, RUNS_ALONE_FOR, WAIT_TURN
 from rrext.nodes.child.process import ProcessLost
 from rrext.tools.context import ToolContext
+
+ATTEMPTS: Final = 5
+"""The maximum number of attempts of a call."""
+RUNS_ALONE_FOR: Final = 1.0
+"""Seconds for which a call that may have ended the process has the next process for itself."""
+WAIT_TURN: Final = 0.05
+"""Seconds between checks whether a waiting call has been cancelled."""
+LEAST_TIME: Final = 0.001
+"""Seconds for a repeated attempt whose time is over, so that it ends with the ordinary timeout error."""
+MOST_TOLD: Final = 10_000
+"""Connections that are told of lost data, each once. Those that come so late have never seen the data."""
 
 T = TypeVar("T")
 

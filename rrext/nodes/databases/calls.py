@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain, islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.database import SharedDatabase
-from rrext.nodes.databases.limits import CHUNK_BYTES, ENCODED_ROWS
 from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.tools.context import ToolContext
 from rrext.tools.results import JsonText, NotJson, table_json
+
+ENCODED_ROWS: Final = 500
+"""Rows of an answer that are encoded at once, without a Python object for each: of fewer, that gains less than its setup."""
+CHUNK_BYTES: Final = 256 * 1024
+"""Bytes after which a chunk is sent, whatever its number of rows; approximate."""
 
 
 class RowBatches(Protocol):

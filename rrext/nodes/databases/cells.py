@@ -35,7 +35,9 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.databases.limits import LARGE_BATCH
+
+LARGE_BATCH: Final = 1024 * 1024
+"""Bytes after which a driver is asked for no further row at once: a few rows may be as large as thousands of others."""
 
 Rows = list[Sequence[Any]]
 

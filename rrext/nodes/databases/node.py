@@ -16,12 +16,22 @@ from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.database import SharedDatabase
-from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
 from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound
-from rrext.nodes.llm.limits import DATA_ROWS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+LONGEST_WAIT: Final = 3600
+"""Seconds; no call of a tool may take longer."""
+
+MAX_ROWS: Final = 25_000
+"""Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
+
+DATA_ROWS: Final = 250
+"""Rows of `get_data` unless the caller gives a limit, as in RocketRide's nodes."""
+
+MOST_ROWS: Final = 10_000_000
+"""The maximum of max_execute_rows; the bytes of an answer have their own limit."""
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Literal
+from typing import Final, Literal
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.databases.limits import CANCEL_AGAIN
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.tools.context import ToolContext
+
+CANCEL_AGAIN: Final = 0.05
+"""Seconds until a cancel of a statement is repeated: the first may have come before the statement began."""
 
 StopReason = Literal["timeout", "cancelled"]
 

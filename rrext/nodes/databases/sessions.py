@@ -11,9 +11,11 @@ from time import monotonic
 from typing import Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError
-from rrext.nodes.databases.limits import SESSION_TURN
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.tools.context import ToolContext
+
+SESSION_TURN: Final = 0.25
+"""Seconds between checks whether a call that waits for its turn in a session has been cancelled."""
 
 log: Final = logging.getLogger("rrext.sql")
 

@@ -11,7 +11,12 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from rrext.nodes.documents.limits import LONGEST_CLUSTER, LOOKAHEAD
+LOOKAHEAD: Final = 256
+"""Characters that are looked at behind a cut: the next word's begin, a heading's line."""
+
+
+LONGEST_CLUSTER: Final = 64
+"""Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
 
 Cut: TypeAlias = Callable[[str, int], int]
 """(window, limit) -> position of the cut, from 1 to limit. The window is longer than limit: shorter texts are not cut."""

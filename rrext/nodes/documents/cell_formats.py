@@ -14,17 +14,25 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.nodes.documents.limits import (
-    DAY_MS,
-    FORMATS_KEPT,
-    LAST_DAY,
-    LONGEST_FORMAT,
-    LONGEST_NUMBER,
-    SURE_DIGITS,
-    TEXTS_KEPT,
-    WHOLE_DIGITS,
-    YEAR_DAYS,
-)
+DAY_MS: Final = 86_400_000
+"""Milliseconds of a day, to which Excel rounds times."""
+LAST_DAY: Final = 2_958_466
+"""How many days a workbook counts: up to the end of the year 9999."""
+YEAR_DAYS: Final = 366
+"""How many days a number in a format for times may have as a duration; larger ones are moments, whose date is not shown."""
+SURE_DIGITS: Final = 15
+"""How many digits a double keeps always; files have up to 17, the last of which may tell its rounding."""
+WHOLE_DIGITS: Final = 24
+"""How many digits of a whole number are written out: those of all identifiers and amounts."""
+LONGEST_NUMBER: Final = 28
+"""Characters of a number that is understood; programs write up to 24."""
+LONGEST_FORMAT: Final = 255
+"""Characters of the format of a cell; Excel takes no more."""
+FORMATS_KEPT: Final = 1024
+"""How many formats are kept for all workbooks; one has a few dozen."""
+TEXTS_KEPT: Final = 4096
+"""How many texts of numbers are kept: dates and amounts come again in a sheet."""
+
 
 Kind: TypeAlias = Literal["number", "date", "moment", "time", "duration"]
 

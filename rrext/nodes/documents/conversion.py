@@ -20,13 +20,24 @@ from msgspec.structs import replace
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.html_repair import flattened, without_head
-from rrext.nodes.documents.limits import FRONT_MATTER, LONGEST_CELL, LONGEST_FACT, MAX_NESTING, MOST_NAMES
 from rrext.nodes.documents.mail import read_mail
 from rrext.nodes.documents.mime_type import kind_of
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, too_large
 from rrext.nodes.documents.tables import cut_tables, table_of
 from rrext.nodes.documents.workbook import read_workbook
+
+MAX_NESTING: Final = 4
+"""Mails in mails; a forwarded thread has two or three."""
+# conversion.py, of metadata
+LONGEST_FACT: Final = 1000
+"""Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
+MOST_NAMES: Final = 50
+"""Names in a list, as recipients; of more, the first ones are kept and `…` says so."""
+FRONT_MATTER: Final = 4096
+"""Characters of a Markdown file in which its front matter ends."""
+LONGEST_CELL: Final = 16 * 1024 * 1024
+"""Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
 
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile('"[^"]*"')

@@ -14,7 +14,11 @@ from typing import Final
 from unicodedata import category
 
 from rrext.charsets import codec_of, known, marked
-from rrext.nodes.documents.limits import CHARSET_SAMPLE, FEWEST_BYTES
+
+CHARSET_SAMPLE: Final = 65_536
+"""Bytes of a text in which its charset is looked for; more show nothing else."""
+FEWEST_BYTES: Final = 32
+"""Bytes, of lines that are not ASCII alone, which show a charset: of shorter texts one of twenty was read wrongly."""
 
 _BREAKS: Final = " \n\r,.\u3000\u3001\u3002\uff0c"
 _CONTROL: Final = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd\ufeff]")

@@ -11,11 +11,13 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.documents.formats import PDF
-from rrext.nodes.documents.limits import LONGEST_DETAIL
 from rrext.nodes.documents.records import corrupt, encrypted, too_large
 
 if TYPE_CHECKING:
     from kreuzberg import ExtractionConfig, ExtractionResult
+
+LONGEST_DETAIL: Final = 200
+"""Characters of the parser's message in an error."""
 
 _BLANK_PAGE: Final = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj "

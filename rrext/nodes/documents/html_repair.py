@@ -11,7 +11,9 @@ import html
 import re
 from typing import Final
 
-from rrext.nodes.documents.limits import DEEPEST
+DEEPEST: Final = 48
+"""Elements in each other that are kept; the tags of deeper ones go, their text stays."""
+
 
 _MARK: Final = re.compile(r"<!--|<(/?)([a-zA-Z][a-zA-Z0-9]{0,31})(?=[\s/>])[^<>]*>")
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905

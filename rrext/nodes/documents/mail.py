@@ -12,8 +12,10 @@ from typing import Any, Final
 from rrext.charsets import decoded
 from rrext.errors import ToolError
 from rrext.nodes.documents.detection import detected
-from rrext.nodes.documents.limits import MAX_ATTACHMENTS
 from rrext.nodes.documents.records import DocumentPiece, ParsedDocument, corrupt
+
+MAX_ATTACHMENTS: Final = 100
+"""Attachments of one mail that are read; the others are named in a warning."""
 
 Attached = Callable[[bytes, str, str], ParsedDocument]
 """(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-from rrext.nodes.documents.limits import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, LONGEST
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+LONGEST: Final = 200_000
+"""Characters of one piece, whatever its size in tokens: a store takes no more."""
+BYTES_PER_TOKEN: Final = 4
+"""UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
+CHARACTERS_PER_TOKEN: Final = 16
+"""Characters of text that are looked at for each token of the size. Prose has 4; long runs of blanks have more."""
 
 
 class Measure(Protocol):

@@ -28,10 +28,12 @@ from rrext.nodes.documents.formats import (
     TSV,
     XLSX,
 )
-from rrext.nodes.documents.limits import PDF_BEGIN
 from rrext.nodes.documents.plain import looks_like_text
 from rrext.nodes.documents.records import corrupt, encrypted, too_large, unsupported
 from rrext.nodes.documents.strategies import is_code
+
+PDF_BEGIN: Final = 1024
+"""Where a PDF's mark may stand at the latest; the format's own reader allows so much before it."""
 
 _EXTENSIONS: Final = {
     ".pdf": PDF,

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.nodes.documents.limits import LONGEST_TITLE, LOOKAHEAD
+from rrext.nodes.documents.boundaries import LOOKAHEAD
+
+LONGEST_TITLE: Final = 200
+"""Characters of a heading that are kept; more is no heading, and would stand in every chunk below it."""
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)([^\n]*)")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")

@@ -8,8 +8,12 @@ from typing import Final
 from rrext.charsets import NAME_IT, decoded, known, marked, named
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.documents.detection import detected, utf_16
-from rrext.nodes.documents.limits import CHARSET_BEGIN, TEXT_PROBE
 from rrext.nodes.documents.records import corrupt, unknown_charset
+
+TEXT_PROBE: Final = 65_536
+"""Bytes that are inspected to distinguish text from other data."""
+CHARSET_BEGIN: Final = 2048
+"""Bytes in which an HTML page has to declare its encoding, according to the standard."""
 
 _BINARY: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _DECLARED: Final = re.compile(rb"""<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([A-Za-z0-9_.:-]{1,40})""")

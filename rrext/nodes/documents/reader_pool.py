@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import Final
 
 import msgspec
 
 from rrext.errors import ShuttingDown, ToolError, Unavailable
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.process import NodeProcess, ProcessLost
-from rrext.nodes.documents.limits import CLOSING_TIMEOUT, START_TIMEOUT
 from rrext.nodes.documents.records import DocumentRequest, LoadParser, ParsedDocument, ReadDocument, ReaderSettings
 from rrext.threads import FEW_HEAPS
 from rrext.tools.context import ToolContext
+
+START_TIMEOUT: Final = 30.0
+"""Seconds for the process to start; a loaded machine needs a few."""
+CLOSING_TIMEOUT: Final = 5.0
+"""Seconds for an idle process to end, before it is killed."""
 
 MIB = 1024 * 1024
 

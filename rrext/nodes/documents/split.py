@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -14,12 +14,15 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.documents.chunks import ChunkMaker
-from rrext.nodes.documents.limits import BATCH, LARGEST_CHUNK, SMALLEST_CHUNK
+from rrext.nodes.documents.limits import LARGEST_CHUNK, SMALLEST_CHUNK
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
 from rrext.nodes.documents.splitter import Passage, Splitter
 from rrext.nodes.documents.strategies import strategy_for
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+BATCH: Final = 256
+"""Chunks that are sent on at a time: stores and embedders work on hundreds at once, and memory holds no more."""
 
 Strategy = Literal["auto", "characters", "sentences", "markdown", "code"]
 MakeMeasure = Callable[[int], Measure]

@@ -7,14 +7,17 @@ the text again, but for pieces of white space alone, which are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
-from rrext.nodes.documents.boundaries import Cut, by_characters, by_code, by_sentences, safe_cut
-from rrext.nodes.documents.limits import HEADER_LINES, LOOKAHEAD
+from rrext.nodes.documents.boundaries import LOOKAHEAD, Cut, by_characters, by_code, by_sentences, safe_cut
 from rrext.nodes.documents.measures import Measure
 from rrext.nodes.documents.outline import Outline
 from rrext.nodes.documents.tables import is_rule
+
+HEADER_LINES: Final = 2
+"""A Markdown table begins with its columns' names and a rule."""
 
 STRATEGIES: dict[str, Cut] = {
     "characters": by_characters,

@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -26,7 +27,6 @@ from rrext.nodes.child.worker import answer_of, begin
 from rrext.nodes.documents.conversion import read
 from rrext.nodes.documents.detection import load_detectors
 from rrext.nodes.documents.extraction import warm_up
-from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
 from rrext.nodes.documents.records import (
     LoadParser,
     Message,
@@ -35,6 +35,11 @@ from rrext.nodes.documents.records import (
     corrupt,
     too_large,
 )
+
+WORKER_GRACE: Final = 10.0
+"""Seconds beyond a document's time; the server ends this process long before."""
+OPEN_FILES: Final = 64
+"""Descriptors: the socket, the standard streams, and what imports need."""
 
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 

@@ -9,8 +9,12 @@ from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.embeddings.limits import BOUND_MAX_CHARACTERS, BOUND_MAX_TEXTS
 from rrext.tools.context import ToolContext
+
+BOUND_MAX_TEXTS: Final = 64
+"""Texts in one call of the bound node: their vectors, as JSON, stay far below the limit of a result."""
+BOUND_MAX_CHARACTERS: Final = 1_000_000
+"""Characters in one call of the bound node. A longer text goes alone."""
 
 EMBEDDING_SLOT: Final = {
     "embedding": {"description": "What turns texts into vectors; without one they are hashed.", "min": 0, "max": 1}

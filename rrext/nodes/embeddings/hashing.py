@@ -12,8 +12,10 @@ from unicodedata import normalize
 from zlib import crc32
 
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
-from rrext.nodes.embeddings.limits import HASHED_SIZE
 from rrext.tools.context import ToolContext
+
+HASHED_SIZE: Final = 384
+"""Numbers in a vector: as many as in small sentence models, so that a database column fits both."""
 
 WORD: Final = re.compile(r"\w+")
 WORD_WEIGHT, PAIR_WEIGHT, TRIGRAM_WEIGHT = 4, 2, 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -12,10 +12,14 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
-from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.embeddings.limits import HASHED_SIZE, MAX_CHARACTERS, MAX_TEXTS
+from rrext.nodes.embeddings.hashing import HASHED_SIZE, HashingEmbedder
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+MAX_TEXTS: Final = 2048
+"""Texts in one call of `embed`: as many as model servers take. Their vectors have to fit into one result as well."""
+MAX_CHARACTERS: Final = 4_000_000
+"""Characters in one call of `embed`; thousands of pages, which no caller waits for."""
 
 
 class EmbeddingVectors(Protocol):

@@ -18,12 +18,16 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound_embedder import batches
 from rrext.nodes.embeddings.embedder import TextKind
-from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors
 from rrext.nodes.http.endpoint import HttpEndpoint, open_endpoint
 from rrext.nodes.http.failures import ServerName
 from rrext.nodes.http.settings import ApiSettings, Seconds, endpoint_settings
 from rrext.tools.context import ToolContext
+
+OPENAI_MAX_CHARACTERS: Final = 300_000
+"""Characters of one request: servers take some 300,000 tokens, and a token can be a single character."""
+ON_LOOP: Final = 64 * 1024
+"""Bytes of an answer that is parsed on the event loop; larger ones would block it, and go to a thread."""
 
 ADDRESS: Final = "https://api.openai.com/v1"
 PATH: Final = "/embeddings"

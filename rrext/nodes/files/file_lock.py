@@ -14,7 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from rrext.nodes.files.limits import LEAVING_TIMEOUT, LOCK_AGAIN
+LEAVING_TIMEOUT: Final = 5.0
+"""Minimum seconds to wait for the children of a killed process: they need up to these to end."""
+LOCK_AGAIN: Final = 0.02
+"""Seconds between attempts: the system offers no wait for such a lock that can be cancelled."""
+
 
 NEXT: Final = ".next"
 """The suffix of the second file's name."""

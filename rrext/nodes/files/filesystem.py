@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.files.confinement import Confinement, FileInfo
+from rrext.limits import KIB
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.files.encodings import decode, encode, known_encoding
-from rrext.nodes.files.limits import LIST_DEFAULT, LIST_MAX, READ_DEFAULT, READ_MAX
+from rrext.nodes.files.limits import LIST_MAX, READ_MAX
 from rrext.nodes.files.offered_files import OfferingNode
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-KIB = 1024
-MIB = 1024 * KIB
+READ_DEFAULT: Final = 256 * KIB
+"""Bytes that are read unless the caller names others."""
+LIST_DEFAULT: Final = 1000
+"""Entries that are listed unless the caller names others."""
+
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

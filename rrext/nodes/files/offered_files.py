@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.files.confinement import Confinement, FileInfo
-from rrext.files.limits import MAX_DEPTH
+from rrext.files.confinement import MAX_DEPTH, Confinement, FileInfo
 from rrext.nodes.base.node import Node
-from rrext.nodes.files.limits import LIST_MAX, OFFERED_DEFAULT, WALK_MAX
+from rrext.nodes.files.limits import LIST_MAX
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+WALK_MAX: Final = 20_000
+"""Files that one page of offered files looks at: some tenths of a second, after which a caller may give up."""
+OFFERED_DEFAULT: Final = 250
+"""Offered files of a page."""
 
 
 class Offered:

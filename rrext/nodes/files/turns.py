@@ -7,9 +7,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from rrext.nodes.files.limits import CLOSING_TIMEOUT, LAST_USES, TURN, TURN_AGAIN, TURN_LOOK
+TURN_LOOK: Final = 0.2
+"""Seconds between checks whether another process waits for the open resource."""
+TURN: Final = 1.0
+"""Seconds that a busy process keeps the resource though another waits: opening it takes a while."""
+LAST_USES: Final = 1.0
+"""Seconds for which new uses wait until the last ones end. If those do not, all continue for another turn."""
+CLOSING_TIMEOUT: Final = 5.0
+"""Seconds that `close` waits for uses to end, by default."""
+TURN_AGAIN: Final = 0.05
+"""Seconds between checks whether a use that waits for its turn has been cancelled."""
+
 
 log = logging.getLogger(__name__)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
-from rrext.nodes.graph.limits import SCHEMA_ROWS
 from rrext.nodes.graph.transaction import GraphTransaction
 from rrext.tools.context import ToolContext
+
+SCHEMA_ROWS: Final = 10_000
+"""Rows of one query of the schema: labels, properties, samples."""
 
 
 class Graph(SharedDatabase[GraphBackend, GraphTransaction, GraphSchema]):

@@ -25,8 +25,18 @@ from rrext.nodes.graph.dialect import (
     CypherDialect,
 )
 from rrext.nodes.graph.lexer import CypherToken, tokens
-from rrext.nodes.graph.limits import CASES_MAX, NAMES_MAX, NESTING_MAX, STATEMENT_MAX, STATEMENTS_REMEMBERED
 from rrext.nodes.graph.prefixes import beginning
+
+STATEMENT_MAX: Final = 100_000
+"""Characters of a statement: more is data, which belongs into parameters."""
+NESTING_MAX: Final = 50
+"""Brackets within brackets, or NOT after NOT. Ladybug reads by recursion: some hundred more end the process."""
+CASES_MAX: Final = 12
+"""CASE within CASE: each one doubles about the time that Ladybug takes to read it, which nothing can stop."""
+STATEMENTS_REMEMBERED: Final = 256
+"""Statements whose check is cached."""
+NAMES_MAX: Final = 16
+"""Parts that the name of a function or procedure may have."""
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")

@@ -13,7 +13,9 @@ from typing import Final, Literal, cast
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.graph.limits import TOKENS_MAX
+
+TOKENS_MAX: Final = 40_000
+"""Tokens of a statement: more is data, which belongs into parameters. So any text is judged in a fraction of a second."""
 
 Kind = Literal["word", "name", "string", "number", "parameter", "symbol"]
 

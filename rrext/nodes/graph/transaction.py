@@ -13,8 +13,10 @@ from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor
-from rrext.nodes.graph.limits import BATCH
 from rrext.tools.context import ToolContext
+
+BATCH: Final = 500
+"""Rows that are fetched at once."""
 
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
 

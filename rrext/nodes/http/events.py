@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.errors import ToolError
-from rrext.nodes.http.limits import MAX_EVENT
+
+MAX_EVENT: Final = 4 * 1024 * 1024
+"""Characters of one event, or of a line without an end; an event of a model has a few hundred."""
 
 ENDS: Final = re.compile(r"[\r\n]")
 

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.tools.context import ToolContext
+
+MAX_QUESTION: Final = 16_000
+"""Characters of a question; longer texts are documents, not questions."""
 
 LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "min": 0, "max": 1}}
 """Declares an optional language model in `Node.invoke`."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import ToolError
 from rrext.http.failures import bad_answer, sentence_of
 from rrext.nodes.http.failures import ServerName
-from rrext.nodes.llm.limits import REPLY_KEPT
+
+REPLY_KEPT: Final = 4000
+"""Characters of a cut answer that its failure repeats, so that a person sees how far the model came."""
 
 
 class ModelReply(msgspec.Struct, frozen=True):

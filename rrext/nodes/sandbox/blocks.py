@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from typing import Final
 
-from rrext.nodes.sandbox.limits import RECEIVED_AT_ONCE
+RECEIVED_AT_ONCE: Final = 262_144
+"""Bytes of one read from a call's socket."""
 
 
 def block(data: bytes) -> bytes:

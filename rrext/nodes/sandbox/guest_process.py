@@ -6,15 +6,19 @@ import os
 import resource
 import signal
 import socket
-from typing import Any
+from typing import Any, Final
 
 import sandlock
 
 from rrext.nodes.sandbox.blocks import block
 from rrext.nodes.sandbox.interpreter import Files, command
-from rrext.nodes.sandbox.limits import NICENESS, PENDING_SIGNALS
 from rrext.nodes.sandbox.privileges import status_of
 from rrext.nodes.sandbox.seccomp import compile_filter
+
+NICENESS: Final = 5
+"""The priority of a guest: when processors are busy, the server comes first."""
+PENDING_SIGNALS: Final = 64
+"""Signals that wait in a guest: the kernel counts those of all processes of a user together, and has about 100,000."""
 
 # Runs what it is sent: the guest's own code, compiled in the warden so that no guest compiles it again.
 _BOOT = (

@@ -32,43 +32,6 @@ class SandboxLimits(NamedTuple):
     """Bytes of `result` as JSON: a quarter of what an answer may have."""
 
 
-# blocks.py
-RECEIVED_AT_ONCE: Final = 262_144
-"""Bytes of one read from a call's socket."""
-
-# guest_process.py
-NICENESS: Final = 5
-"""The priority of a guest: when processors are busy, the server comes first."""
-
-PENDING_SIGNALS: Final = 64
-"""Signals that wait in a guest: the kernel counts those of all processes of a user together, and has about 100,000."""
-
-# sandlock_sandbox.py
-WARDEN_START: Final = 30.0
-"""Seconds for the warden to be ready; it takes a tenth of one."""
-OVERTIME: Final = 60.0
-"""Seconds after which the server abandons a supervisor that should have answered."""
-FAREWELL: Final = 2.0
-"""Seconds for the warden to end by itself."""
-
-# supervisor.py
-GUEST_START: Final = 30.0
-"""Seconds for the interpreter to start; a loaded machine needs a few."""
-GLANCE: Final = 0.05
-"""Seconds between two checks of the number of threads, and of the memory of all guests."""
-READ_AT_ONCE: Final = 65_536
-"""Bytes of one read from a pipe of the guest."""
-ENVELOPE: Final = 1024
-"""Bytes of a report beside the result itself: the exit code, and a word of up to 100 characters."""
-
-# usage.py
-SHARES: Final = 1024
-"""Guests at a time."""
-
-# warden.py
-PARENT_LOOK: Final = 1000
-"""Milliseconds between two checks of the parent, in case another process holds the socket's other end."""
-
 # node.py
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 1.0, 1200.0
 """RocketRide's bounds of `timeout`, in seconds."""

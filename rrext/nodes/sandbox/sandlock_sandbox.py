@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -23,8 +24,15 @@ from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.sandbox.blocks import block, receive, receive_rest
 from rrext.nodes.sandbox.grant import NOTHING, Grant
 from rrext.nodes.sandbox.interpreter import command
-from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
+from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
+
+WARDEN_START: Final = 30.0
+"""Seconds for the warden to be ready; it takes a tenth of one."""
+OVERTIME: Final = 60.0
+"""Seconds after which the server abandons a supervisor that should have answered."""
+FAREWELL: Final = 2.0
+"""Seconds for the warden to end by itself."""
 
 INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))

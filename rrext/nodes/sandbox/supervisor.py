@@ -13,15 +13,23 @@ import os
 import select
 import socket
 import time
-from typing import Any
+from typing import Any, Final
 
 from rrext.nodes.sandbox.blocks import block, receive
 from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.guest_process import GuestProcess, WallMissing
 from rrext.nodes.sandbox.interpreter import Files
-from rrext.nodes.sandbox.limits import ENVELOPE, GLANCE, GUEST_START, READ_AT_ONCE
 from rrext.nodes.sandbox.usage import Share
+
+GUEST_START: Final = 30.0
+"""Seconds for the interpreter to start; a loaded machine needs a few."""
+GLANCE: Final = 0.05
+"""Seconds between two checks of the number of threads, and of the memory of all guests."""
+READ_AT_ONCE: Final = 65_536
+"""Bytes of one read from a pipe of the guest."""
+ENVELOPE: Final = 1024
+"""Bytes of a report beside the result itself: the exit code, and a word of up to 100 characters."""
 
 
 def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share) -> None:

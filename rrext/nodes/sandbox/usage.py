@@ -9,8 +9,10 @@ pages of the interpreter that guests share are counted for each.
 from __future__ import annotations
 
 import mmap
+from typing import Final
 
-from rrext.nodes.sandbox.limits import SHARES
+SHARES: Final = 1024
+"""Guests at a time."""
 
 
 class Usage:

@@ -17,12 +17,13 @@ import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from rrext.nodes.sandbox.limits import PARENT_LOOK
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from rrext.nodes.sandbox.usage import Share
+
+PARENT_LOOK: Final = 1000
+"""Milliseconds between two checks of the parent, in case another process holds the socket's other end."""
 
 _PR_SET_PDEATHSIG = 1
 

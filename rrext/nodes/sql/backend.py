@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from rrext.nodes.databases.database import DatabaseBackend
 from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
+from rrext.nodes.sql.limits import MOST_WARNINGS
 from rrext.nodes.sql.schema import Schema
+
+LONGEST_WARNING: Final = 2000
+"""Characters of a warning in an answer."""
 
 T = TypeVar("T")
 

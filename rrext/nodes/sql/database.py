@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,10 +17,15 @@ from rrext.nodes.databases.pool import Pool, PoolExhausted
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.gate.gate import SqlGate
 from rrext.nodes.sql.gate.tokens import ReadingSql
-from rrext.nodes.sql.limits import CONFLICT_ATTEMPTS, CONFLICT_FIRST_PAUSE, CONFLICT_LAST_PAUSE
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.transaction import SqlTransaction, error_of, raise_told
 from rrext.tools.context import ToolContext
+
+CONFLICT_ATTEMPTS: Final = 50
+"""The maximum number of attempts of a transaction."""
+CONFLICT_FIRST_PAUSE: Final = 0.001
+CONFLICT_LAST_PAUSE: Final = 0.05
+"""Seconds between attempts: at most so many, twice as many each time, and fewer by chance, so that no two meet again."""
 
 T = TypeVar("T")
 

@@ -11,8 +11,18 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.failure import SQL
-from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, QUERY_ROWS
-from rrext.nodes.databases.node import ALLOW_EXECUTE, MODEL_BOUND, READS, WRITES, DatabaseNode, Mode, Question
+from rrext.nodes.databases.limits import QUERY_ROWS
+from rrext.nodes.databases.node import (
+    ALLOW_EXECUTE,
+    LONGEST_WAIT,
+    MAX_ROWS,
+    MODEL_BOUND,
+    READS,
+    WRITES,
+    DatabaseNode,
+    Mode,
+    Question,
+)
 from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import SqlCall

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rrext.errors import NotFound, ToolError
 from rrext.nodes.sql.database import SqlDatabase
-from rrext.nodes.sql.limits import MAX_INSERT_ROWS
 from rrext.nodes.sql.schema import SqlTable
 from rrext.tools.context import ToolContext
+
+MAX_INSERT_ROWS: Final = 10_000
+"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is inserted."""
 
 
 def insert_rows(database: SqlDatabase, ctx: ToolContext, table_name: str, answer: Any) -> int:

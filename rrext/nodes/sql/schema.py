@@ -10,7 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import ToolError, near_matches
-from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT, SHORTEST_WORD
+
+MAX_SCHEMA_TEXT: Final = 24_000
+"""Characters of the schema in a prompt, about 6,000 tokens: what a model of any size still reads with attention."""
+MAX_COLUMNS: Final = 150
+"""Columns of one table that are shown; those that the question names first."""
+SHORTEST_WORD: Final = 3
+"""Letters of a word that counts as relevant."""
 
 
 class Column(msgspec.Struct, frozen=True):

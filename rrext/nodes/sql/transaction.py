@@ -16,8 +16,13 @@ from rrext.nodes.databases.running_statement import RunningStatement, cancellati
 from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.lexer import line_and_column
-from rrext.nodes.sql.limits import FIRST_BATCH, LAST_BATCH, SMALL_BATCH
 from rrext.tools.context import ToolContext
+
+FIRST_BATCH: Final = 64
+"""Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
+LAST_BATCH: Final = 1024
+SMALL_BATCH: Final = 64 * 1024
+"""Bytes that a batch may have for the next one to be larger."""
 
 _GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
 """The text between words in any of the dialects; `*/` remains of a nested comment."""

@@ -11,8 +11,20 @@ from typing import Annotated, Any, Final, TypedDict, TypeVar
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.vectors.limits import MAX_CHUNK_ID, MAX_CONTENT, MAX_IDS, MAX_NAME, MAX_SIZE
 from rrext.nodes.vectors.store import Chunk, Scope
+
+MAX_CONTENT: Final = 200_000
+"""Characters of one chunk. A hit is read as a whole, so longer texts should be split."""
+
+MAX_IDS: Final = 10_000
+"""Object ids in one call: longer lists belong into a parent path."""
+
+MAX_NAME: Final = 2000
+"""Bytes of an id or a path in UTF-8: what the indexes of all backends take."""
+MAX_CHUNK_ID: Final = 2**53
+"""The greatest whole number that every JSON reader keeps."""
+MAX_SIZE: Final = 16_000
+"""Numbers in a vector: what the backends can keep."""
 
 DEFAULT_NODE: Final = "vectordb_tool"
 DEFAULT_PARENT: Final = "/"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.checked_input import ChunkDraft
-from rrext.nodes.vectors.limits import EMBED_BATCH, KEPT_CHUNKS
 from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore, require_space
 from rrext.tools.context import ToolContext
+
+EMBED_BATCH: Final = 256
+"""Texts that are embedded between two checks whether the call has been cancelled."""
+KEPT_CHUNKS: Final = 100_000
+"""Chunks that are kept before a part is stored, as many as one call of `upsert` takes."""
 
 T = TypeVar("T")
 

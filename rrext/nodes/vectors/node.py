@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
@@ -12,6 +12,8 @@ from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.embeddings.bound_embedder import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.checked_input import (
     CHUNK_PLACE,
+    MAX_CONTENT,
+    MAX_IDS,
     OBJECT_PLACE,
     SearchFilter,
     cursor_at,
@@ -25,20 +27,20 @@ from rrext.nodes.vectors.checked_input import (
     scope_to_delete,
 )
 from rrext.nodes.vectors.embedding import PendingChunks, query_vector, store_drafts, vectors_of
-from rrext.nodes.vectors.limits import (
-    GET_DEFAULT,
-    GET_MAX,
-    LIST_DEFAULT,
-    LIST_MAX,
-    MAX_CONTENT,
-    MAX_DOCUMENTS,
-    MAX_IDS,
-    MAX_TOP_K,
-)
 from rrext.nodes.vectors.questions import answer_to, documents_for
 from rrext.nodes.vectors.store import FIRST_OBJECT, NOBODYS, Mode, Search, VectorStore, chunk_json, hit_json, owner_of
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+LIST_MAX: Final = 10_000
+LIST_DEFAULT: Final = 1000
+GET_MAX: Final = 1000
+GET_DEFAULT: Final = 100
+"""Chunks are whole texts: a page of the longest default ones is about a hundred kilobytes."""
+MAX_TOP_K: Final = 100
+"""Hits of one search: more than anybody reads."""
+MAX_DOCUMENTS: Final = 100_000
+"""Documents in one `upsert`; the bytes of a request have a limit of their own."""
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}

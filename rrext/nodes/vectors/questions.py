@@ -12,9 +12,11 @@ from rrext.nodes.base.questions import question_text
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.checked_input import require_vector, scope_of
 from rrext.nodes.vectors.embedding import query_vector
-from rrext.nodes.vectors.limits import MAX_LIMIT
 from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore, document_json
 from rrext.tools.context import ToolContext
+
+MAX_LIMIT: Final = 1000
+"""Documents for one question, with those that `offset` leaves out: more than any language model reads."""
 
 MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}
 """Type of a question -> its search mode; all other types search in both modes."""

@@ -13,7 +13,15 @@ from string import ascii_letters, digits
 from typing import Final
 from unicodedata import normalize
 
-from rrext.nodes.vectors.limits import KNOWN_WORDS, MAX_PARTS, MAX_QUERY_WORDS, MAX_WORD
+MAX_QUERY_WORDS: Final = 500
+"""Different words of a question that are searched for: the first ones. Each word slows the search down."""
+MAX_WORD: Final = 500
+"""Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
+MAX_PARTS: Final = 16
+"""Parts of an identifier. A word with more is a key or a checksum, whose parts say nothing."""
+KNOWN_WORDS: Final = 16_384
+"""Words whose forms are cached, a few megabytes: texts repeat their words."""
+
 
 MARKS: Final = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"

@@ -18,13 +18,22 @@ from rrext.errors import ConnectionInvalid, ToolTimeout
 from rrext.http.client import BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.failures import bad_answer, broken, failure, of_status, retry_after, too_large
 from rrext.http.limits import MAX_CONNECTIONS
+from rrext.limits import MIB
 from rrext.providers.http.document import origin_of
 from rrext.providers.http.requests import HttpRequest
-from rrext.providers.limits import MAX_ANSWER, MAX_ERROR_BODY, MAX_REDIRECTS, QUICK_BODY
 from rrext.providers.provider import ProviderServices
 
 if TYPE_CHECKING:
     from rrext.secrets.redaction import Redactor
+
+MAX_ANSWER: Final = 16 * MIB
+"""Bytes of one answer; a larger one would be too large for a result of a tool as well (`max_result`)."""
+MAX_REDIRECTS: Final = 5
+"""Redirects of one request."""
+MAX_ERROR_BODY: Final = 4000
+"""Characters of an answer with an error that `data.body` has."""
+QUICK_BODY: Final = 64 * 1024
+"""Bytes of an answer that the loop itself decodes; a thread does so with larger ones."""
 
 SECRETS: Final = "rrext.secrets"
 """The extension of a request with its secret headers, and the secret part of its query."""

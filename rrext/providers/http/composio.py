@@ -15,11 +15,18 @@ from rrext.http.failures import bad_answer, failure
 from rrext.http.limits import MAX_SENTENCE
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
 from rrext.providers.http.document import UnusableDescription
+from rrext.providers.http.document_tools import MAX_TOOL_DESCRIPTION
 from rrext.providers.http.requests import HttpRequest
 from rrext.providers.http.schemas import Schemas
-from rrext.providers.limits import CATALOG_TTL, MAX_CATALOG_PAGES, MAX_TOOL_DESCRIPTION, PAGE_SIZE
 from rrext.providers.provider import HINTS, ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
+
+CATALOG_TTL: Final = 300.0
+"""Seconds that the tools of an integration and the state of an account count as known."""
+PAGE_SIZE: Final = 100
+"""Tools asked for at once."""
+MAX_CATALOG_PAGES: Final = 50
+"""Pages of one integration; further tools are left out."""
 
 ADDRESS: Final = "https://backend.composio.dev/api/v3"
 WHY_INVALID: Final = {

@@ -10,7 +10,11 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import msgspec
 
-from rrext.providers.limits import MAX_REFERENCES, MAX_YAML_VALUES
+MAX_YAML_VALUES: Final = 2_000_000
+"""Values of a document in YAML, with those that aliases repeat; the largest public ones have a tenth of it."""
+MAX_REFERENCES: Final = 50
+"""References that lead to references, until a chain of them is taken for a circle."""
+
 
 _WORDS: Final[Mapping[str, Any]] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)

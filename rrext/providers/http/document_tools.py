@@ -29,8 +29,19 @@ from rrext.providers.http.requests import (
     kind_of,
 )
 from rrext.providers.http.schemas import FreeNames, Schemas
-from rrext.providers.limits import MAX_ALTERNATIVES, MAX_BODY_PARTS, MAX_LOGGED_PROBLEMS, MAX_OPERATIONS, MAX_TOOL_DESCRIPTION
 from rrext.providers.provider import ProvidedTool, log
+
+MAX_TOOL_DESCRIPTION: Final = 4000
+"""Characters of a description; some documents have whole chapters there, which models read with each question."""
+
+MAX_OPERATIONS: Final = 10_000
+"""Tools of one document; further operations are left out."""
+MAX_ALTERNATIVES: Final = 5
+"""Alternatives within alternatives, and items within items, in which files of a body are looked for."""
+MAX_BODY_PARTS: Final = 1000
+"""Parts of the schema of a body in which fields and files are looked for: alternatives of alternatives may have no end."""
+MAX_LOGGED_PROBLEMS: Final = 20
+"""Operations without a tool that are logged with their reason; of the others, their number is."""
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head")
 _PLACES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from rrext.connections.connection import Connection, HttpSettings, UrlTool
 from rrext.errors import ConnectionInvalid
+from rrext.limits import MIB
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
 from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
@@ -23,9 +24,11 @@ from rrext.providers.http.requests import (
     request_of,
 )
 from rrext.providers.http.schemas import Schemas
-from rrext.providers.limits import MAX_DOCUMENT
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
 from rrext.tools.context import ToolContext
+
+MAX_DOCUMENT: Final = 32 * MIB
+"""Bytes of an OpenAPI document; the largest public ones have about half of it, and ten times as much in memory."""
 
 _WITHOUT_BODY: Final = ("GET", "HEAD", "DELETE")
 

@@ -17,7 +17,11 @@ import msgspec
 
 from rrext.limits import MAX_EXPORTED_NAME
 from rrext.providers.http.document import UnusableDescription, leads_out, pointed
-from rrext.providers.limits import MAX_DEFINITIONS, MAX_OUTPUT_SCHEMA
+
+MAX_DEFINITIONS: Final = 1000
+"""Definitions of an input schema; an operation with more has no tool, because no model could read it."""
+MAX_OUTPUT_SCHEMA: Final = 4000
+"""Bytes of an output schema, behind which its definitions become any value: each list of tools carries it."""
 
 Direction = Literal["in", "out"]
 

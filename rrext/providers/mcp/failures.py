@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError, Unavailable
-from rrext.providers.limits import MAX_QUOTED
+
+# mcp/results.py, mcp/failures.py
+MAX_QUOTED: Final = 2000
+"""Characters of a text of the server in the message of an error."""
 
 RESULT_TOO_LARGE: Final = -31_001
 """The number by which our transports report a message over the limit to the session: outside of all reserved ranges."""

@@ -13,8 +13,8 @@ from mcp_types import INTERNAL_ERROR, PARSE_ERROR
 from rrext.http.client import PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.limits import CONNECT_TIMEOUT
 from rrext.limits import MAX_QUOTED_NAME
-from rrext.providers.limits import CLOSE_PATIENCE
 from rrext.providers.mcp.failures import BROKEN, RESULT_TOO_LARGE, UNREACHABLE
+from rrext.providers.mcp.stdio import CLOSE_PATIENCE
 from rrext.providers.mcp.transport import Transport
 
 EVENTS: Final = "text/event-stream"

@@ -43,10 +43,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from rrext.errors import RrextError
-from rrext.providers.limits import LISTEN_PAUSE, MAX_PAGES, MAX_ROUNDS, MAX_TOOLS, PROBE_SHARE, REFRESH_PAUSE
 from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, cut, of_answer, of_lost
 from rrext.providers.mcp.http import client
-from rrext.providers.mcp.listing import ToolListing, read_listing
+from rrext.providers.mcp.listing import MAX_TOOLS, ToolListing, read_listing
 from rrext.providers.mcp.questions import METHOD as ELICIT
 from rrext.providers.mcp.questions import Asker, Askers, answers_to
 from rrext.providers.mcp.server_log import ServerLog
@@ -54,6 +53,17 @@ from rrext.providers.mcp.stdio import StdioTransport, start
 from rrext.providers.mcp.transport import McpTarget, Transport
 from rrext.tools.context import ToolContext
 from rrext.version import __version__
+
+PROBE_SHARE: Final = 0.4
+"""The part of the time for connecting that a server of the handshake era may leave the question for its era unanswered."""
+MAX_PAGES: Final = 100
+"""Pages of one list of tools: a list that never ends must not hang its reader."""
+REFRESH_PAUSE: Final = 0.2
+"""Seconds between two readings of the list of tools: a server may announce a change of each tool by itself."""
+LISTEN_PAUSE: Final = 5.0
+"""Seconds until the server is asked anew for announcements after it ended their stream."""
+MAX_ROUNDS: Final = 100
+"""Rounds of questions in one call of 2026-07-28: a server that asks for ever must not keep its caller."""
 
 NO_HEADERS: Final[Mapping[str, str]] = {}
 US: Final = Implementation(name="rrext", version=__version__)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
-from rrext.providers.limits import MAX_TOOL_NAME, MAX_TOOLS
 from rrext.providers.provider import HINTS, ProvidedTool
 from rrext.tools.validation import InvalidSchema, SchemaValidator
+
+MAX_TOOLS: Final = 5000
+"""Tools of one server; more are of no use to any caller."""
+
+MAX_TOOL_NAME: Final = 256
+"""Characters of the name of a tool."""
 
 HeaderMap = Mapping[tuple[str, ...], str]
 

@@ -13,7 +13,6 @@ import anyio
 from rrext.connections.connection import Connection
 from rrext.content import Content
 from rrext.errors import InvalidArguments, ToolError, Unavailable
-from rrext.providers.limits import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_WAIT, STABLE_LIFE
 from rrext.providers.mcp.failures import of_connecting
 from rrext.providers.mcp.link import Link, open_link
 from rrext.providers.mcp.listing import ToolListing
@@ -25,6 +24,15 @@ from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvide
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolOptions
 from rrext.tools.spec import ToolSpec
+
+FIRST_PAUSE: Final = 0.25
+"""Seconds before the second attempt to connect; each further failure doubles the pause."""
+LONGEST_PAUSE: Final = 8.0
+"""Seconds between two attempts at most: a server that is back is found before a person gives up."""
+LONGEST_WAIT: Final = 1.0
+"""Seconds that a call waits for the next attempt; before a later one it fails at once: a list of all tools waits too."""
+STABLE_LIFE: Final = 10.0
+"""Seconds after which a connection that broke is made again at once: it broke for a reason of its own."""
 
 OFFERED: Final = {"completion": "completions"}
 """The beginning of a method → the capability of the server, if it has another name."""

@@ -5,8 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
-from rrext.providers.limits import LOGGED_LINE, LOGGED_LINES, LOGGED_TIME
+LOGGED_LINES: Final = 100
+"""Lines of a server's stderr and of other text on its stdout that are logged in `LOGGED_TIME`; the rest is counted."""
+LOGGED_TIME: Final = 10.0
+"""Seconds to which `LOGGED_LINES` applies."""
+LOGGED_LINE: Final = 2000
+"""Characters of one logged line."""
+
 
 log = logging.getLogger("rrext.providers.mcp")
 

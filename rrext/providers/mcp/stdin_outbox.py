@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Final
 
 import anyio
 import msgspec
@@ -10,8 +11,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from rrext.errors import Unavailable
-from rrext.providers.limits import MAX_BACKLOG
+from rrext.limits import MIB
 from rrext.transports.descriptor_channel import Buffer, FdChannel
+
+MAX_BACKLOG: Final = 32 * MIB
+"""Bytes that wait for a server that does not read its stdin, before further calls fail."""
 
 _encode = msgspec.json.Encoder(enc_hook=lambda model: model.model_dump(by_alias=True, exclude_unset=True)).encode
 

@@ -23,14 +23,23 @@ from mcp_types import (
 )
 
 from rrext.errors import Unavailable
-from rrext.limits import READ_BUFFER
-from rrext.providers.limits import CLOSE_PATIENCE, EXIT_WAIT, MAX_SKIPPED, STDERR_TAIL
+from rrext.limits import KIB, MIB, READ_BUFFER
 from rrext.providers.mcp.failures import RESULT_TOO_LARGE
 from rrext.providers.mcp.server_log import ServerLog
 from rrext.providers.mcp.stdin_outbox import StdinOutbox
 from rrext.providers.mcp.stdout import LineReader, LongLine, StdoutInbox, answered_id
 from rrext.providers.mcp.transport import McpTarget, Transport
 from rrext.transports.process import ChildProcess
+
+CLOSE_PATIENCE: Final = 1.0
+"""Seconds that a server gets to end after the end of its stdin, and again after SIGTERM, before it is killed."""
+
+MAX_SKIPPED: Final = 1024 * MIB
+"""Bytes of one line that are read and thrown away; of a longer line the end is not awaited."""
+STDERR_TAIL: Final = 4 * KIB
+"""Bytes of a server's stderr, kept for the error when the server ends."""
+EXIT_WAIT: Final = 0.5
+"""Seconds for the exit code and the last words of a server that closed its stdout."""
 
 KEPT: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """Variables of our environment that a server gets: those with which programs find their files and their language."""

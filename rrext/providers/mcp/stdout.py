@@ -13,7 +13,13 @@ import msgspec
 from anyio.lowlevel import checkpoint
 from mcp.shared.message import SessionMessage
 
-from rrext.providers.limits import INBOX_LENGTH, LINE_ENDS, MESSAGES_PER_TURN
+LINE_ENDS: Final = 256
+"""Bytes kept of both ends of a line that is too long, in which its id is looked for."""
+INBOX_LENGTH: Final = 64
+"""Messages that wait for the session before the server is not read any more."""
+MESSAGES_PER_TURN: Final = 16
+"""Messages of one server that are handled in one iteration of the loop."""
+
 
 _ID: Final = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,64}")\s*'
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
 from rrext.connections.connection import Connection, McpSettings
-from rrext.providers.limits import MESSAGE_FACTOR
 from rrext.providers.provider import ProviderServices
+
+MESSAGE_FACTOR: Final = 2
+"""A message may be this many times as large as `max_result`: escapes in JSON, and base64 of bytes, make it larger."""
 
 
 class McpTarget:

@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.faces.lsp.limits import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE
-from rrext.faces.lsp.runs.output import EngineOutput
+from rrext.faces.lsp.runs.output import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE, EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import ResultFiles, shown
 

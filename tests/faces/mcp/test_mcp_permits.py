@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from mcp_host import META, Host
 
 from rrext.errors import InvalidArguments, TooManyRequests
-from rrext.faces.mcp.limits import MAX_SHOWN_ARGUMENTS, MAX_SUSPENDED
-from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, modes_of, question
+from rrext.faces.mcp.questions import MAX_SHOWN_ARGUMENTS, MAX_SUSPENDED, SuspendableCall, SuspendedCalls, modes_of, question
 
 HERE = Path(__file__).resolve().parent
 FORM: dict[str, Any] = {"elicitation": {"form": {}}}

@@ -20,8 +20,7 @@ from test_ws_unread import answers, deaf_client
 from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, certificate, keys_file, resident
 
 from rrext.errors import TooManyRequests
-from rrext.faces.http.budget import Body, Budgets, UserBudget
-from rrext.faces.http.limits import BUDGET_LOOK, NOTED, ROOM_TIMEOUT
+from rrext.faces.http.budget import BUDGET_LOOK, NOTED, ROOM_TIMEOUT, Body, Budgets, UserBudget
 
 pytestmark = pytest.mark.promise("ws:user:memory")
 

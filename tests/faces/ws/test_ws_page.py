@@ -17,7 +17,7 @@ from page_feed import bearer, open_page, post
 from ws_server import ADA, BOB, PATIENCE, WsServer
 
 from rrext.faces.page.assets import NAMES
-from rrext.faces.page.limits import MAX_PAGES_OF_USER
+from rrext.faces.page.status_page import MAX_PAGES_OF_USER
 
 pytestmark = pytest.mark.promise("ws:page")
 

@@ -24,8 +24,7 @@ from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import ListTasks, Operation, TaskStatus
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ToolTimeout
-from rrext.faces.page.limits import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT
-from rrext.faces.page.traffic import Traffic, percentiles
+from rrext.faces.page.traffic import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT, Traffic, percentiles
 from rrext.faces.page.watch import Watch, ended_row
 
 pytestmark = pytest.mark.promise("ws:page")

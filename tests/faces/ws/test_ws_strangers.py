@@ -22,8 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from ws_server import ADA, PATIENCE, WsClient, WsServer, certificate, keys_file, plain_environment
 
 from rrext.errors import UsageError
-from rrext.faces.http.door import Arrival, Door
-from rrext.faces.http.limits import MAX_STRANGERS_OF_ADDRESS
+from rrext.faces.http.door import MAX_STRANGERS_OF_ADDRESS, Arrival, Door
 from rrext.faces.http.proxies import Proxies, counted
 
 pytestmark = pytest.mark.promise("ws:strangers")

@@ -12,7 +12,7 @@ from ws_server import ADA, WsServer
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Terminate, Validate
 from rrext.engine.local_engine import LocalEngine
-from rrext.engine.tasks.limits import MAX_REMOTE_TASKS
+from rrext.engine.tasks.registry import MAX_REMOTE_TASKS
 from rrext.errors import InvalidPipeline, TooManyRequests, Unavailable
 from rrext.http.public_transport import is_public
 from rrext.nodes.base.setup import SetupContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.nodes.graph.limits import CASES_MAX, NESTING_MAX
+from rrext.nodes.graph.gate import CASES_MAX, NESTING_MAX
 
 ALIASES = (
     "MATCH (p:Person) WITH p AS AS SET `AS`.born = 1 RETURN 1",

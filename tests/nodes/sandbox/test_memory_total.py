@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled
-from rrext.nodes.sandbox.limits import MIB, SHARES, SandboxLimits
-from rrext.nodes.sandbox.usage import Usage
+from rrext.nodes.sandbox.limits import MIB, SandboxLimits
+from rrext.nodes.sandbox.usage import SHARES, Usage
 
 HOLD = "held = bytearray({0} * 1024 * 1024)\nfor place in range(0, len(held), 4096): held[place] = 1\n"
 WAIT = "import time\ntime.sleep(600)\n"

@@ -24,7 +24,7 @@ from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, Too
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes import BUILTIN
 from rrext.nodes.base.node import Node
-from rrext.nodes.databases.limits import ENCODED_ROWS
+from rrext.nodes.databases.calls import ENCODED_ROWS
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

@@ -14,9 +14,8 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
-from rrext.nodes.databases.limits import ENCODED_ROWS
-from rrext.nodes.sql.limits import MANY_VALUES
-from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode, with_values
+from rrext.nodes.databases.calls import ENCODED_ROWS
+from rrext.nodes.sql.sqlite.node import MANY_VALUES, SqliteBackend, SqliteNode, with_values
 
 WRITER = {"allow_execute": True}
 

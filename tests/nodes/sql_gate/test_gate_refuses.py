@@ -18,8 +18,8 @@ from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.sql.gate import gate as gate_module
-from rrext.nodes.sql.gate.gate import SqlGate, read_only
-from rrext.nodes.sql.gate.limits import MAX_STATEMENT, MAX_TOKENS
+from rrext.nodes.sql.gate.gate import MAX_STATEMENT, SqlGate, read_only
+from rrext.nodes.sql.gate.lexer import MAX_TOKENS
 
 LEFT_TO_THE_DATABASE = {
     "SELECT * FROM secret_frame",  # a name is as good as a table's

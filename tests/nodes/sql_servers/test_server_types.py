@@ -9,7 +9,8 @@ from served import Served
 from test_server_round_trips import MARIADB
 
 from rrext.errors import InvalidArguments, RrextError
-from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
+from rrext.nodes.sql.backend import LONGEST_WARNING
+from rrext.nodes.sql.limits import MOST_WARNINGS
 from rrext.nodes.sql.mysql.node import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node

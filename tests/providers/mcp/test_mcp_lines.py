@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.limits import KIB, Limits
-from rrext.providers.limits import LINE_ENDS
 from rrext.providers.mcp.provider import McpProvider
-from rrext.providers.mcp.stdout import LineReader, LongLine, answered_id
+from rrext.providers.mcp.stdout import LINE_ENDS, LineReader, LongLine, answered_id
 from rrext.tools.context import ToolContext
 
 ByHand = Callable[..., McpProvider]

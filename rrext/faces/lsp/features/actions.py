@@ -22,7 +22,6 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
-from rrext.faces.lsp.limits import MAX_FIXED_PROBLEMS, MAX_TITLE
 from rrext.faces.lsp.positions import as_range, offset_of
 from rrext.faces.lsp.runs.offers import RUN, wants
 from rrext.faces.lsp.runs.questions import workspace_edit
@@ -30,6 +29,11 @@ from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+MAX_FIXED_PROBLEMS: Final = 20
+"""The number of problems whose fixes are offered at once; a selection may hold a thousand."""
+MAX_TITLE: Final = 200
+"""Characters of a title, which may quote the file."""
 
 T = TypeVar("T")
 

@@ -19,11 +19,13 @@ from rrext.editor.text import Text
 from rrext.faces.lsp.document_params import Identifier, SyncPosition, read
 from rrext.faces.lsp.features.hover import as_markup
 from rrext.faces.lsp.features.links import workspace_files
-from rrext.faces.lsp.limits import MAX_OFFER_WIDTH
 from rrext.faces.lsp.positions import as_position
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+MAX_OFFER_WIDTH: Final = 200
+"""Columns of a text in the list of offers."""
 
 T = TypeVar("T")
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from rrext.editor.formatting import formatted
-from rrext.faces.lsp.limits import MAX_INDENT
 from rrext.faces.lsp.positions import as_edits
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+MAX_INDENT: Final = 16
+"""Spaces of one level of a formatted document."""
 
 _MODIFIED = types.LSPErrorCodes.ContentModified.value
 

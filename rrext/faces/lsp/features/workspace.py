@@ -24,12 +24,21 @@ from rrext.editor.text import Text
 from rrext.faces.lsp.diagnostics import as_diagnostics
 from rrext.faces.lsp.document_params import read
 from rrext.faces.lsp.features.links import workspace_folders
-from rrext.faces.lsp.limits import MAX_SCANNED_ENTRIES, MAX_WORKSPACE_FILE, MAX_WORKSPACE_FILES, WORKSPACE_DELAY
 from rrext.faces.lsp.runs.deployments import path_of
+from rrext.limits import KIB
 from rrext.pipefile.text.problems import Problem
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+WORKSPACE_DELAY: Final = 0.2
+"""Seconds after the introduction until files of the workspace are looked for."""
+MAX_WORKSPACE_FILES: Final = 500
+"""Pipeline files of a workspace that are checked without being open."""
+MAX_SCANNED_ENTRIES: Final = 20_000
+"""Entries of folders that are looked at to find them; a home folder has millions."""
+MAX_WORKSPACE_FILE: Final = 1024 * KIB
+"""Bytes of such a file; a larger one is checked when it is opened."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.editor.checked_calls import source_of
 from rrext.errors import ResultTooLarge, RrextError
-from rrext.faces.lsp.limits import MAX_CHUNK
 from rrext.faces.lsp.runs.deployments import Ready
 from rrext.faces.lsp.runs.errors import FilesFailed
 from rrext.faces.lsp.runs.progress import WorkProgress
@@ -18,6 +17,9 @@ from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:
     from rrext.client.upload import FileResult, UploadProgress
+
+MAX_CHUNK: Final = 80
+"""Characters of a chunk in a progress message."""
 
 GENERATORS: Final = ("generator", "async_generator")
 

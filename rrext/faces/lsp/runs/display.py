@@ -10,11 +10,18 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.faces.lsp.limits import MAX_LOGGED_RESULT, MAX_MESSAGE_LINES, MAX_MESSAGE_TEXT
 from rrext.faces.lsp.runs.results import ResultFiles, Shown
+from rrext.limits import KIB
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+MAX_MESSAGE_TEXT: Final = 500
+"""Characters of a result that a message shows."""
+MAX_MESSAGE_LINES: Final = 12
+"""Lines of a result that a message shows."""
+MAX_LOGGED_RESULT: Final = 4 * KIB
+"""Characters of a result in the editor's log."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

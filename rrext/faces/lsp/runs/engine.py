@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import NotConnected, RrextError
-from rrext.faces.lsp.limits import ENGINE_DRAIN, ENGINE_STOP_TIMEOUT
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.errors import NotTrusted
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
+
+ENGINE_DRAIN: Final = 0.25
+"""Seconds that running calls get at the end of the engine."""
+ENGINE_STOP_TIMEOUT: Final = 0.25
+"""Seconds between the end of the engine's stdin, SIGTERM and SIGKILL: editors kill servers that linger."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

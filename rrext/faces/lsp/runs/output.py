@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from typing import Final
 
-from rrext.faces.lsp.limits import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE
+from rrext.limits import KIB
+
+MAX_UNFINISHED_LINE: Final = 4 * KIB
+"""Characters of an unfinished line, after which it is shown."""
+MAX_RUN_OUTPUT: Final = 64 * KIB
+"""Bytes shown per run: an endless output must not fill the editor's log or the pipe to the editor."""
 
 
 class EngineOutput:

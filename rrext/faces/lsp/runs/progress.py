@@ -14,11 +14,13 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.faces.lsp.limits import PROGRESS_DELAY
 from rrext.limits import CLIENT_DEFAULTS
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
+PROGRESS_DELAY: Final = 0.2
+"""Seconds before a run is shown; shorter ones need no progress bar."""
 
 log: Final = logging.getLogger("rrext.lsp")
 

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.faces.lsp.limits import MAX_FILE_STEM
 from rrext.wire.codec import encode_own
+
+MAX_FILE_STEM: Final = 120
+"""Bytes of a file name without its extension; file systems allow 255."""
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")

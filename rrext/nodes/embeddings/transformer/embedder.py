@@ -12,13 +12,17 @@ import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
-from rrext.nodes.embeddings.limits import MAX_BATCH, MAX_SQUARE
 from rrext.nodes.embeddings.transformer.encoder import Encoder, pooled, unit
 from rrext.nodes.embeddings.transformer.folder import ModelFolder
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
+
+MAX_BATCH: Final = 64
+"""Texts in a batch; more at once are no faster."""
+MAX_SQUARE: Final = 1 << 20
+"""Texts of a batch times the square of their tokens: the attention of a layer then takes some 50 MB."""
 
 Runtime = Literal["auto", "numpy", "onnx"]
 

@@ -17,9 +17,11 @@ from rrext.nodes.files.turns import Turns
 from rrext.nodes.graph.effects import Effects, effects_of
 from rrext.nodes.graph.ladybug.open_database import LentConnection, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
-from rrext.nodes.graph.limits import WRITE_TURN
 from rrext.nodes.graph.parameters import bytes_in, wide_integers_in
 from rrext.nodes.graph.values import EmbeddedValues
+
+WRITE_TURN: Final = 0.05
+"""Seconds between checks whether a call that waits for its turn to write has been cancelled."""
 
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """Ladybug's exceptions for statements, and for the conversion of its values to Python."""

@@ -10,7 +10,15 @@ from typing import Final
 import msgspec
 
 from rrext.nodes.child.process import Cancel, ChildRequest
-from rrext.nodes.graph.limits import COMMIT_PATIENCE, OPEN_PATIENCE, START_PATIENCE, STUCK_AFTER
+
+STUCK_AFTER: Final = 1.5
+"""Seconds after which a statement that does not stop ends with its process: some of Ladybug's functions never check."""
+START_PATIENCE: Final = 5.0
+"""Seconds for a transaction to begin after a cancel: another process may have to release the file."""
+COMMIT_PATIENCE: Final = 15.0
+"""Seconds for a commit to end after a cancel: it may have much to write."""
+OPEN_PATIENCE: Final = 60.0
+"""Seconds for a database to open after a cancel: the recovery from a crash may be long."""
 
 LADYBUG_FAILED: Final = "ladybug_failed"
 """The code of an answer with an error of Ladybug itself."""

@@ -15,7 +15,13 @@ from typing import Any, Final
 from rrext.errors import Unavailable
 from rrext.nodes.files.file_lock import FileLock, InUse
 from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, sentence
-from rrext.nodes.graph.limits import IDLE_CONNECTIONS, OPEN_AGAIN, PLANNED_STATEMENTS
+
+IDLE_CONNECTIONS: Final = 8
+"""Connections that are kept for the next calls; making one is cheap."""
+PLANNED_STATEMENTS: Final = 16
+"""Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
+OPEN_AGAIN: Final = 0.02
+"""Seconds between attempts to open a file that another program has open."""
 
 MIB: Final = 1024 * 1024
 

@@ -36,8 +36,12 @@ from rrext.nodes.graph.ladybug.calls import (
     GraphRun,
 )
 from rrext.nodes.graph.ladybug.rules import LADYBUG, EmbeddedError, EmbeddedSettings, check_embedded, failure_of
-from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
+
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to roll back open transactions and close the database."""
+FIRST_ROWS: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
 
 CLOSED: Final = "The graph database is closed: the node is being unloaded"
 CRASHED: Final = "graph_crashed"

@@ -14,7 +14,7 @@ from rrext.nodes.databases.word_lists import words, words_of
 from rrext.nodes.graph.dialect import FUNCTIONS, CypherDialect
 from rrext.nodes.graph.gate import single
 from rrext.nodes.graph.lexer import CypherToken
-from rrext.nodes.graph.limits import MESSAGE_MAX
+from rrext.nodes.graph.neo4j.backend import MESSAGE_MAX
 
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
 

@@ -8,7 +8,7 @@ is closed, and this process ends.
 from __future__ import annotations
 
 import threading
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -30,8 +30,12 @@ from rrext.nodes.graph.ladybug.calls import (
     Message,
 )
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
-from rrext.nodes.graph.limits import INTERRUPT_AGAIN, LEAVING_TIMEOUT
 from rrext.threads import Workers
+
+INTERRUPT_AGAIN: Final = 0.05
+"""Seconds until an interrupt is repeated: the first may have come before the step began."""
+LEAVING_TIMEOUT: Final = 5.0
+"""Seconds that rollback and close may take after the server is gone."""
 
 
 class LadybugSession:

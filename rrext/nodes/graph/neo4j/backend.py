@@ -19,11 +19,16 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema, Rows
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
-from rrext.nodes.graph.limits import BOLT_FETCH, MESSAGE_MAX
 from rrext.nodes.graph.neo4j.dialect import NEO4J
 from rrext.nodes.graph.neo4j.samples import sampled_schema
 from rrext.nodes.graph.parameters import bytes_in
 from rrext.nodes.graph.values import BoltValues
+
+MESSAGE_MAX: Final = 500
+"""Characters of the server's sentence that are passed on."""
+
+BOLT_FETCH: Final = 1000
+"""Rows that the server sends at once."""
 
 ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
 """The server's counters of elements; others count properties, labels and objects of the schema."""

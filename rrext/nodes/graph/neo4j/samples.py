@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType, Rows
-from rrext.nodes.graph.limits import SAMPLE
+
+SAMPLE: Final = 100
+"""Elements of each label and each type in a sample."""
 
 
 def sampled_schema(run: Rows, database: str) -> GraphSchema:

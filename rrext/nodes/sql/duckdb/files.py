@@ -11,7 +11,11 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.sql.limits import LOOK_SHARE, QUICK_LOOK
+
+LOOK_SHARE: Final = 20
+"""A look at the files is followed by at least so many times its own duration without another."""
+QUICK_LOOK: Final = 0.002
+"""Seconds: a check of the files that takes no longer is repeated at once."""
 
 _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",

@@ -21,10 +21,13 @@ from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, DuckdbSettings, SqlLoad, SqlOpen
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
-from rrext.nodes.sql.limits import CLOSING_TIMEOUT, MORE_ROWS
+from rrext.nodes.sql.limits import MORE_ROWS
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.tools.context import ToolContext
+
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to roll back open transactions and close the database."""
 
 T = TypeVar("T")
 

@@ -37,7 +37,18 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
-from rrext.nodes.sql.limits import FIRST_ROWS, MORE_ROWS, MOST_LEFT, NAMED, SETTLING_TIMEOUT, STUCK_AFTER
+from rrext.nodes.sql.limits import MORE_ROWS
+
+FIRST_ROWS: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
+STUCK_AFTER: Final = 2.0
+"""Seconds after which a cancelled statement that does not stop ends with its process: some never check for interrupts."""
+MOST_LEFT: Final = 3
+"""Statements that do not stop and are left running, as a database in memory would end with them. Each takes a processor."""
+NAMED: Final = 20
+"""Tables of a database in memory whose names are told if it is lost."""
+SETTLING_TIMEOUT: Final = 2.0
+"""Seconds that commits of other calls get for their answers before that."""
 
 WHAT: Final = "the DuckDB database"
 CLOSED: Final = "The database is closed: its component was unloaded"

@@ -34,7 +34,9 @@ from rrext.nodes.sql.duckdb.messages import (
     message_frame,
 )
 from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
-from rrext.nodes.sql.limits import LEAVING_TIMEOUT
+
+LEAVING_TIMEOUT: Final = 5.0
+"""Seconds that rollback and close may take after the server is gone."""
 
 NOBODYS: Final = 0
 """The number of a request that cannot be interrupted."""

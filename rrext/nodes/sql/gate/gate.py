@@ -10,12 +10,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
+from typing import Final
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.inspection import Inspection
-from rrext.nodes.sql.gate.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
 from rrext.nodes.sql.gate.tokens import ReadingSql
+
+MAX_STATEMENT: Final = 4 * 1024 * 1024
+"""Characters of a statement that is judged: a list of some 500,000 numbers. Values belong into parameters."""
+CACHE_ENTRIES: Final = 1024
+"""Statements that a gate remembers; programs repeat a few dozen."""
+CACHE_BYTES: Final = 4 * 1024 * 1024
+"""Characters of remembered statements: a few huge ones must not fill the memory."""
 
 
 class SqlGate:

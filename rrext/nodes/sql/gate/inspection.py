@@ -12,8 +12,10 @@ from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
-from rrext.nodes.sql.gate.limits import LONGEST_NAME
 from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Kind, ReadingSql, SqlToken
+
+LONGEST_NAME: Final = 80
+"""Characters of a name that a message repeats."""
 
 _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.limits import MAX_TOKENS, NESTED_COMMENTS, SCAN_STEPS
 from rrext.nodes.sql.gate.patterns import RUN
 from rrext.nodes.sql.gate.tokens import (
     ESCAPED_NAME,
@@ -29,6 +28,13 @@ from rrext.nodes.sql.gate.tokens import (
     WORD,
     SqlToken,
 )
+
+MAX_TOKENS: Final = 20_000
+"""Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
+SCAN_STEPS: Final = 1000
+"""Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
+NESTED_COMMENTS: Final = 100
+"""The maximum depth of nested comments."""
 
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, PLACEHOLDERS, OTHER_PLACEHOLDER, VARIABLE})
 

@@ -10,7 +10,9 @@ from typing import Final, TypeAlias
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
-from rrext.nodes.sql.gate.limits import PLACEHOLDERS_KEPT_OF
+
+PLACEHOLDERS_KEPT_OF: Final = 4096
+"""Characters of a statement whose placeholders are kept."""
 
 _SEVERAL: Final = re.compile(r"\$\d+", re.ASCII)
 _NUMBERS: Final = re.compile(r"\$(\d{1,9})", re.ASCII)

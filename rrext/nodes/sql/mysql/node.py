@@ -16,7 +16,7 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT, SPARE_TIME
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import MysqlRows
 from rrext.nodes.sql.mysql.schema import read_schema
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     import pymysql
+
+SPARE_TIME: Final = 30.0
+"""Seconds beyond the statement timeout without a message from the server, which then counts as gone."""
 
 
 RESET_CONNECTION: Final = 0x1F

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.nodes.databases.cells import EXACT_DIGITS, rows_within
 from rrext.nodes.sql.backend import Warnings
-from rrext.nodes.sql.limits import MOST_WARNINGS, MYSQL_DRAINED
+from rrext.nodes.sql.limits import MOST_WARNINGS
 from rrext.nodes.sql.mysql.types import DECIMALS, MysqlTypes, decimal_digits
 
 if TYPE_CHECKING:
     from pymysql import Connection
+
+MYSQL_DRAINED: Final = 2000
+"""Rows that are read and dropped before an unwanted statement is cancelled: a cancel opens another connection."""
 
 
 class MysqlRows:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.nodes.sql.limits import KEPT_TABLES
-
 if TYPE_CHECKING:
     from pymysql import Connection
+
+KEPT_TABLES: Final = 512
+"""Tables whose columns are cached."""
 
 BINARY: Final = 63
 """The number of the character set of binary strings."""

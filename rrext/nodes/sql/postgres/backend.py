@@ -28,7 +28,7 @@ from rrext.nodes.sql.gate.inspection import refusal
 from rrext.nodes.sql.gate.lexer import tokens
 from rrext.nodes.sql.gate.placeholders import check_placeholders
 from rrext.nodes.sql.gate.tokens import STRING
-from rrext.nodes.sql.limits import ANSWER_TIMEOUT, CANCEL_TIMEOUT
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
@@ -38,6 +38,9 @@ from rrext.nodes.sql.postgres.rows import ResultStream
 from rrext.nodes.sql.postgres.schema import read_functions, read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
 from rrext.nodes.sql.schema import Schema
+
+ANSWER_TIMEOUT: Final = 10.0
+"""Seconds for the server to answer quick statements: begin, rollback, reset. After that it counts as gone."""
 
 _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
     ("57014", "cancelled"),

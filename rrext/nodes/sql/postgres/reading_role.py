@@ -21,12 +21,14 @@ from rrext.errors import ToolError
 from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.gate.lexer import tokens
 from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, SqlToken
-from rrext.nodes.sql.limits import READER_CHECKED_AGAIN
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, rows_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+READER_CHECKED_AGAIN: Final = 60.0
+"""Seconds after which the database is asked again whether the reading role would change answers."""
 
 _ASKING: Final = (
     "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"

@@ -15,10 +15,17 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, LARGEST_ROW, POSTGRES_CHUNK, POSTGRES_DRAINED
+from rrext.limits import DEFAULTS
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, POSTGRES_CHUNK
 from rrext.nodes.sql.postgres.connection import PostgresConnection, loader_of
 from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chunk
 from rrext.nodes.sql.postgres.types import PostgresTypes
+
+LARGEST_ROW: Final = 2 * DEFAULTS.max_result
+"""Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
+which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
+POSTGRES_DRAINED: Final = 16
+"""Chunks that are read and dropped before an unwanted statement is cancelled: a cancel opens another connection."""
 
 DEFINES_NOTHING: Final = frozenset({b"INSERT", b"UPDATE", b"DELETE", b"MERGE"})
 """Commands without rows that change no table and no type."""

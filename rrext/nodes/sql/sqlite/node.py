@@ -19,7 +19,6 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
 from rrext.nodes.sql.gate.placeholders import check_placeholders, without_names
-from rrext.nodes.sql.limits import CACHED_STATEMENTS, LARGEST_HEAP, LONGEST_VALUE, MANY_VALUES
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
@@ -29,6 +28,15 @@ from rrext.nodes.sql.sqlite.types import SqliteTypes
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
+
+LONGEST_VALUE: Final = 64 * 1024 * 1024
+"""Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+LARGEST_HEAP: Final = 512 * 1024 * 1024
+"""Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
+MANY_VALUES: Final = 200
+"""Placeholders of a statement beyond which the search for their names takes SQLite longer than all else."""
+CACHED_STATEMENTS: Final = 256
+"""Prepared statements that a connection keeps; programs repeat a few dozen."""
 
 MEMORY: Final = ":memory:"
 

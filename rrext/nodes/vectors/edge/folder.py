@@ -22,8 +22,10 @@ import msgspec
 from rrext.errors import ToolError
 from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
-from rrext.nodes.vectors.limits import COMPARED_HEAD
 from rrext.nodes.vectors.store import SIMPLE, VectorSpace
+
+COMPARED_HEAD: Final = 64 * 1024
+"""Bytes of each file that are compared with the manifest, beside its size: the part with Qdrant's headers."""
 
 FORMAT: Final = 3
 """The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""

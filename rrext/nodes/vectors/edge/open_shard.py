@@ -13,12 +13,18 @@ import qdrant_edge as qe
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
 from rrext.nodes.vectors.edge.folder import FORMAT, WITHOUT_OWNERS, Manifest, StoreFolder
-from rrext.nodes.vectors.edge.journal import StoreChange
+from rrext.nodes.vectors.edge.journal import QDRANT_BATCH, StoreChange
 from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import OBJECT, OWNER, PARENT, create_shard, owner_index, point_of
-from rrext.nodes.vectors.limits import FLUSH_EVERY, QDRANT_BATCH, WRITE_AGAIN, WRITTEN_TIMES
 from rrext.nodes.vectors.store import NOBODYS, VectorSpace, require_language, require_space
 from rrext.tools.context import ToolContext
+
+FLUSH_EVERY: Final = 16 * 1024 * 1024
+"""The maximum bytes of Qdrant's log before a flush to its files. All of them are read again after a crash."""
+WRITTEN_TIMES: Final = 3
+"""How many times the bytes of a change are written: in the journal, in Qdrant's log, and in its files."""
+WRITE_AGAIN: Final = 0.05
+"""Seconds between checks whether a waiting call has been cancelled."""
 
 LOCKED: Final = "WouldBlock"
 """Qdrant's message for a locked log."""

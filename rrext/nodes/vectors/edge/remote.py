@@ -13,7 +13,7 @@ import msgspec
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.process import NodeProcess
 from rrext.nodes.child.supervisor import Supervisor
-from rrext.nodes.vectors.edge.journal import pieces_of
+from rrext.nodes.vectors.edge.journal import QDRANT_BATCH, pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
     FindSpace,
@@ -29,7 +29,6 @@ from rrext.nodes.vectors.edge.messages import (
     Unstage,
     Upsert,
 )
-from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, QDRANT_BATCH
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
     NOBODYS,
@@ -46,6 +45,9 @@ from rrext.nodes.vectors.store import (
     VectorSpace,
 )
 from rrext.tools.context import ToolContext
+
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to close the store in order. Qdrant's log has all answered changes already."""
 
 CLOSED: Final = "This vector store is closed: its pipeline ends"
 _WHAT_NOW: Final = (

@@ -9,9 +9,14 @@ from typing import Any, Final
 import msgspec
 import qdrant_edge as qe
 
-from rrext.nodes.vectors.limits import OVERSAMPLING
 from rrext.nodes.vectors.store import NOBODYS, SIMPLE, Chunk, Scope, Search
 from rrext.nodes.vectors.words import former_words, stored_words
+
+OVERSAMPLING: Final = 4.0
+"""The ratio of vectors that are compared in full to vectors that are asked for, after a comparison of all by 4 bits per number.
+
+With 100,000 vectors of 384 numbers this finds 99.9 % of the hits of a full comparison, in a sixth of the time.
+"""
 
 VECTOR: Final = "dense"
 OWNER, OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "owner", "object", "parent", "node", "number", "content", "extra"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 import msgspec
@@ -35,7 +35,6 @@ from rrext.nodes.vectors.edge.requests import (
     terms,
     worded,
 )
-from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
     NOBODYS,
@@ -55,6 +54,11 @@ from rrext.nodes.vectors.store import (
 )
 from rrext.nodes.vectors.words import asked_words, share_of_words
 from rrext.tools.context import ToolContext
+
+NAMES_PAGE: Final = 1000
+"""Points whose names are read in one call of Qdrant: about 4 ms."""
+MAKE_TRIES: Final = 5
+"""Attempts to create a store that another process creates with other properties at the same time."""
 
 Point = tuple[Any, dict[str, Any]]
 """A point's id, and the part of its payload with its path and object."""

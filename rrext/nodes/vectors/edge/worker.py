@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
@@ -20,11 +20,13 @@ from rrext.nodes.child.process import Cancel
 from rrext.nodes.child.worker import AnswerStream, answer_of, begin
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
-from rrext.nodes.vectors.limits import READERS
 from rrext.tools.context import CancelToken, ToolContext
 
 if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
+
+READERS: Final = 2
+"""Threads that search and read. Qdrant lets one thread work at a time; the other packs and sends its answer meanwhile."""
 
 Job = tuple[int, Request, CancelToken]
 """A call's number, its request, and a flag whether the call is still wanted."""

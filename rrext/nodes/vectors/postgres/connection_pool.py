@@ -13,7 +13,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg import Connection, sql
@@ -24,9 +24,17 @@ from rrext.nodes.databases.pool import Pool, PoolExhausted
 from rrext.nodes.databases.postgres import connection_failure, place_of
 from rrext.nodes.databases.running_statement import RunningStatement
 from rrext.nodes.databases.timer_thread import TimerThread
-from rrext.nodes.vectors.limits import CANCEL_TIMEOUT, CUT_AFTER, MAX_WAIT, SERVER_GRACE
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
+
+MAX_WAIT: Final = 30.0
+"""Seconds that a call waits for a connection; after that it fails for lack of connections."""
+CANCEL_TIMEOUT: Final = 2.0
+"""Seconds for one attempt to cancel in the server."""
+CUT_AFTER: Final = 5.0
+"""Seconds after which a statement that ignores its cancel is abandoned, because its thread is needed."""
+SERVER_GRACE: Final = 1.0
+"""Seconds by which the server's own limit is later than the call's, so that the caller sees the call's own timeout."""
 
 
 class ConnectionPool:

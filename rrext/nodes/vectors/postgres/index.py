@@ -13,10 +13,16 @@ from psycopg import Connection, sql
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.postgres import driver_sentence
-from rrext.nodes.vectors.limits import BUILD_MEMORY, CLOSING_WAIT, INDEX_LOOK
 from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, StoreTable
+
+CLOSING_WAIT: Final = 10.0
+"""Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
+INDEX_LOOK: Final = 30.0
+"""Seconds between two counts of the chunks: counting takes time too."""
+BUILD_MEMORY: Final = "256MB"
+"""Memory for the construction of the graph: 384 numbers of 100,000 chunks fit; larger graphs take several times as long."""
 
 BUILD_LOCK: Final = 0x68
 """The first number of the advisory lock under which one process builds the index of a table; the second is the table's."""

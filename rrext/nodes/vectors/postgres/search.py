@@ -10,11 +10,17 @@ import msgspec
 from pgvector import Vector
 from psycopg import Connection, sql
 
-from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import StoreTable
 from rrext.nodes.vectors.postgres.text_search import all_of, any_of, telling_words
 from rrext.nodes.vectors.store import SIMPLE, Chunk, Hit, Scope, Search, candidates
+
+FREQUENT_SHARE: Final = 0.05
+"""The share of all chunks from which a word is one of these."""
+FREQUENT_FROM: Final = 10_000
+"""Chunks from which frequent words are left out. In a small store, a word in a tenth of the chunks may be the right one."""
+FREQUENT_LOOK: Final = 60.0
+"""Seconds between two queries of them: the server counts again when a tenth of a table has changed."""
 
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text, owner::text")
 """The columns of a chunk, for `chunk_of`."""

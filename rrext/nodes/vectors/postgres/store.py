@@ -12,7 +12,6 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import ToolError
-from rrext.nodes.vectors.limits import CHANGE_TRIES, ROWS_AT_ONCE
 from rrext.nodes.vectors.postgres.connection_pool import ConnectionPool
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.index import IndexBuilder
@@ -37,6 +36,11 @@ from rrext.nodes.vectors.store import (
     require_space,
 )
 from rrext.tools.context import ToolContext
+
+CHANGE_TRIES: Final = 5
+"""Attempts of a change that conflicts with another; at each attempt at least one of the conflicting changes succeeds."""
+ROWS_AT_ONCE: Final = 10_000
+"""Chunks in one statement."""
 
 T = TypeVar("T")
 

@@ -8,9 +8,11 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.vectors.limits import INLINE_SIZE
 from rrext.nodes.vectors.postgres.failures import is_missing_table
 from rrext.nodes.vectors.store import NOBODYS, VectorSpace, require_language
+
+INLINE_SIZE: Final = 500
+"""Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
 
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
