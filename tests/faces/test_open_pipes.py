@@ -196,7 +196,7 @@ async def test_the_result_of_an_object_that_failed_ends_with_its_pipeline(face: 
 async def test_a_leftover_thread_keeps_its_pipe_from_being_used_and_its_place_until_it_returns(face: Face, key: str) -> None:
     await face.request("execute", {"pipeline": narrow(), "token": "narrow", "threads": 1})
     pipe_id = await face.open(token="narrow", mimeType="text/plain")
-    await face.tool_failure("deaf", {"key": key}, pipe_id=pipe_id, token="narrow", timeout=0.05)
+    await face.tool_failure("deaf", {"key": key}, pipe_id=pipe_id, token="narrow", timeout=1.0)
     assert isinstance(await face.failure("rrext_process", {"subcommand": "write", "pipe_id": pipe_id, "data": "x"}), PipeFailed)
     body = await face.close(pipe_id)
     assert body["error"]["code"] == "pipe_failed"

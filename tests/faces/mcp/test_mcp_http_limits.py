@@ -87,7 +87,7 @@ def test_calls_of_a_user_whose_bodies_are_over_the_users_limit_wait_and_are_refu
     tokens.chmod(0o600)
     ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
     large = {"name": "wait", "arguments": {"key": "full"}, "pad": "x" * (3 * MIB)}
-    first = "import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0"
+    first = "import rrext.faces.http.budget as budget\n\nbudget.ROOM_TIMEOUT = 1.0"
     with HttpServer("--tokens", str(tokens), "--max-user-bytes", str(4 * MIB), first=first) as server, ExitStack() as stack:
         for number in (1, 2):
             client = stack.enter_context(closing(server.connect()))

@@ -250,7 +250,7 @@ def test_unfinished_messages_of_a_user_fill_no_memory_and_all_are_answered_in_th
 
 
 def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.budget as budget\n\nbudget.ROOM_TIMEOUT = 1.0\n")
     with small_server(tmp_path, PYTHONPATH=str(tmp_path)) as server, Sender(server, ADA) as first:
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)
         with Sender(server, ADA) as second:
@@ -260,7 +260,7 @@ def test_a_message_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
 
 
 def test_a_body_of_a_host_that_gets_no_room_is_told_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.limits as limits\n\nlimits.ROOM_TIMEOUT = 1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import rrext.faces.http.budget as budget\n\nbudget.ROOM_TIMEOUT = 1.0\n")
     headers = {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json", "Accept": "application/json"}
     with small_server(tmp_path, PYTHONPATH=str(tmp_path)) as server, Sender(server, ADA) as first:
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] >= SIZE)
