@@ -1,4 +1,4 @@
-"""The charset of a text, by name: the one that its mark (BOM), its MIME type or a declaration says."""
+"""The charset of a text, as its mark (BOM), its MIME type or a declaration names it."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from promises import PROMISES
 
 from rrext.errors import near_matches
 
-# A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data. Where a change is judged, each run has
-# the same examples: what others find is for those who look for it.
+# A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data. The checks of a change use the same
+# examples in each run; runs by hand look for new ones.
 hypothesis.settings.register_profile(
     "rrext",
     deadline=None,

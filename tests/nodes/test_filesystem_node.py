@@ -300,11 +300,11 @@ ROOTS = {
     "outside": False,
     "outside/../notes": True,
     "..": False,
-    "../root/notes": True,
+    "../{here}/notes": True,
     "notes/../..": False,
     "again": False,
 }
-"""Roots of a confined node, as its pipeline names them → whether they are below its directory."""
+"""Roots of a confined node, as its pipeline names them → whether they are below its directory, whose name is `here`."""
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
@@ -314,7 +314,8 @@ def test_a_call_takes_the_roots_that_are_taken_when_the_pipeline_is_loaded(root:
     links = {"inside": "notes", "notes/up": "..", "outside": "..", "again": "outside"}
     for link, target in links.items():
         (root / link).symlink_to(target)
-    node = made(FilesystemNode, root=str(root / name) if is_absolute else name)
+    place = name.format(here=root.name)
+    node = made(FilesystemNode, root=str(root / place) if is_absolute else place)
     node.directory, node.confined = str(root), True
     try:
         path_below(node.directory, node.config.root, confined=True, node_id="")

@@ -35,8 +35,8 @@ class Expecting(Protocol):
 
 
 class _Share:
-    """What is expected for a connection, the user for whom that counts, and its lines of calls that wait: those without a pipe,
-    and those on pipes.
+    """The share of a connection: the bytes of expected results, the user for whom these bytes count, and two lines of waiting
+    calls, for calls without a pipe and for calls on pipes.
 
     A call without a pipe may wait for a place at the head of its line, and pipes that are open keep the places.
     """

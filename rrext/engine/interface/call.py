@@ -36,8 +36,8 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The lines in which its calls wait: that of its connection, within that of its user if a key says who it is. So a user
-        has one turn among the others, however many connections the user has, and each of these has one among them.
+        """The user and the connection in whose lines the calls of this caller wait. Users take turns, and at the turn of a user
+        the connections of that user take turns. A caller without a user that a key names is a user of one connection.
         """
         own = self.connection_id
         return (f"user {self.user_id}" if self.is_keyed and self.user_id is not None else own), own

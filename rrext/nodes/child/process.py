@@ -24,7 +24,7 @@ from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
 ENDING_TIMEOUT: Final = 5.0
-"""Seconds that a process gets to end after it closed its socket, before it is killed."""
+"""Seconds between the moment at which a process closes its socket and the kill of a process that has not ended."""
 SETTLING_TIMEOUT: Final = 2.0
 """Seconds that a process gets, before it is killed, to answer requests that change data."""
 SETTLING_TURN: Final = 0.01

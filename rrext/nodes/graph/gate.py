@@ -32,7 +32,8 @@ STATEMENT_MAX: Final = 100_000
 NESTING_MAX: Final = 50
 """Brackets within brackets, or NOT after NOT. Ladybug reads by recursion: some hundred more end the process."""
 CASES_MAX: Final = 12
-"""CASE within CASE: each one doubles about the time that Ladybug takes to read it, which nothing can stop."""
+"""CASE within CASE: each further CASE about doubles the time that Ladybug needs to read a statement. Nothing stops Ladybug
+while it reads."""
 STATEMENTS_REMEMBERED: Final = 256
 """Statements whose check is cached."""
 NAMES_MAX: Final = 16

@@ -32,7 +32,7 @@ MAX_WAIT: Final = 30.0
 CANCEL_TIMEOUT: Final = 2.0
 """Seconds for one attempt to cancel in the server."""
 CUT_AFTER: Final = 5.0
-"""Seconds after which a statement that ignores its cancel is abandoned, because its thread is needed."""
+"""Seconds after which the pool abandons a statement that ignores its cancel: other calls need the thread."""
 SERVER_GRACE: Final = 1.0
 """Seconds by which the server's own limit is later than the call's, so that the caller sees the call's own timeout."""
 

@@ -18,7 +18,7 @@ from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, StoreTable
 
 CLOSING_WAIT: Final = 10.0
-"""Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
+"""Seconds that `close` of a store waits for the builder of the index after the statement of the builder was cancelled."""
 INDEX_LOOK: Final = 30.0
 """Seconds between two counts of the chunks: counting takes time too."""
 BUILD_MEMORY: Final = "256MB"
