@@ -1,0 +1,27 @@
+"""A request passes from module to module no more often than it did."""
+
+from __future__ import annotations
+
+import pytest
+from walk import WALKS, walk_of
+
+MOST = {
+    "`def` tool": (58, 30),
+    "`async def` tool": (66, 38),
+    "open, write, close": (315, 268),
+    "`rrext tool FILE`": (920, 810),
+}
+"""The stays and returns that were reached. Threads share the work of the last two, so their order varies a little."""
+
+
+def test_a_stay_is_a_run_of_calls_in_one_file() -> None:
+    walk = walk_of([("a.py", "f"), ("a.py", "g"), ("b.py", "f"), ("a.py", "f"), ("c.py", "f")])
+    assert walk[:3] == (4, 1, 3)
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_a_request_takes_no_longer_way(title: str) -> None:
+    walk = WALKS[title]()
+    stays, returns = MOST[title]
+    assert walk.stays <= stays, walk
+    assert walk.returns <= returns, walk
