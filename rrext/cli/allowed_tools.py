@@ -27,7 +27,7 @@ def allowed_tools(args: argparse.Namespace) -> frozenset[str] | None:
 
 
 def _written(name: str) -> str:
-    from rrext.references.call_ref import CallRef
+    from rrext.references import CallRef
 
     ref = CallRef.read(name)
     if ref is None:
@@ -39,7 +39,7 @@ def tell_unknown(names: Iterable[str], engine: Engine) -> None:
     """Warn on stderr of allowed tools that no pipeline has. A call ref of a connection or a pipeline needs none."""
     from rrext.columns import printable
     from rrext.errors import near_matches
-    from rrext.references.call_ref import CallRef
+    from rrext.references import CallRef
 
     tasks = engine.tool_names()
     known = dict.fromkeys(name for task in tasks for name in task.names)

@@ -27,13 +27,13 @@ from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.loaded_pipeline import LoadedPipeline
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
 MAX_LINE_WIDTH: Final = 120
 """Columns of a line of the file in the output; longer ones are cut around the problem."""
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files; 2 if one of them cannot be run."""
     from rrext.pipefile.environment import Environment
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
     total = _Total()
     connections = None
@@ -159,7 +159,7 @@ def _missing_programs(connections: Connections) -> Iterator[tuple[str, str]]:
     """What is said of each command that this machine does not have, and its pointer."""
     from shutil import which
 
-    from rrext.connections.connection import McpSettings
+    from rrext.connections import McpSettings
     from rrext.pipefile.text.pointer import pointer
 
     for connection in connections:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
 
 def fixed_text(

@@ -19,7 +19,7 @@ from rrext.engine.interface.operations import Tool
 from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry
-from rrext.secrets.masked import masked
+from rrext.secrets.names import masked
 
 MAX_UNASKED_REMOVALS: Final = 10
 """The number of removed files that are deleted without a question, if others are left."""

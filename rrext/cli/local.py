@@ -22,10 +22,10 @@ from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
-from rrext.secrets.redacted_stream import RedactedStream
+from rrext.secrets.redaction import RedactedStream
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.engine.local_engine import LocalEngine
     from rrext.engine.tasks.task import Task
     from rrext.pipefile.catalog.catalog import Catalog

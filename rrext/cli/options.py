@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.columns import printable
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 
@@ -140,12 +140,12 @@ def environment_from(args: argparse.Namespace) -> tuple[Environment, Connections
 
 def connections_from(args: argparse.Namespace) -> Connections:
     """The connections of `--connections`. Raises `RrextError` if the file cannot be read."""
-    from rrext.connections.connections import NO_CONNECTIONS
+    from rrext.connections import NO_CONNECTIONS
 
     path: str | None = getattr(args, "connections", None)
     if path is None:
         return NO_CONNECTIONS
-    from rrext.connections.file import load_connections
+    from rrext.connections import load_connections
 
     return load_connections(path)
 

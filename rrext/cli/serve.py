@@ -35,7 +35,7 @@ from rrext.cli.terminal import has_terminal, tell_listening
 from rrext.cli.web import add_web_options, caller_of_clients, check_options, take_key, web_clients
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, Limits
-from rrext.secrets.redacted_stream import redact_streams
+from rrext.secrets.redaction import redact_streams
 from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal
@@ -44,10 +44,10 @@ from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.engine.interface.engine import Engine
     from rrext.engine.local_engine import LocalEngine
-    from rrext.files.limits import FileStoreSettings
+    from rrext.files.file_store import FileStoreSettings
     from rrext.pipefile.environment import Environment
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
@@ -321,7 +321,7 @@ def _store_at(directory: str | None, quota: int | None) -> FileStoreSettings | N
         if quota is not None:
             raise UsageError("--store-quota is for the files of clients, which a server keeps with --store DIR")
         return None
-    from rrext.files.limits import FileStoreSettings
+    from rrext.files.file_store import FileStoreSettings
 
     if not directory:  # as an unset variable of a shell makes it
         raise UsageError("--store: expected a directory, not an empty text")

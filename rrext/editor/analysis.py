@@ -20,7 +20,7 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
-from rrext.references.known_connection import KnownConnection
+from rrext.references import KnownConnection
 
 if TYPE_CHECKING:
     from rrext.editor.checked_calls import Calls

@@ -18,7 +18,7 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reference_check import offered_spec
 from rrext.pipefile.spec import ComponentSpec, offered_references
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
-from rrext.references.reference import Reference
+from rrext.references import Reference
 from rrext.tools.names import NodeTool, exported_names
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer

@@ -45,10 +45,10 @@ from rrext.pipefile.environment import Environment
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.engine.calls.reference_calls import ReferenceCalls
     from rrext.engine.events.records import Filter
-    from rrext.files.limits import FileStoreSettings
+    from rrext.files.file_store import FileStoreSettings
     from rrext.tools.context import CancelReason
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]

@@ -1,13 +1,15 @@
 """File access that cannot leave one directory, with any path, and while other processes move files.
 
-The module walks a path one component at a time, opening each relative to its parent and never through a symbolic link,
-so nothing can change between a check and a use. Refused are absolute paths, `..`, null bytes, paths that pass or end
-at a symbolic link, and paths that end at anything but a regular file or a directory (a FIFO or a device is never opened
-for long). Hard links and mounts are not detected; only a user with rights outside can make those.
+The module walks a path one component at a time, opening each relative to its parent and never through a symbolic link, so
+nothing can change between a check and a use. Refused are absolute paths, `..`, null bytes, paths that pass or end at a
+symbolic link, and paths that end at anything but a regular file or a directory (a FIFO or a device is never opened for
+long). Hard links and mounts are not detected; only a user with rights outside can make those. An error of the system
+becomes a `ToolError` with a code of its own.
 """
 
 from __future__ import annotations
 
+import errno
 import heapq
 import os
 import stat
@@ -18,13 +20,13 @@ from typing import Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.files.path_errors import explained, explanation, link, refusal
 
 MAX_DEPTH: Final = 128
 """Components of a path; each one costs a system call."""
 
 MAX_PATH: Final = 4096
 """Characters of a path; what Linux takes at once."""
+
 SCAN_STEP: Final = 1024
 """Names of a directory that are read between two checks of the caller's deadline."""
 
@@ -400,3 +402,47 @@ def _kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "dir"
     return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+_CODES: dict[int, tuple[str, str]] = {
+    errno.ENOENT: ("path_not_found", "does not exist"),
+    errno.ENOTDIR: ("not_a_directory", "is not a directory"),
+    errno.EISDIR: ("not_a_file", "is not a regular file"),
+    errno.EEXIST: ("path_exists", "exists already"),
+    errno.ENOTEMPTY: ("directory_not_empty", "is not empty"),
+    errno.EACCES: ("permission_denied", "may not be touched by this process"),
+    errno.EPERM: ("permission_denied", "may not be touched by this process"),
+    errno.EROFS: ("permission_denied", "is on a read-only file system"),
+    errno.ENAMETOOLONG: ("path_invalid", "has a name that is too long"),
+    errno.EINVAL: ("path_invalid", "is no name for a file here"),
+    errno.ENOSPC: ("no_space", "does not fit: the disk is full"),
+    errno.EDQUOT: ("no_space", "does not fit: the quota is used up"),
+}
+"""The system's error number -> the code and the sentence of the error for the caller."""
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn an `OSError` of the block into a `ToolError` about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise explanation(error, path) from error
+
+
+def explanation(error: OSError, path: str) -> ToolError:
+    """Make the caller's error for the system's error at `path`."""
+    if error.errno == errno.ELOOP:
+        return link(path)
+    code, what = _CODES.get(error.errno or 0, ("file_failed", f"failed: {error.strerror}"))
+    return refusal(path, code, what)
+
+
+def link(path: str) -> ToolError:
+    """The error for a symbolic link."""
+    return refusal(path, "path_is_symlink", "is a symbolic link", hint="Links are never followed: give the real path.")
+
+
+def refusal(path: str, code: str, what: str, *, hint: str | None = None) -> ToolError:
+    """Make the error for a path and a reason."""
+    return ToolError(f'"{path}" {what}', code=code, hint=hint)

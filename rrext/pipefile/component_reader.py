@@ -19,7 +19,7 @@ from rrext.pipefile.shape import EDGE_TOOLS, ShapeReader
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Severity, shown
-from rrext.references.reference_reader import WITH_VALUES, ReferenceReader
+from rrext.references import WITH_VALUES, ReferenceReader
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings

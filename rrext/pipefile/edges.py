@@ -19,7 +19,7 @@ from rrext.pipefile.text.problems import Problems, Related, Severity, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.foreign_nodes import ForeignNode
-    from rrext.references.reference import OfferedReferences, Reference
+    from rrext.references import OfferedReferences, Reference
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if they are unknown."""

@@ -22,7 +22,7 @@ from rrext.pipefile.validation import PipelineOutline, validated
 from rrext.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
 
 def load_pipeline(

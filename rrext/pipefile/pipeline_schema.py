@@ -19,7 +19,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings
 from rrext.pipefile.shape import EDGE_TOOLS, VERSION
-from rrext.references.reference_schema import reference_definitions
+from rrext.references import reference_definitions
 from rrext.secrets.names import PLACEHOLDER
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

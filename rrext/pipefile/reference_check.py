@@ -10,13 +10,12 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec, listed_references
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related
-from rrext.references.reference import OfferedReferences, Reference
-from rrext.references.reference_reader import same_names
+from rrext.references import OfferedReferences, Reference, same_names
 from rrext.tools.decorator import ToolDefinitionError
 from rrext.tools.spec import ToolSpec
 
 if TYPE_CHECKING:
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
 
 def offered_spec(chain: Sequence[Reference], by_id: Mapping[str, ComponentSpec]) -> ToolSpec | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Related
-from rrext.references.reference import OfferedReferences, Reference
+from rrext.references import OfferedReferences, Reference
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.foreign_nodes import ForeignNode

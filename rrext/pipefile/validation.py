@@ -17,7 +17,7 @@ from rrext.pipefile.spec import ComponentSpec, PipelineSpec, offered_references
 from rrext.pipefile.text.problems import Problems
 
 if TYPE_CHECKING:
-    from rrext.references.known_connection import KnownConnection
+    from rrext.references import KnownConnection
 
 
 class PipelineOutline(msgspec.Struct, frozen=True):

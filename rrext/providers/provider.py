@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from rrext.connections.connections import results_redactor
+from rrext.connections import results_redactor
 from rrext.errors import ToolNotFound
 from rrext.limits import QUICK_SEARCH
 from rrext.secrets.redaction import authorization_redactor, folded
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from rrext.clock import Clock
-    from rrext.connections.connection import Connection
+    from rrext.connections import Connection
     from rrext.limits import Limits
     from rrext.secrets.redaction import Redactor
     from rrext.tools.context import ToolContext

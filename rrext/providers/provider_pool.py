@@ -11,7 +11,7 @@ from rrext.providers.provider import ProviderServices, ToolProvider, log
 from rrext.threads import imported
 
 if TYPE_CHECKING:
-    from rrext.connections.connection import Connection
+    from rrext.connections import Connection
 
 PROVIDERS: Final[dict[str, tuple[str, str]]] = {
     "mcp": ("rrext.providers.mcp.provider:McpProvider", "mcp"),

@@ -1,20 +1,21 @@
 """The one rule for which names and which values are secret, for connections, pipelines, editors and everything that is told.
 
-A name is split into words, so all its spellings (`api_key`, `apiKey`, `X-API-Key`) are one name to the rule.
+A name is split into words, so all its spellings (`api_key`, `apiKey`, `X-API-Key`) are one name to the rule. `masked`
+hides such values in what an editor shows, because its window is often shared, recorded or projected.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from rrext.limits import MIN_LITERAL_SECRET
 
 # The patterns are texts: compiling them would cost each start milliseconds, and most processes never need them.
-
 SECURE: Final = "secureParameters"
 """The section in which RocketRide itself keeps encrypted values."""
+
 PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 """A variable in a text, as a regular expression; its group is the name. It is a name, and no secret."""
 
@@ -24,6 +25,7 @@ _ANYWHERE: Final = (
     "|privatekey|(?:recovery|seed)phrase|secret(?!ar)|sess(?:ion)?id|sharedaccess"
 )
 """Parts of a name without its separators that mark a secret."""
+
 _WORDS: Final = frozenset(
     {
         *("auth", "authentication", "bearer", "cookie", "cookies", "cred", "creds", "dsn", "jwt", "key", "keys", "oauth"),
@@ -31,10 +33,13 @@ _WORDS: Final = frozenset(
     }
 )
 """Words that mark a secret: `token` does, `tokenizer` and `author` do not. `key` alone does, as a header is named."""
+
 _LAST: Final = "sas"
 """A word that marks a secret at the end of a name, as a signature of access is named; elsewhere it names a program."""
+
 _ENDS: Final = r"(.+?)(auth|cookies?|dsn|jwt|keys?|pass|pwd|token)"
 """Ends of a word that mark a secret as the word does: `dbpass`, `openaikey`."""
+
 _ORDINARY: Final = frozenset(
     {
         *("by", "com", "im", "over", "sur", "tres", "under"),  # bypass, compass, …
@@ -42,6 +47,7 @@ _ORDINARY: Final = frozenset(
     }
 )
 """Beginnings of words with such an end that mean something else."""
+
 _OPEN: Final[dict[str, frozenset[str]]] = {
     "key": frozenset(
         {
@@ -58,10 +64,13 @@ _OPEN: Final[dict[str, frozenset[str]]] = {
     ),
 }
 """Words before `key` and `token` that make them harmless."""
+
 _AFTER_KEY: Final = frozenset({"by", "code", "down", "frame", "frames", "pair", "pairs", "up", "value", "values", "word"})
 """Words after a `key` with nothing before that make it harmless."""
+
 _PLURAL: Final = frozenset({"access", "api", "auth", "bearer", "bot", "client", "refresh", "secret", "service", "session"})
 """Words before `tokens` that say what they open; other tokens are counted."""
+
 _ABOUT: Final = frozenset(
     {
         *("age", "budget", "class", "column", "count", "counts", "description", "dir", "directory", "enabled", "encoding"),
@@ -94,16 +103,21 @@ _FORMS: Final[dict[str, str]] = {
     "SendGrid": r"SG\.[\w-]{16,}\.[\w-]{16,}",
 }
 """Service → the form of its keys, as the service documents or issues them."""
+
 _KEYS: Final = "|".join(f"(?<![\\w-])(?P<s{place}>{form})" for place, form in enumerate(_FORMS.values()))
 _PEM: Final = r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*[A-Za-z0-9+/]"
 IN_URL: Final = r"(?<=://)([^/\s:@]*):([^/?#\s]+|[^/\s@]+)(?=@)"
 """The name and the password in an address. The host stands behind the last `@`, as clients read it."""
+
 _IN_PAIRS: Final = r"(?<![\w.-])([\w.-]{1,64})\s*=\s*('[^']+'|[^\s;&']+)"
 """A name and a value among the pairs of a connection string, or of a query."""
+
 _SIGNED: Final = r"(?i)sig(?:nature)?|x-(?:amz|goog)-signature"
 """Names of pairs whose values open the address that is signed by them; under such a name alone a value may be anything."""
+
 _SCHEME: Final = r"(?i)(?:api-?key|basic|bearer|bot|digest|jwt|key|negotiate|oauth|token)\s+(?=\S{8})"
 """The beginning of an authorization: its rest is a secret by itself."""
+
 _NO_SECRET: Final = r"(?i)your|example|placeholder|dummy|changeme|change-me|redacted|not-needed|\.\.\.|\*\*|<|>"
 
 
@@ -177,3 +191,29 @@ def _is_random(text: str) -> bool:
     if len(text) < MIN_LITERAL_SECRET or "${" in text or re.search(_NO_SECRET, text) is not None or any(map(str.isspace, text)):
         return False
     return any(map(str.isdigit, text)) and any(map(str.isalpha, text)) and len(set(text)) > MIN_LITERAL_SECRET // 2
+
+
+HIDDEN: Final = "•••"
+
+_VARIABLES: Final = rf"(?:{PLACEHOLDER})+"
+
+
+def masked(value: Any, key: str = "", *, everything: bool = False) -> Any:
+    """A JSON value with every secret hidden. Variables stay, because they are names and not values.
+
+    Below a secret key, strings are hidden; below `secureParameters`, or with `everything`, all scalars except empty ones.
+    """
+    everything = everything or key == SECURE
+    return _masked(value, is_secret(key) or everything, everything)
+
+
+def _masked(value: Any, secret: bool, everything: bool) -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(item, secret or is_secret(key), everything or key == SECURE) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item, secret, everything) for item in value]
+    if isinstance(value, str):
+        if not value or re.fullmatch(_VARIABLES, value):
+            return value
+        return HIDDEN if secret else re.sub(IN_URL, rf"\1:{HIDDEN}", value)
+    return HIDDEN if everything and value is not None else value

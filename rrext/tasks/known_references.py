@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rrext.references.call_ref import CallRef, CallRefNames
+from rrext.references import CallRef, CallRefNames
 
 if TYPE_CHECKING:
     from rrext.engine.interface.call import AnswerSink, Call

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rrext.engine.interface.operations import CallTool, ResolveTools
 from rrext.errors import InvalidArguments, ToolNotFound
-from rrext.references.call_ref import CallRef
-from rrext.references.reference_reader import ReferenceReader
+from rrext.references import CallRef, ReferenceReader
 from rrext.tasks.known_references import KnownReferences, ResolvedAnswer
 
 if TYPE_CHECKING:

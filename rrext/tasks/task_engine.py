@@ -42,11 +42,11 @@ from rrext.tasks.worker_stderr import WorkerStderr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
     from rrext.engine.interface.totals import Totals
-    from rrext.files.limits import FileStoreSettings
+    from rrext.files.file_store import FileStoreSettings
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason

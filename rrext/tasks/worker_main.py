@@ -64,7 +64,7 @@ def _serve(
     import faulthandler
 
     from rrext.pipefile.environment import Environment
-    from rrext.secrets.redacted_stream import redact_streams
+    from rrext.secrets.redaction import redact_streams
     from rrext.server.last_words import trace_crashes, write_last_words
     from rrext.server.logs import set_up_logging
     from rrext.server.loop import ServingLoop
@@ -81,7 +81,7 @@ def _serve(
     asyncio.set_event_loop(loop)
 
     async def begin() -> ServingProcess:
-        from rrext.connections.connections import NO_CONNECTIONS
+        from rrext.connections import NO_CONNECTIONS
         from rrext.engine.interface.call import Caller
         from rrext.server.process import ServingProcess
         from rrext.tasks.worker_engine import WorkerEngine
@@ -89,7 +89,7 @@ def _serve(
 
         connections = NO_CONNECTIONS
         if settings.connections is not None:
-            from rrext.connections.file import load_connections
+            from rrext.connections import load_connections
 
             connections = load_connections(settings.connections, settings.variables)
         engine = WorkerEngine(

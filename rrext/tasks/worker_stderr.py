@@ -11,7 +11,7 @@ from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 
 if TYPE_CHECKING:
-    from rrext.connections.connections import Connections
+    from rrext.connections import Connections
     from rrext.pipefile.environment import Environment
 
 

@@ -11,7 +11,7 @@ import anyio
 
 from rrext.client.client import Client
 from rrext.clock import Clock
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.events.hub import EventSink
 from rrext.engine.events.records import Filter
 from rrext.engine.local_engine import LocalEngine

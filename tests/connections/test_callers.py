@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rrext import Node, ToolContext, tool_function
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine

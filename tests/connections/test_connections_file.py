@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from keyring.backends.null import Keyring as Null
 from keyring.errors import KeyringLocked
 
-from rrext.connections.connection import SETTINGS, HttpSettings
-from rrext.connections.connections import Connections
-from rrext.connections.file import load_connections
-from rrext.connections.reading import SWITCHES
+from rrext.connections import SETTINGS, SWITCHES, Connections, HttpSettings, load_connections
 from rrext.errors import ConnectionInvalid
 from rrext.secrets.redaction import Redactor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown
 from rrext.secrets.redaction import Redactor
 

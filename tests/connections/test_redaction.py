@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.connections.connections import Connections, results_redactor
+from rrext.connections import Connections, results_redactor
 from rrext.errors import ToolError
 from rrext.limits import MANY_SPELLINGS, MAX_KEPT_CHARACTERS, MAX_KEPT_SECRETS, MAX_SECRET_PARTS, QUICK_SEARCH
 from rrext.secrets import redaction
-from rrext.secrets.redaction import Redactor, ResultRedactor, authorization_redactor, folded
-from rrext.secrets.spellings import Form, spellings
+from rrext.secrets.redaction import Form, Redactor, ResultRedactor, authorization_redactor, folded, spellings
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 

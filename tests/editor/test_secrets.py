@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rrext.secrets.masked import HIDDEN, masked
-from rrext.secrets.names import is_secret
+from rrext.secrets.names import HIDDEN, is_secret, masked
 
 
 @pytest.mark.parametrize(

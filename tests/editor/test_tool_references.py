@@ -17,7 +17,7 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.outline.lenses import lenses_of
 from rrext.editor.outline.names import Names
 from rrext.editor.pages.hover import hover_at
-from rrext.references.known_connection import KnownConnection
+from rrext.references import KnownConnection
 
 pytestmark = pytest.mark.promise("editor:references:known")
 

@@ -9,7 +9,7 @@ import pytest
 from engine_world import World, until, world
 from test_references import Agent, Store, node_reference, pipeline
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import CallTool, ListTasks, ResolveTools
 from rrext.errors import ConnectionUnknown, InvalidArguments, RrextError, ToolNotFound, Unavailable

@@ -26,7 +26,7 @@ from rrext.client.server_address import address_of, serve_command, server_env
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
-from rrext.files.limits import FileStoreSettings
+from rrext.files.file_store import FileStoreSettings
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes

@@ -18,9 +18,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidArguments, RrextError, ToolError, ToolTimeout, Unavailable
-from rrext.files.file_store import READ_PIECE, folder_of
-from rrext.files.limits import FileStoreSettings
-from rrext.files.user_files import ABANDONED
+from rrext.files.file_store import ABANDONED, READ_PIECE, FileStoreSettings, folder_of
 from rrext.pipefile.catalog.catalog import Catalog
 
 
@@ -256,7 +254,7 @@ async def test_a_cancelled_write_fails_its_file_and_a_deadline_is_kept(tmp_path:
                 assert may_end.wait(10)
             return real(fd, data)
 
-        monkeypatch.setattr("rrext.files.user_files.os.write", slow)
+        monkeypatch.setattr("rrext.files.file_store.os.write", slow)
         write = asyncio.ensure_future(ada.ask("write", b"half", handle=handle))
         await until(begun.is_set)
         with pytest.raises(ToolTimeout):
@@ -312,7 +310,7 @@ async def test_many_files_are_read_at_once_each_with_its_length(tmp_path: Path, 
             ("a", True, None), ("no", False, "path_not_found"), ("b", True, None), ("../c", False, "path_outside_root"),
         ]  # fmt: skip
         assert frame == b"\0\0\0\3\0\n\0" + b"\0\0\0\0" * 3
-        monkeypatch.setattr("rrext.files.user_files.READ_MANY_BYTES", 4)
+        monkeypatch.setattr("rrext.files.file_store.READ_MANY_BYTES", 4)
         entries = msgspec.json.decode((await ada.raw("read_many", paths=["a", "a", "b"]))[0])["entries"]
         assert [each["ok"] for each in entries] == [True, False, True]
 

@@ -18,7 +18,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
-from rrext.files.limits import FileStoreSettings
+from rrext.files.file_store import FileStoreSettings
 from rrext.pipefile.catalog.catalog import Catalog
 
 QUOTA, ENTRIES, LARGEST = 64, 8, 40

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.files import confinement
-from rrext.files.confinement import MAX_DEPTH, MAX_PATH, Confinement
-from rrext.files.path_errors import explanation
+from rrext.files.confinement import MAX_DEPTH, MAX_PATH, Confinement, explanation
 
 INSIDE = b"inside"
 SECRET = b"SECRET"

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rrext.connections.connection import Connection
-from rrext.connections.connections import Connections
+from rrext.connections import Connection, Connections
 from rrext.limits import DEFAULTS
 from rrext.providers.provider import ToolProvider
 from rrext.providers.provider_pool import provider_class

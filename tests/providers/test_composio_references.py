@@ -9,7 +9,7 @@ import pytest
 from api_server import api_host
 from composio_api import KEY, ComposioApi, tool
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionUnknown, InvalidArguments

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from api_server import Asked, Reply, api_host
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidArguments, ToolError

@@ -12,7 +12,7 @@ from api_server import ApiHost, Asked, Reply, api_host
 from large_document import large_document
 from outside import answered, provider_of, provider_over
 
-from rrext.connections.file import load_connections
+from rrext.connections import load_connections
 from rrext.errors import ConnectionInvalid, InvalidArguments, ToolError, ToolNotFound
 from rrext.tools.context import ToolContext
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine

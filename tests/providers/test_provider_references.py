@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_provided_tools import WORD, Words
 
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import CallTool, ListTasks, ListTools, ResolveTools, Tool
 from rrext.engine.local_engine import LocalEngine

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.references.call_ref import CallRef, CallRefNames
+from rrext.references import CallRef, CallRefNames
 
 pytestmark = pytest.mark.promise("references:names:one-to-one")
 

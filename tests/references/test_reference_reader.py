@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.references.reference import Reference
-from rrext.references.reference_reader import ReferenceReader, same_names, texts_in
+from rrext.references import Reference, ReferenceReader, same_names, texts_in
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.promise("references:problems:all-at-once")

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from rrext.cli.options import key_from
-from rrext.connections.connections import Connections
-from rrext.connections.file import load_connections
+from rrext.connections import Connections, load_connections
 from rrext.errors import ConnectionInvalid, UsageError
 from rrext.faces.http.certificate import Certificate
 from rrext.faces.http.tokens import UserTokens

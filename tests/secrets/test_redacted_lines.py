@@ -5,8 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from threading import Thread
 
-from rrext.secrets.redacted_stream import RedactedStream
-from rrext.secrets.redaction import Redactor
+from rrext.secrets.redaction import RedactedStream, Redactor
 
 
 def test_the_line_of_one_thread_is_not_mixed_with_that_of_another() -> None:

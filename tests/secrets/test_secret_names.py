@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.connections.connections import Connections, results_redactor
+from rrext.connections import Connections, results_redactor
 from rrext.pipefile.literal_secrets import literal_secrets
-from rrext.secrets.masked import HIDDEN, masked
-from rrext.secrets.names import is_secret
+from rrext.secrets.names import HIDDEN, is_secret, masked
 from rrext.secrets.redaction import folded
 
 pytestmark = pytest.mark.promise("secrets:one-rule")

@@ -19,12 +19,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rrext.connections.connections import NO_CONNECTIONS
+from rrext.connections import NO_CONNECTIONS
 from rrext.engine.events.console import MAX_OUTPUT_LINE, Console
 from rrext.pipefile.environment import Environment
-from rrext.secrets import spellings
-from rrext.secrets.redacted_stream import RedactedStream
-from rrext.secrets.redaction import Redactor, ResultRedactor, folded
+from rrext.secrets import redaction
+from rrext.secrets.redaction import RedactedStream, Redactor, ResultRedactor, folded
 from rrext.tasks.worker_stderr import WorkerStderr
 
 pytestmark = pytest.mark.promise("secrets:spellings")
@@ -180,7 +179,7 @@ def test_a_secret_is_found_through_four_layers_wherever_in_a_long_text_it_stands
 
 def named(text: str) -> str:
     """HTML of a program that knows a name for each sign."""
-    return text.translate({ord(sign): f"&{name};" for name, sign in spellings._ENTITIES.items() if sign in "&%#\\;"})
+    return text.translate({ord(sign): f"&{name};" for name, sign in redaction._ENTITIES.items() if sign in "&%#\\;"})
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ def test_a_secret_of_signs_is_found_from_its_letters_however_long_its_signs_are_
 def test_a_text_without_secrets_stays_as_it_is_whatever_it_escapes(text: str) -> None:
     assert KNOWS.text(text) == text
     assert of_results(PLAIN).value([text], folded([text])) == [text]
-    assert spellings.plain_of(spellings.plain_of(text)) == spellings.plain_of(text) or text.count("%") + text.count("&") > 3
+    assert redaction.plain_of(redaction.plain_of(text)) == redaction.plain_of(text) or text.count("%") + text.count("&") > 3
 
 
 @pytest.mark.parametrize(
@@ -239,7 +238,7 @@ def test_a_text_without_secrets_stays_as_it_is_whatever_it_escapes(text: str) ->
 def test_a_text_full_of_escapes_is_not_decoded_if_they_hide_no_letter(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     of_texts, of_results_ = knowing(SECRET, PLAIN), of_results(PLAIN)
     of_texts.text("prepared")
-    monkeypatch.setattr(spellings, "plain_of", lambda _: pytest.fail("decoded"))
+    monkeypatch.setattr(redaction, "plain_of", lambda _: pytest.fail("decoded"))
     text = text.replace("hunter2", "").replace("Zq7Rk2Lm", "") * 20
     assert of_texts.text(text) == text
     assert of_results_.value([text], folded([text])) == [text]
@@ -248,7 +247,7 @@ def test_a_text_full_of_escapes_is_not_decoded_if_they_hide_no_letter(text: str,
 @pytest.mark.parametrize("text", ["plain; words, #7\n", "https://example.com/?page=2&lang=en&rate=7\n"])
 def test_a_text_whose_signs_begin_no_escape_is_searched_for_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     of_texts, of_results_ = knowing(SECRET, PLAIN), of_results(PLAIN)
-    monkeypatch.setattr(spellings, "_telling", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(redaction, "_telling", lambda *_: pytest.fail("searched"))
     for times in (1, 200):
         assert of_texts.text(text * times) == text * times
         assert of_results_.value([text * times], folded([text * times])) == [text * times]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rrext.connections.connections import NO_CONNECTIONS
+from rrext.connections import NO_CONNECTIONS
 from rrext.pipefile.environment import Environment
 from rrext.server.logs import LineHandler, log_tail
 from rrext.tasks.lost import Stderr, last_words

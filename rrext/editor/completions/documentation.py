@@ -14,7 +14,7 @@ from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TE
 from rrext.editor.schemas.descriptions import bounds_text, signature_of, type_text
 from rrext.editor.schemas.lookup import Schema, field_at
 from rrext.pipefile.catalog.services import definition_of
-from rrext.secrets.masked import masked
+from rrext.secrets.names import masked
 
 _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "pipeline": ROOT_TEXTS,

@@ -10,7 +10,7 @@ from rrext.editor.completions.template import Stop, Template, inside_quotes, joi
 from rrext.editor.schemas.descriptions import type_text
 from rrext.editor.schemas.examples import choices_of
 from rrext.editor.schemas.lookup import Field, Schema, fields_of, kinds_of, list_of
-from rrext.secrets.masked import masked
+from rrext.secrets.names import masked
 
 MAX_DETAIL_VALUE: Final = 40
 """Characters of a value in the detail of an offer."""

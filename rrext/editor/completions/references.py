@@ -16,8 +16,7 @@ from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, schemas_at
 from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import EDGE_TOOLS
-from rrext.references.known_connection import KnownConnection
-from rrext.references.reference_reader import CONDITIONS, FORMS, OF_ONE_TOOL, PATTERNS, WHOLE, WITH_VALUES, WRAPPING
+from rrext.references import CONDITIONS, FORMS, OF_ONE_TOOL, PATTERNS, WHOLE, WITH_VALUES, WRAPPING, KnownConnection
 
 _EMPTY: Final[Template] = ("{", Stop(), "}")
 _TEXT: Final[Template] = ('"', Stop(), '"')

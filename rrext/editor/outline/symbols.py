@@ -17,8 +17,7 @@ from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, member
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
-from rrext.secrets.masked import masked
-from rrext.secrets.names import is_secret
+from rrext.secrets.names import is_secret, masked
 
 MAX_OUTLINE_DEPTH: Final = 3
 """Levels of settings in the outline."""

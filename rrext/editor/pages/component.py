@@ -13,7 +13,7 @@ from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, Written
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
-from rrext.secrets.masked import masked
+from rrext.secrets.names import masked
 
 # pages
 MAX_PAGE_EDGES: Final = 12

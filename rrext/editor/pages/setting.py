@@ -16,8 +16,7 @@ from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import COMMON
-from rrext.secrets.masked import masked
-from rrext.secrets.names import is_secret
+from rrext.secrets.names import is_secret, masked
 
 _ORIGINS: Final = {"file": "as this file says", "default": "the node's default"}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rrext.nodes.base.lanes import TABLE
-from rrext.references.reference_schema import TEXTS
+from rrext.references import TEXTS
 
 ROOT_TEXTS: Final[Mapping[str, str]] = {
     "components": "The nodes of the pipeline. Their order is the order in which data reaches those that listen to one node.",

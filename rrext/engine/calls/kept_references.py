@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rrext.limits import MAX_KEPT_REFERENCES
-from rrext.references.call_ref import CallRef, CallRefNames
+from rrext.references import CallRef, CallRefNames
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.route import Route

@@ -28,9 +28,7 @@ from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.validation import PipelineOutline
-from rrext.references.call_ref import PREFIX, CallRef
-from rrext.references.reference import PIPELINE_TOOL, Reference
-from rrext.references.reference_reader import ReferenceReader, same_names, texts_in
+from rrext.references import PIPELINE_TOOL, PREFIX, CallRef, Reference, ReferenceReader, same_names, texts_in
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.registry import Tasks

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Call
     from rrext.engine.interface.operations import StoreOperation
-    from rrext.files.file_store import FileStore
-    from rrext.files.limits import FileStoreSettings
+    from rrext.files.file_store import FileStore, FileStoreSettings
 
 
 class StoreCalls:

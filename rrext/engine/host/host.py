@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError as FutureCancelled
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
-from rrext.connections.connections import NO_CONNECTIONS, Connections
+from rrext.connections import NO_CONNECTIONS, Connections
 from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.host.eager_runner import EagerRunner
@@ -27,7 +27,7 @@ from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 
 if TYPE_CHECKING:
-    from rrext.connections.connection import Connection
+    from rrext.connections import Connection
     from rrext.providers.provider import ToolProvider
     from rrext.providers.provider_pool import ProviderPool
 

@@ -10,7 +10,7 @@ from rrext.engine.tasks.route_table import OfferedReference
 from rrext.nodes.base.node import Node
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec, listed_references, offered_references
-from rrext.references.reference import Reference
+from rrext.references import Reference
 
 
 def components_of(

@@ -9,7 +9,7 @@ from rrext.limits import LARGE_RESULT, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHE
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
-    from rrext.references.reference import Reference
+    from rrext.references import Reference
     from rrext.tools.spec import ToolSpec
 
 

@@ -10,7 +10,7 @@ from rrext.providers.offers import REQUEST
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
-    from rrext.references.reference import Reference
+    from rrext.references import Reference
     from rrext.tools.names import NodeTool
 
 OfferedReference: TypeAlias = "tuple[str, Reference, Component]"

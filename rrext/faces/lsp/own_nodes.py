@@ -15,7 +15,7 @@ from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
-from rrext.references.known_connection import KnownConnection
+from rrext.references import KnownConnection
 
 _State: TypeAlias = tuple[int, int] | None
 """Time of the last change in nanoseconds, and size; None for a file that is not there."""
@@ -89,7 +89,7 @@ def _connections(path: str | None) -> tuple[tuple[KnownConnection, ...] | None, 
     """What may be told of the connections of a file, or a complaint: they are not known then."""
     if path is None:
         return None, None
-    from rrext.connections.file import load_connections
+    from rrext.connections import load_connections
 
     try:
         return tuple(KnownConnection(*told) for told in load_connections(path).told()), None

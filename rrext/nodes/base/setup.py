@@ -7,12 +7,12 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rrext.connections.connections import NO_CONNECTIONS, Connections
+from rrext.connections import NO_CONNECTIONS, Connections
 from rrext.errors import Unavailable
 from rrext.threads import in_thread
 
 if TYPE_CHECKING:
-    from rrext.connections.connection import Connection
+    from rrext.connections import Connection
     from rrext.providers.provider import ToolProvider
     from rrext.threads import Workers
 

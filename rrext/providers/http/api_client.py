@@ -12,8 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx2
 import msgspec
 
-from rrext.connections.connection import Connection
-from rrext.connections.secret import Secret
+from rrext.connections import Connection, Secret
 from rrext.errors import ConnectionInvalid, ToolTimeout
 from rrext.http.client import BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.http.failures import bad_answer, broken, failure, of_status, retry_after, too_large

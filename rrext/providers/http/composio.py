@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from rrext.connections.connection import ComposioSettings, Connection
+from rrext.connections import ComposioSettings, Connection
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, RrextError, ToolError, ToolTimeout
 from rrext.http.failures import bad_answer, failure
 from rrext.http.limits import MAX_SENTENCE

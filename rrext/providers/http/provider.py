@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rrext.connections.connection import Connection, HttpSettings, UrlTool
+from rrext.connections import Connection, HttpSettings, UrlTool
 from rrext.errors import ConnectionInvalid
 from rrext.limits import MIB
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import anyio
 
-from rrext.connections.connection import Connection
+from rrext.connections import Connection
 from rrext.content import Content
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.providers.mcp.failures import of_connecting

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import anyio
 
-from rrext.connections.connection import Connection, McpSettings
+from rrext.connections import Connection, McpSettings
 from rrext.providers.provider import ProviderServices
 
 MESSAGE_FACTOR: Final = 2

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rrext.clock import Clock, LoopClock
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.limits import DEFAULTS, Limits
 from rrext.providers.mcp.provider import McpProvider
 from rrext.secrets.redaction import Redactor

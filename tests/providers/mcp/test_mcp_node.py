@@ -15,7 +15,7 @@ import pytest
 from mcp_connections import HERE, PATIENCE, hand_written, is_gone, wait_for_text
 
 from rrext.client.client import Client
-from rrext.connections.connections import Connections
+from rrext.connections import Connections
 from rrext.engine.events.records import Filter
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionUnknown, InvalidArguments, ToolError, ToolNotFound, ToolTimeout, Unavailable

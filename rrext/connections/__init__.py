@@ -1,1 +1,0 @@
-"""Connections: the servers outside that a configuration may name, with the secrets that open them."""

@@ -1,1 +1,0 @@
-"""References to tools, as configuration and requests write them: their names, their form, their problems."""
