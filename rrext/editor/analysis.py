@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,9 +20,6 @@ from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
 from rrext.references import KnownConnection
-
-if TYPE_CHECKING:
-    from rrext.editor.checked_calls import Calls
 
 
 class AnalysisSettings(msgspec.Struct, frozen=True):
@@ -55,7 +51,6 @@ class Analysis:
         self.by_id = {draft.id: draft for draft in reversed(self.drafts) if draft.id}
         """Components by id; the first one of a duplicate id."""
         listed = where.find(below(loaded.base, "components"))
-        self._calls: Calls | None = None
         self._written: WrittenPipeline | None = None
         self._starts = [item.start for item in listed.children] if listed is not None and listed.kind == "array" else []
 
@@ -70,15 +65,6 @@ class Analysis:
         return self.loaded.base
 
     @property
-    def calls(self) -> Calls:
-        """The call lines in comments."""
-        if self._calls is None:
-            from rrext.editor.checked_calls import calls_in
-
-            self._calls = calls_in(self)
-        return self._calls
-
-    @property
     def written(self) -> WrittenPipeline:
         """The components as they are written."""
         if self._written is None:
@@ -87,8 +73,8 @@ class Analysis:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All problems: those of the pipeline, then those of the call lines."""
-        return (*self.loaded.problems, *self.calls.problems)
+        """All problems of the pipeline."""
+        return self.loaded.problems
 
     def component_at(self, offset: int) -> ComponentSpec | None:
         """The component around an offset."""
@@ -126,6 +112,4 @@ def analyse(text: str, settings: AnalysisSettings, *, stop: Callable[[], bool] |
         limits=settings.limits,
         stop=stop,
     )
-    analysis = Analysis(loaded, settings)
-    _ = analysis.calls  # computed now, so that publishing need not wait for it
-    return analysis
+    return Analysis(loaded, settings)

@@ -666,16 +666,6 @@ WHOLE = [
         "",
         more=('Read questions from "w" too',),
     ),
-    case(
-        "unknown_tool", "// rrext tool forcast\n" + doc(W, WEATHER), 'Replace "forcast" with "forecast"', "forcast", "forecast"
-    ),
-    case(
-        "invalid_call",
-        '// rrext tool --nod t forecast {"city": "x"}\n' + doc(W, WEATHER),
-        'Replace "--nod" with "--node"',
-        "--nod",
-        "--node",
-    ),
 ]
 
 CASES = [*TEXT, *SHAPE, *VARIABLES, *CONFIG, *EDGES, *WHOLE]

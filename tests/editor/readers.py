@@ -187,7 +187,7 @@ def written(draw: st.DrawFn, document: st.SearchStrategy[dict[str, Any]]) -> str
     """A document as a text with some comments; a line may hold all of it."""
     text = json.dumps(draw(document), indent=draw(st.sampled_from([None, 1, 2])), ensure_ascii=draw(st.booleans()))
     end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
-    comment = draw(st.sampled_from(["", "// rrext tool write --node a {}\n", "/* a\n b */", "// #region x\n// y\n"]))
+    comment = draw(st.sampled_from(["", "// rrext tool write {}\n", "/* a\n b */", "// #region x\n// y\n"]))
     return (comment + text).replace("\n", end)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.outline.lenses import lenses_of
+from rrext.editor.outline.lenses import MAX_TOOL_COMMENTS, Lens, lenses_of
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -70,32 +70,47 @@ def test_of_several_sources_each_is_offered_what_only_it_takes() -> None:
     two = json.dumps({"components": [{"id": "in", "provider": "webhook"}, {"id": "ask", "provider": "chat"}]})
     assert offered(look(two))[1:] == [('"in"', "Send file…", "send_file"), ('"ask"', "Chat…", "chat")]
     assert all(problem.severity == "warning" for problem in look(two).problems)
-    (line,) = [lens for lens in lenses_of(look(f"// rrext chat Who?\n{two}")) if lens.call is not None]
-    assert line.arguments == {"question": "Who?"}
     three = two.replace("]", ', {"id": "drop", "provider": "dropper"}]')
     assert offered(look(three))[1:] == [('"ask"', "Chat…", "chat")]
 
 
-def test_a_call_line_is_offered_with_its_arguments() -> None:
-    (lens,) = [
-        lens for lens in lenses_of(look(pipeline() + '// rrext tool read_file {"path": "a"}')) if lens.title == "Run read_file"
-    ]
-    assert lens.arguments == {"tool": "read_file", "input": {"path": "a"}}
-    inside = pipeline().replace('"id": "files"', '// rrext tool read_file {"path": "a"}\n"id": "files"')
-    (lens,) = [lens for lens in lenses_of(look(inside)) if lens.title == "Run read_file"]
-    assert lens.arguments == {"node": "files", "tool": "read_file", "input": {"path": "a"}}
-    (lens,) = [lens for lens in lenses_of(look(pipeline() + "// rrext send a b --mime x/y")) if lens.call]
-    assert (lens.title, lens.arguments) == ("Send a b", {"path": ["a", "b"], "mimeType": "x/y"})
-    (lens,) = [lens for lens in lenses_of(look(pipeline("chat") + f"// rrext chat {'why ' * 20}")) if lens.call]
-    assert lens.title == "Ask why why why why why why why why why why…"
+def commented(comment: str) -> list[Lens]:
+    """The lenses of comments, with one comment above the pipeline."""
+    return [lens for lens in lenses_of(look(f"{comment}\n{pipeline()}")) if lens.is_comment]
 
 
-def test_a_call_line_that_cannot_be_run_is_not_offered() -> None:
-    assert not [lens for lens in lenses_of(look(pipeline() + "// rrext tool raed_file")) if lens.call]
+def test_a_comment_with_the_call_of_a_tool_is_offered_with_its_arguments() -> None:
+    (lens,) = commented('// rrext tool read_file {"path": "a"}')
+    assert (lens.title, lens.arguments) == ("Run read_file", {"tool": "read_file", "input": {"path": "a"}})
+    inside = pipeline().replace('"id": "files"', '// rrext tool list_directory\r\n"id": "files"')
+    (lens,) = [lens for lens in lenses_of(look(inside)) if lens.is_comment]
+    assert lens.arguments == {"node": "files", "tool": "list_directory", "input": {}}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        '// rrext tool read_file {"path": }',
+        "// rrext tool read_file [1]",
+        "// rrext tool read_file path=a",
+        "// rrext tool",
+        "// rrext tools read_file",
+        "// rrext send a",
+        "/* rrext tool list_directory */",
+        "// see rrext tool list_directory",
+    ],
+)
+def test_a_comment_with_anything_else_is_only_a_comment(comment: str) -> None:
+    assert commented(comment) == []
+    assert look(f"{comment}\n{pipeline()}").problems == look(pipeline()).problems
+
+
+def test_only_a_thousand_comments_are_offered() -> None:
+    assert len(commented("// rrext tool list_directory\n" * 2000)) == MAX_TOOL_COMMENTS
 
 
 def test_only_the_graph_runs_nothing() -> None:
-    found = lenses_of(look(pipeline() + "// rrext send a"))
+    found = lenses_of(look(pipeline() + "\n// rrext tool stat_file"))
     assert [lens.runs for lens in found] == [False, True, True, True]
 
 
@@ -106,13 +121,12 @@ def test_a_text_without_components_offers_nothing() -> None:
 
 @given(st.text("{}[]\",:/* rextolsnd\n'", max_size=60), st.integers(0, 400))
 def test_any_text_is_survived(junk: str, at: int) -> None:
-    text = pipeline() + "// rrext tool read_file {}"
+    text = pipeline() + "\n// rrext tool read_file {}\n"
     analysis = look(text[:at] + junk + text[at:])
     for lens in lenses_of(analysis):
         assert 0 <= lens.span[0] <= lens.span[1] <= len(analysis.text)
 
 
 def test_a_title_has_no_character_that_does_something() -> None:
-    text = f"// rrext send \x1b[31mred \u202eabc\n// rrext send \x00{'a' * 100}\n{pipeline()}"
-    titles = [lens.title for lens in lenses_of(look(text)) if lens.call is not None]
-    assert titles == ["Send \\u001b[31mred \\u202eabc", f"Send \\u0000{'a' * 33}…"]
+    titles = [lens.title for lens in commented(f"// rrext tool \x1b[31mred\u202eabc\n// rrext tool \x00{'a' * 100}")]
+    assert titles == ["Run \\u001b[31mred\\u202eabc", f"Run \\u0000{'a' * 33}…"]

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import MAX_CALL_LINES
 from rrext.editor.edits import applied
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.written_pipeline import text_of
@@ -88,13 +87,6 @@ def test_of_an_id_that_stands_twice_the_uses_mean_the_first() -> None:
     assert [name.span for name in names.meaning(use)] == [first.span, use.span]
 
 
-def test_call_lines_name_components_too() -> None:
-    calls = '// rrext tool write --node "d 1" {}\n// rrext tool write --node x\n'
-    text = f'{{"components": [\n{calls}{{"id": "d 1", "provider": "desk"}}]}}'
-    analysis = look(text)
-    assert texts(analysis, Names(analysis).meaning(name_at(analysis, '"d 1", "p'))) == [("call", "d 1"), ("id", "d 1")]
-
-
 # renaming
 
 
@@ -120,25 +112,6 @@ def test_the_second_of_two_equal_ids_is_renamed_alone_and_then_both_are_their_ow
 def test_the_uses_of_an_id_that_nobody_has_can_be_renamed() -> None:
     analysis = look({"components": [B, {**B, "id": "c"}]})
     assert {source for *_, source in edges(renamed(analysis, name_at(analysis, '"a"'), "z"))} == {"z"}
-
-
-@pytest.mark.parametrize(
-    ("call", "new", "after"),
-    [
-        ("--node a", "b2", "--node b2"),
-        ("--node a", "b c", '--node "b c"'),
-        ("--node a", 'b"c d', "--node 'b\"c d'"),
-        ('--node "a"', "b c", '--node "b c"'),
-        ("--node 'a'", "b'c", "--node b'c"),
-        ("--node a", "--x", '--node "--x"'),
-        ("--node a", "{x}", '--node "{x}"'),
-    ],
-)
-def test_call_lines_are_renamed_in_their_own_way(call: str, new: str, after: str) -> None:
-    analysis = look(f'{{"components": [{{"id": "a", "provider": "desk"\n// rrext tool write {call} {{}}\n}}]}}')
-    text = renamed(analysis, name_at(analysis, '"a"'), new)
-    assert f"// rrext tool write {after} {{}}" in text
-    assert [name.value for name in Names(look(text)).meaning(name_at(look(text), json.dumps(new)))] == [new, new]
 
 
 def test_an_id_that_looks_like_a_variable_is_renamed_like_any_other_because_no_id_has_variables() -> None:
@@ -171,12 +144,6 @@ def test_an_id_that_cannot_be_renamed_says_why_before_a_new_one_is_typed(text: s
     name = next(iter(Names(analysis)))
     with pytest.raises(NotRenamed, match=why):
         Names(analysis).check_renameable(name)
-
-
-def test_a_call_that_cannot_hold_an_id_is_named() -> None:
-    analysis = look('{"components": [{"id": "a", "provider": "desk" /* rrext tool write --node a {} */}]}')
-    with pytest.raises(NotRenamed, match="The call in line 1"):
-        Names(analysis).renamed(name_at(analysis, '"a"'), "x*/y")
 
 
 def replaced(text: str, meant: set[tuple[int, str]], old: str, new: str) -> tuple[list[str], set[tuple[str, int, str, str]]]:
@@ -246,11 +213,3 @@ def test_any_place_of_any_text_gives_names_inside_of_it_or_none(text: str, data:
             after = renamed(analysis, name, "brand new")
             meant = {(-1 if place.component is None else place.component, place.use) for place in places}
             assert (ids(after), edges(after)) == replaced(text, meant, old, "brand new")
-
-
-def test_of_a_hundred_thousand_call_lines_only_those_that_are_looked_at_name_anything() -> None:
-    analysis = look(
-        f"// rrext tool read_file --node a\n{json.dumps({'components': [A]})}\n" + "// rrext tool t --node a\n" * 2000
-    )
-    names = Names(analysis)
-    assert len(names.meaning(name_at(analysis, '"a"'))) == MAX_CALL_LINES + 1

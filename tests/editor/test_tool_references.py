@@ -14,7 +14,6 @@ from rrext.editor.edits import applied
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.outline.lenses import lenses_of
 from rrext.editor.outline.names import Names
 from rrext.editor.pages.hover import hover_at
 from rrext.references import KnownConnection
@@ -259,43 +258,3 @@ def test_no_place_in_a_reference_breaks_an_offer_or_a_page(piece: Any) -> None:
         hover_at(analyse(whole, KNOWN), offset)
         for cut in (whole[:offset] + CURSOR + whole[offset:], whole[:offset] + CURSOR + whole[offset + 1 :]):
             at(cut, KNOWN)
-
-
-# call lines
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        ('look {"path": "x"}', None),
-        ('look --node t {"path": "x"}', None),
-        ('save {"text": "x"}', None),
-        ('save {"path": "x", "text": "x"}', "invalid_call"),
-        ('look --node files_1 {"path": "x"}', "unknown_tool"),
-        ('lok {"path": "x"}', "unknown_tool"),
-        ('issue {"any": "thing"}', None),
-        ('shop__get_pets {"any": "thing"}', None),
-        ('shop__get__pets {"any": "thing"}', None),
-        ("--node t shop__get {}", None),
-        ("shop__drop {}", "unknown_tool"),
-        ('kept {"text": "x"}', None),
-        ('kept {"path": "x", "text": "x"}', "invalid_call"),
-    ],
-)
-def test_call_lines_know_the_tools_that_references_offer(line: str, code: str | None) -> None:
-    save = '{"type": "node", "node": "files_1", "tool": "write", "name": "save", "arguments": {"path": "y"}}'
-    issue = '{"type": "mcp", "server": "github", "tool": "x", "name": "issue"}'
-    kept = '{"type": "node", "node": "t", "tool": "save", "name": "kept"}'
-    shop = '{"type": "http", "server": "shop", "include": ["get*"]}'
-    listed = text(f"{save}, {issue}, {shop}, {kept}", ', "tools": [{"tool": "read", "name": "look"}]')
-    whole = f"// rrext tool {line}\n{listed}"
-    found = [problem for problem in analyse(whole, KNOWN).problems if problem.code in ("unknown_tool", "invalid_call")]
-    assert [problem.code for problem in found] == ([] if code is None else [code])
-    if line.startswith("lok"):
-        assert found[0].near == ("look",)
-    assert "Run tool…" in [lens.title for lens in lenses_of(analyse(whole, KNOWN))]
-
-
-def test_a_call_line_may_name_a_tool_that_is_known_only_after_the_start() -> None:
-    whole = "// rrext tool create_issue {}\n" + text("", "", CLIENT)
-    assert "unknown_tool" not in [problem.code for problem in analyse(whole, KNOWN).problems]

@@ -18,6 +18,12 @@ GOOD = """\
   {"id": "in", "provider": "webhook", "config": {}},
   {"id": "out", "provider": "response_text", "config": {}, "input": [{"lane": "text", "from": "in"}]}]}
 """
+CALL = """\
+// rrext tool read_file {"path": "notes.txt"}
+{"components": [
+  {"id": "in", "provider": "webhook", "config": {}},
+  {"id": "files", "provider": "tool_filesystem", "config": {"root": "."}, "control": [{"classType": "tool", "from": "in"}]}]}
+"""
 EDITORS = ["neovim@v0.7.0", "neovim@v0.11.0", "emacs@v29.1", "visual_studio_code@v1.65.2"]
 """What these editors say of themselves, as pytest-lsp has recorded it."""
 
@@ -121,9 +127,9 @@ async def test_what_is_completed_has_the_form_that_the_editor_takes(editor: Lang
 
 async def test_the_lens_of_a_call_runs_it_and_shows_the_result(editor: LanguageClient, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
-    document = types.TextDocumentIdentifier(await opened(editor, f"// rrext send notes.txt\n{GOOD}", tmp_path))
+    document = types.TextDocumentIdentifier(await opened(editor, CALL, tmp_path))
     lenses = await editor.text_document_code_lens_async(types.CodeLensParams(document)) or ()
-    command = next(lens.command for lens in lenses if lens.command is not None and "notes.txt" in lens.command.title)
+    command = next(lens.command for lens in lenses if lens.command is not None and "Run read_file" in lens.command.title)
     answer = await editor.workspace_execute_command_async(types.ExecuteCommandParams(command.command, command.arguments))
     assert answer is not None
     assert "hello" in str(answer)

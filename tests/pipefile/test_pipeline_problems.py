@@ -497,10 +497,9 @@ def test_a_wrong_pipeline_is_refused_with_all_its_problems() -> None:
 
 def test_every_code_is_used_and_every_used_code_is_described() -> None:
     engine = Path(problems.__file__).parents[1]
-    editor = engine.parent / "editor"
     tasks = engine.parent / "engine" / "tasks"
-    others = [editor / "checked_calls.py", tasks / "probe.py", tasks / "foreign.py"]
-    paths = [*engine.rglob("*.py"), *editor.joinpath("calls").glob("*.py"), *others]
+    others = [tasks / "probe.py", tasks / "foreign.py"]
+    paths = [*engine.rglob("*.py"), *others]
     source = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.name != "problems.py")
     used = set(re.findall(r'"([a-z][a-z0-9_]+)"', source))
     assert set(CODES) - used == {"too_many_problems"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from rrext.editor.edits import Edit
 from rrext.editor.fixes import (
     brackets,
     config,
@@ -19,18 +18,8 @@ from rrext.editor.fixes import (
     variables,
 )
 from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix, Maker, fix, is_obvious, replacements
-from rrext.pipefile.text.problems import Problem, shown
-
-
-def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The intended name in a call line, which has no quotes."""
-    start, end = context.span(problem)
-    for name in problem.near:
-        old = context.text[start:end]
-        preferred = is_obvious(old, name, problem.near)
-        yield fix(problem, f"Replace {shown(old)} with {shown(name)}", (Edit(start, end, name),), preferred=preferred)
-
+from rrext.editor.fixes.fix import Fix, Maker, replacements
+from rrext.pipefile.text.problems import Problem
 
 SYNTAX_MAKERS: Final[Mapping[str, Maker]] = {
     "missing_bracket": brackets.missing_bracket,
@@ -99,8 +88,6 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "other_source": sources.other_source,
     "invalid_reference": replacements,
     "reference_not_found": replacements,
-    "unknown_tool": wrong_call,
-    "invalid_call": wrong_call,
 }
 """Code → maker of its fixes."""
 

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.lines import CallLine
-from rrext.editor.checked_calls import offered_references, source_of
 from rrext.editor.pages.page import readable
-from rrext.pipefile.spec import ComponentSpec
+from rrext.nodes.base.node import Node
+from rrext.pipefile.spec import ComponentSpec, offered_references
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.source import parse
 
-# outline
 MAX_LENS_VALUE: Final = 40
-"""Characters of a path or a question in the title of a lens."""
+"""Characters of the name of a tool in the title of a lens."""
+MAX_TOOL_COMMENTS: Final = 1000
+"""Comments of one document that are offered as calls; nobody writes more."""
 
 Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
+
+_TOOL_COMMENT: Final = re.compile(r"^[ \t]*//[ \t]*(rrext tool[ \t]+([^\s{]+)[ \t]*(\{.*\})?)[ \t\r]*$", re.MULTILINE)
+"""`// rrext tool NAME {…}` on a line of its own; no line of a sound string begins so."""
 
 
 class Lens(msgspec.Struct, frozen=True):
     """An action at a span. `arguments` are those of the action, without the document.
 
-    `call` is set for a call line.
+    `is_comment`: the action is written in a comment with all its arguments.
     """
 
     span: Span
     action: Action
     title: str
     arguments: dict[str, Any] = {}
-    call: CallLine | None = None
+    is_comment: bool = False
 
     @property
     def runs(self) -> bool:
@@ -50,19 +57,23 @@ def lenses_of(analysis: Analysis) -> list[Lens]:
         found.append(Lens(_at(analysis, source), "send_file", "Send file…"))
     if (source := source_of(analysis, "chat")) is not None:
         found.append(Lens(_at(analysis, source), "chat", "Chat…"))
-    found += [_of_call(call) for call in analysis.calls.lines if call.sound]
+    found += islice(_tool_comments(analysis), MAX_TOOL_COMMENTS)
     return sorted(found, key=lambda lens: lens.span)
 
 
-def call_arguments(call: CallLine) -> dict[str, Any]:
-    """The arguments of the action of a call line."""
-    if call.kind == "tool":
-        node = {"node": call.node} if call.node else {}
-        return {**node, "tool": call.tool, "input": call.input or {}}
-    if call.kind == "chat":
-        return {"question": call.question}
-    mime = {"mimeType": call.mime_type} if call.mime_type is not None else {}
-    return {"path": list(call.paths), **mime}
+def source_of(analysis: Analysis, kind: str) -> ComponentSpec | None:
+    """The source that accepts a kind of input (`send`, `chat`); None if no source does, or several do."""
+    sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
+    found = [source for source in sources if source.node is not None and kind in _accepted(source.node)]
+    return found[0] if len(found) == 1 else None
+
+
+def _accepted(node: type[Node]) -> frozenset[str]:
+    """The kinds of input that a source accepts."""
+    if node.accepts:
+        return frozenset(node.accepts)
+    lanes = node.lanes.get("_source", ())
+    return frozenset(("send", "chat") if "questions" in lanes else ("send",) if lanes else ())
 
 
 def _graph(analysis: Analysis) -> Lens:
@@ -76,14 +87,13 @@ def _at(analysis: Analysis, draft: ComponentSpec) -> Span:
     return (0, 0) if located is None else (located.start, located.end)
 
 
-def _of_call(call: CallLine) -> Lens:
-    arguments = call_arguments(call)
-    if call.kind == "tool":
-        return Lens(call.span, "run_tool", f"Run {call.tool}", arguments, call)
-    if call.kind == "chat":
-        return Lens(call.span, "chat", f"Ask {_cut(call.question)}", arguments, call)
-    return Lens(call.span, "send_file", f"Send {_cut(' '.join(call.paths))}", arguments, call)
-
-
-def _cut(text: str) -> str:
-    return readable(" ".join(text.split()), MAX_LENS_VALUE)
+def _tool_comments(analysis: Analysis) -> Iterator[Lens]:
+    """The calls in comments: a tool of the component around the comment, else of the first component that has it."""
+    for found in _TOOL_COMMENT.finditer(analysis.text):
+        source = parse(found[3] or "{}", limits=analysis.settings.limits)
+        if source.problems or not isinstance(source.value, dict):
+            continue
+        around = analysis.component_at(found.start(1))
+        node = {"node": around.id} if around is not None and around.id else {}
+        title = f"Run {readable(found[2], MAX_LENS_VALUE)}"
+        yield Lens(found.span(1), "run_tool", title, {**node, "tool": found[2], "input": source.value}, is_comment=True)

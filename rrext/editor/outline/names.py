@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -15,10 +14,7 @@ from rrext.editor.written_pipeline import WrittenPipeline, member
 from rrext.pipefile.text.problems import Span, shown
 from rrext.pipefile.text.tree import Located
 
-Use: TypeAlias = Literal["id", "from", "source", "node", "call"]
-
-_BARE: Final = re.compile(r"(?!--|[\"'{])\S+")
-"""An id that call lines can contain without quotes."""
+Use: TypeAlias = Literal["id", "from", "source", "node"]
 
 
 class NotRenamed(Exception):
@@ -28,8 +24,8 @@ class NotRenamed(Exception):
 class Name(msgspec.Struct, frozen=True):
     """One occurrence of an id. `span` is the text between the quotes, `outer` includes them.
 
-    `component` is the index of the component that holds it; None for the pipeline's `source`, and for a call line. `sound`: it
-    is a valid JSON string; call lines have their own rule.
+    `component` is the index of the component that holds it; None for the pipeline's `source`. `sound`: it is a valid JSON
+    string.
     """
 
     value: str
@@ -49,8 +45,7 @@ class Names:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.written = analysis.written
-        found = [*_names(self.written, analysis.text), *_called(analysis)]
-        self._names = sorted(found, key=lambda name: name.span)
+        self._names = sorted(_names(self.written, analysis.text), key=lambda name: name.span)
 
     def __iter__(self) -> Iterator[Name]:
         return iter(self._names)
@@ -97,18 +92,8 @@ class Names:
         self._refuse(name, new, places)
         if new == name.value:
             return []
-        return [self._edit(place, new) for place in places]
-
-    def _edit(self, place: Name, new: str) -> Edit:
-        if place.use != "call":
-            return Edit(*place.span, json.dumps(new, ensure_ascii=False)[1:-1])
-        quote = self._analysis.text[place.outer[0]]
-        other = next((mark for mark in "\"'" if mark not in new), None)
-        if other is None or any(piece in new for piece in ("*/", "\n", "\r")):
-            raise NotRenamed(f"The call {self._where(place)} cannot name {shown(new)}.")
-        if quote in "\"'" and quote not in new:
-            return Edit(*place.span, new)
-        return Edit(*place.outer, new if _BARE.fullmatch(new) else f"{other}{new}{other}")
+        text = json.dumps(new, ensure_ascii=False)[1:-1]
+        return [Edit(*place.span, text) for place in places]
 
     def check_renameable(self, name: Name) -> None:
         """Raise `NotRenamed` if the id cannot be renamed at all."""
@@ -149,15 +134,6 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
     for reference in written.references():
         if reference.kind == "node":
             yield from _name(member(reference.located, "node"), "node", reference.holder, text)
-
-
-def _called(analysis: Analysis) -> Iterator[Name]:
-    """The ids in call lines: `// rrext tool read_file --node files_1`."""
-    for call in analysis.calls.lines:
-        start, end = call.node_span
-        if end:
-            quoted = end - start == len(call.node) + 2
-            yield Name(call.node, "call", (start + quoted, end - quoted), (start, end), None, True)
 
 
 def _name(located: Located | None, use: Use, component: int | None, text: str) -> Iterator[Name]:

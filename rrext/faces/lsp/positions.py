@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lsprotocol import types
+from pygls.capabilities import get_capability
 
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
@@ -30,3 +31,14 @@ def as_edits(text: Text, edits: Iterable[Edit]) -> list[types.TextEdit]:
 def offset_of(text: Text, position: types.Position) -> int:
     """The offset of a position; the nearest one for an invalid position."""
     return text.offset(position.line, position.character)
+
+
+def workspace_edit(
+    client: types.ClientCapabilities, uri: str, version: int | None, text: Text, edits: Sequence[Edit]
+) -> types.WorkspaceEdit:
+    """Edits of one document, bound to its version if the client supports that."""
+    changes = as_edits(text, edits)
+    if not get_capability(client, "workspace.workspace_edit.document_changes", False):
+        return types.WorkspaceEdit(changes={uri: changes})
+    document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, changes)])

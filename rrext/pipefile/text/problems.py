@@ -107,9 +107,6 @@ CODES: dict[str, tuple[Severity, str]] = {
     "output_unread": ("warning", "Nothing reads what a node sends."),
     "source_unread": ("warning", "Nothing reads what the source sends: `send` or `chat` have no effect."),
     "response_key_unread": ("warning", "A response key for a lane that does not arrive."),
-    # call lines, which stand in comments
-    "unknown_tool": ("warning", "A call line in a comment names a tool that is not there."),
-    "invalid_call": ("warning", "A call line in a comment that cannot be run as it stands."),
     # all of it
     "cannot_run": ("error", "The nodes cannot be put together; the message says why."),
     "too_many_problems": ("information", "There are more problems than `max_problems`; only the first are listed."),

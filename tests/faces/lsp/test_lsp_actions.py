@@ -246,9 +246,9 @@ async def test_places_are_counted_as_the_client_counts() -> None:
 
 async def test_what_other_features_offer_at_a_place_is_offered_too() -> None:
     text = '{"components": [{"id": "f", "provider": "tool_filesystem", "config": {}}]}'
-    editor = await opened(text)
+    editor = await opened(text, options={"trusted": True})
     titles = {action["title"] for action in await actions(editor, place_of(text, '"tool_filesystem"'))}
-    assert "Write a call line for read_file" in titles
+    assert "Run tool read_file" in titles
 
 
 async def test_applying_the_first_preferred_fix_again_and_again_repairs_a_document() -> None:

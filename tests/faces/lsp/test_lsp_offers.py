@@ -10,9 +10,6 @@ import pytest
 from faces.lsp.running import Desk, desk, pipeline
 from lsprotocol import types
 
-from rrext.editor.edits import Edit, applied
-from rrext.editor.text import Text
-
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Desk]:
@@ -73,8 +70,7 @@ def actions_at(bench: Desk, words: str, **context: Any) -> list[types.CodeAction
 async def test_tools_of_the_node_at_the_cursor_are_offered(bench: Desk) -> None:
     await lenses(bench)
     found = {action.title: action for action in actions_at(bench, '"bench"')}
-    assert {"Write a call line for add", "Run tool wait"} <= set(found)
-    assert not {"Run tool add", "Write a call line for wait"} & set(found), "there is one way for each"
+    assert {"Run tool add", "Run tool wait"} <= set(found)
     run = found["Run tool steps"]
     assert run.kind == "rrext.run"
     assert run.command is not None
@@ -85,20 +81,7 @@ async def test_tools_of_the_node_at_the_cursor_are_offered(bench: Desk) -> None:
     assert actions_at(bench, '"webhook"') == []
 
 
-async def test_a_call_line_is_written_by_an_action(bench: Desk) -> None:
-    await lenses(bench)
-    (action,) = [action for action in actions_at(bench, '"bench"') if action.title == "Write a call line for add"]
-    assert action.edit is not None
-    assert action.edit.changes is not None
-    (change,) = action.edit.changes[bench.uri]
-    text = Text(pipeline())
-    at = text.offset(change.range.start.line, change.range.start.character)
-    bench.replace(applied(pipeline(), [Edit(at, at, change.new_text)]))
-    assert "▶ Run add" in [lens["command"]["title"] for lens in await lenses(bench)]
-    assert await bench.editor.diagnostics(bench.uri) == []
-
-
-async def test_on_a_call_line_that_call_is_offered(bench: Desk) -> None:
+async def test_on_a_comment_with_a_call_that_call_is_offered(bench: Desk) -> None:
     bench.replace('// rrext tool add {"a": 1}\n' + pipeline())
     await lenses(bench)
     (action,) = actions_at(bench, "tool add")
@@ -126,13 +109,11 @@ async def test_the_client_gets_them_with_the_fixes(tmp_path: Path) -> None:
         assert (await bench.editor.request("workspace/executeCommand", run["command"]))["ok"]
 
 
-async def test_without_trust_only_writing_is_offered(tmp_path: Path) -> None:
+async def test_without_trust_no_run_is_offered(tmp_path: Path) -> None:
     text = pipeline().replace('"provider": "bench"', '"provider": "tool_filesystem"')
     async with desk(tmp_path, text, trusted=False, nodes=[]) as bench:
         await lenses(bench)
-        titles = [action.title for action in actions_at(bench, '"bench"')]
-        assert "Write a call line for read_file" in titles
-        assert not [title for title in titles if title.startswith("Run")]
+        assert actions_at(bench, '"bench"') == []
 
 
 # the picture

@@ -446,17 +446,6 @@ async def test_a_mark_goes_when_the_document_is_closed(bench: Desk) -> None:
     assert await bench.marks() == []
 
 
-async def test_a_call_line_that_fails_is_marked_where_it_stands(tmp_path: Path) -> None:
-    text = '// rrext tool add {"a": 1, "b": 2}\n// rrext tool refuse {}\n' + pipeline()
-    async with desk(tmp_path, text) as bench:
-        lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
-        (lens,) = [lens for lens in lenses if lens["command"]["title"] == "▶ Run refuse"]
-        await bench.editor.request("workspace/executeCommand", lens["command"])
-        (mark,) = await bench.marks()
-        assert mark["range"] == lens["range"]
-        assert mark["range"]["start"] == {"line": 1, "character": 3}
-
-
 async def test_the_answer_leaves_after_the_marks(bench: Desk) -> None:
     await bench.run("refuse")
     kinds = [message.get("method", "answer") for message in bench.editor.messages]

@@ -78,16 +78,6 @@ async def test_either_a_path_or_a_text_is_sent(bench: Desk) -> None:
     assert error["data"]["errors"][0]["path"] == "/text"
 
 
-async def test_the_lens_of_a_call_line_sends_its_files(bench: Desk) -> None:
-    text = bench.editor.server.documents.get(bench.uri).state.text.content
-    bench.replace(f"// rrext send data/a.txt data/b.txt\n// rrext send data\n// rrext send data/c.md gone.txt\n{text}")
-    lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
-    titles = [lens["command"]["title"] for lens in lenses]
-    assert titles[:3] == ["▶ Send data/a.txt data/b.txt", "▶ Send data", "▶ Send data/c.md gone.txt"]
-    answer = await bench.editor.request("workspace/executeCommand", lenses[0]["command"])
-    assert len(answer["result"]) == 2
-
-
 async def test_a_question_is_answered(tmp_path: Path) -> None:
     text = (EXAMPLES / "chat.pipe").read_text()
     async with desk(tmp_path, text) as bench:
@@ -98,11 +88,6 @@ async def test_a_question_is_answered(tmp_path: Path) -> None:
         assert answer["result"]["answers"] == ["You said: hello there"]
         refused = await bench.ask("rrext.sendFile", {"text": "no question"})
         assert refused["error"]["code"] == "invalid_arguments"
-        bench.replace(f"// rrext chat When do you open?\n{text}")
-        lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
-        assert [lens["command"]["title"] for lens in lenses][:1] == ["▶ Ask When do you open?"]
-        answer = await bench.editor.request("workspace/executeCommand", lenses[0]["command"])
-        assert answer["ok"]
 
 
 async def test_a_real_tool_reads_a_real_file_as_the_command_line_does(tmp_path: Path) -> None:

@@ -22,9 +22,8 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
-from rrext.faces.lsp.positions import as_range, offset_of
+from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit
 from rrext.faces.lsp.runs.offers import RUN, wants
-from rrext.faces.lsp.runs.questions import workspace_edit
 from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:

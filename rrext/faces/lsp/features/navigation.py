@@ -10,8 +10,7 @@ from pygls.exceptions import JsonRpcException
 
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
-from rrext.faces.lsp.positions import as_range, offset_of
-from rrext.faces.lsp.runs.questions import workspace_edit
+from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

@@ -13,9 +13,9 @@ from rrext.errors import InvalidArguments
 from rrext.faces.lsp.runs.calls import ask_question, call_tool, send_files, send_text
 from rrext.faces.lsp.runs.deployments import Ready
 from rrext.faces.lsp.runs.engine import EngineProcess
-from rrext.faces.lsp.runs.errors import TRUST_HINT, NotTrusted
+from rrext.faces.lsp.runs.errors import TRUST_HINT, InputNeeded, NotTrusted
 from rrext.faces.lsp.runs.marks import Work
-from rrext.faces.lsp.runs.questions import UserQuestions
+from rrext.faces.lsp.runs.questions import UserQuestions, missing_input
 from rrext.faces.lsp.runs.runner import DocumentRun, Runner
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
@@ -99,7 +99,7 @@ class Commands:
             node, tool, input = given.node or "", given.tool or "", given.input
             if not tool or input is None:
                 node, tool, input = await self._completed(given, ready)
-            run.begin(Work(kind="tool", node=node, tool=tool, arguments={"node": node, "tool": tool, "input": input}))
+            run.begin(Work(kind="tool", node=node, tool=tool))
             return await call_tool(ready, node, tool, input, run.progress)
 
         work = Work(kind="tool", node=given.node or "", tool=given.tool or "")
@@ -116,7 +116,7 @@ class Commands:
                 return given.node or "", given.tool, {}  # the engine reports the unknown name
             tool = found
         if given.input is None and tool["inputSchema"].get("required"):
-            raise await self._asking.input(given.uri, tool["nodeId"], tool)
+            raise missing_input(tool)
         return tool["nodeId"], tool["name"], given.input or {}
 
     async def _send_file(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
@@ -127,10 +127,8 @@ class Commands:
 
         async def doing(run: DocumentRun, ready: Ready) -> Any:
             if not paths and given.text is None:
-                raise await self._asking.file(given.uri)
-            what = {"path": paths} if paths else {"text": given.text}
-            mime = {} if given.mime_type is None else {"mimeType": given.mime_type}
-            run.begin(Work(kind="send", arguments={**what, **mime}))
+                raise InputNeeded("/path", "is missing: a path, or `text`", hint="pass `path`, or `text`")
+            run.begin(Work(kind="send"))
             if given.text is not None:
                 return await send_text(ready, given.text, given.mime_type)
             return await send_files(ready, paths or [], given.mime_type, run.progress)
@@ -142,8 +140,8 @@ class Commands:
 
         async def doing(run: DocumentRun, ready: Ready) -> Any:
             if not given.question:
-                raise await self._asking.question(given.uri)
-            run.begin(Work(kind="chat", arguments={"question": given.question}))
+                raise InputNeeded("/question", "is missing", hint="pass `question`")
+            run.begin(Work(kind="chat"))
             return await ask_question(ready, given.question)
 
         return await self._runner.run(given.uri, Work(kind="chat"), doing, token=token)

@@ -35,14 +35,6 @@ class InputNeeded(InvalidArguments):
         super().__init__(f"{path}: {message}", hint=hint, data={"errors": [{"path": path, "message": message}]})
 
 
-class InputWanted(InputNeeded):
-    """The user prefers to type the input: `words` now stand in the document as a call line."""
-
-    def __init__(self, path: str, words: str) -> None:
-        super().__init__(path, f"a call line was written into the document: {words}")
-        self.words = words
-
-
 class FilesFailed(RrextError, code="files_failed", number=-32016):
     """Some of several files failed; `result` has the outcome of each."""
 

@@ -9,8 +9,7 @@ import msgspec
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import source_of, tool_owners
-from rrext.editor.outline.lenses import call_arguments
+from rrext.editor.outline.lenses import source_of
 from rrext.editor.text import Text
 from rrext.errors import RrextError
 from rrext.faces.lsp.positions import as_range
@@ -24,12 +23,11 @@ SOURCE: Final = "rrext run"
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a run: a tool, `send` or `chat`, with the arguments that identify its call line."""
+    """The work of a run: a tool, `send` or `chat`."""
 
     kind: str
     node: str = ""
     tool: str = ""
-    arguments: dict[str, Any] = {}
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -95,8 +93,9 @@ def _node_of(analysis: Analysis, work: Work, named: Any) -> str:
     if work.node or work.kind != "tool":
         source = source_of(analysis, work.kind)
         return work.node or (analysis.loaded.outline.source if source is None else source.id)
-    owners = tool_owners(analysis)
-    return next((draft.id for draft in owners if draft.node is not None and work.tool in draft.node.tools), "")
+    chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
+    owners = [draft.id for draft in analysis.drafts if draft.node is not None and work.tool in draft.node.tools]
+    return min(owners, key=lambda owner: chain.get(owner, len(chain)), default="")
 
 
 def _component(analysis: Analysis, node: str) -> str:
@@ -106,16 +105,9 @@ def _component(analysis: Analysis, node: str) -> str:
 
 
 def _place(analysis: Analysis, mark: _Mark) -> Span:
-    """The span of the call line of the run, else of the component's id."""
-    for call in analysis.calls.lines:
-        if call.kind == mark.work.kind and _is_call(call_arguments(call), mark.work.arguments):
-            return call.span
+    """The span of the component's id."""
     draft = analysis.by_id.get(mark.node)
     if draft is not None:
         return analysis.map.span(below(draft.path, "id"))
     start, _ = analysis.map.span(analysis.base)
     return start, start + 1
-
-
-def _is_call(call: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    return all(arguments.get(key) == value for key, value in call.items())

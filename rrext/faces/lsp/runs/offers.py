@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.known_nodes import input_schema
-from rrext.editor.new_call_line import tool_words, written_line
 from rrext.editor.outline.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range
-from rrext.faces.lsp.runs.questions import WRITE, workspace_edit
-from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
@@ -52,30 +48,17 @@ class Offers:
     def actions(self, params: types.CodeActionParams, text: Text, span: Span, analysis: Analysis) -> Iterator[types.CodeAction]:
         """The runnable actions at the cursor or selection, only on an explicit request."""
         asked = params.context
-        if asked.trigger_kind == types.CodeActionTriggerKind.Automatic or not wants(asked.only, RUN):
+        is_automatic = asked.trigger_kind == types.CodeActionTriggerKind.Automatic
+        if is_automatic or not self._server.options.trusted or not wants(asked.only, RUN):
             return
-        uri, is_trusted = params.text_document.uri, self._server.options.trusted
-        calls = [lens for lens in lenses_of(analysis) if lens.call is not None and _touches(lens.span, span)]
-        for lens in calls if is_trusted else ():
+        uri = params.text_document.uri
+        comments = [lens for lens in lenses_of(analysis) if lens.is_comment and _touches(lens.span, span)]
+        for lens in comments:
             yield _run(lens.title, COMMANDS[lens.action], {"uri": uri, **lens.arguments})
-        draft = None if calls else analysis.component_at(span[0])
-        if draft is None or draft.node is None:
-            return
-        for name, spec in draft.node.tools.items():
-            schema = input_schema(spec) or {}
-            if is_trusted and not schema.get("required"):
+        draft = None if comments else analysis.component_at(span[0])
+        if draft is not None and draft.node is not None:
+            for name in draft.node.tools:
                 yield _run(f"Run tool {name}", COMMANDS["run_tool"], {"uri": uri, "node": draft.id, "tool": name})
-            else:  # the user must type its input
-                yield self._writing(uri, text, analysis, draft, name, schema)
-
-    def _writing(
-        self, uri: str, text: Text, analysis: Analysis, draft: ComponentSpec, tool: str, schema: Mapping[str, Any]
-    ) -> types.CodeAction:
-        edit = written_line(analysis, draft, tool_words(tool, schema))
-        document = self._server.documents.find(uri)
-        version = None if document is None else document.state.version
-        change = workspace_edit(self._server.client_capabilities, uri, version, text, [edit])
-        return types.CodeAction(f"{WRITE} for {tool}", kind=RUN, edit=change)
 
 
 def _run(title: str, command: str, arguments: dict[str, Any]) -> types.CodeAction:

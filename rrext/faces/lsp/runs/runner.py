@@ -12,7 +12,7 @@ from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.faces.lsp.runs.deployments import Deployments, Ready, name_of
 from rrext.faces.lsp.runs.display import Display
 from rrext.faces.lsp.runs.engine import EngineProcess
-from rrext.faces.lsp.runs.errors import InputNeeded, InputWanted, as_editor_error
+from rrext.faces.lsp.runs.errors import InputNeeded, as_editor_error
 from rrext.faces.lsp.runs.marks import Marks, Work
 from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
@@ -51,10 +51,7 @@ RunBody: TypeAlias = Callable[[DocumentRun, Ready], Awaitable[Any]]
 
 
 class Runner:
-    """Runs documents: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same members.
-
-    If the user prefers to type missing input, the answer is `{ok: false, written, seconds}` with the call line.
-    """
+    """Runs documents: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same members."""
 
     def __init__(
         self, server: PipeServer, engine: EngineProcess, deployments: Deployments, output: EngineOutput, display: Display
@@ -88,9 +85,6 @@ class Runner:
         except asyncio.CancelledError:
             ending = "cancelled"
             raise Cancelled from None
-        except InputWanted as wanted:
-            ending = "not run"
-            answer = {"ok": False, "written": wanted.words}
         except InputNeeded:
             ending = "not run"
             raise
