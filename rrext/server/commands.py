@@ -39,6 +39,13 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
 }
 """Command -> engine operation, for commands that are one operation each."""
 
+INLINE: dict[tuple[str, str | None], type[operations.Operation]] = {
+    ("rrext_process", "tool"): operations.Tool,
+    ("rrext_process", "write"): operations.Write,
+    ("rrext_tools_call", None): operations.CallTool,
+}
+"""Command and subcommand → the operation, of those that the thread which reads may begin."""
+
 PROFILE_COMMANDS: tuple[str, ...] = tuple(
     f"rrext_cprofile_{name}" for name in ("start", "stop", "status", "report", "report_tree", "threads")
 )
@@ -102,14 +109,6 @@ class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """Cancel a request of this connection. → `{cancelled}`: whether it was still running"""
 
     request_id: int | str
-
-
-def inline_operation(command: str, arguments: dict[str, Any]) -> type[operations.Operation] | None:
-    """The operation of a command that the thread which reads may begin; None for others."""
-    if command == "rrext_process":
-        subcommand = arguments.get("subcommand")
-        return operations.Tool if subcommand == "tool" else operations.Write if subcommand == "write" else None
-    return operations.CallTool if command == "rrext_tools_call" else None
 
 
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:

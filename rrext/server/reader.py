@@ -156,19 +156,17 @@ class Reader:
         if count == 0:
             self._end()
             return
-        events = self._received(count)
+        try:
+            events = framer.buffer_updated(count)
+        except MemoryError:
+            events = self._no_memory()
         if events:
             self._handle(events)
 
-    def _received(self, count: int) -> list[Any]:
-        """The events of bytes that were read. Without memory for these the connection ends: its next message is not found."""
-        try:
-            return self._framer.buffer_updated(count)
-        except MemoryError:
-            log.error(
-                "no memory is left for what a client sends, whose connection ends: raise the limit (ulimit -v, ulimit -d)"
-            )
-            return [Fatal(no_memory())]
+    def _no_memory(self) -> list[Any]:
+        """The end of a connection without memory for what it sent: its next message is not found."""
+        log.error("no memory is left for what a client sends, whose connection ends: raise the limit (ulimit -v, ulimit -d)")
+        return [Fatal(no_memory())]
 
     def _handle(self, events: list[Any]) -> None:
         session = self._session
@@ -232,7 +230,10 @@ class Reader:
                 if count == 0:
                     self._loop.call_soon_threadsafe(self._finish)
                     return
-                reading.todo.extend(self._received(count))
+                try:
+                    reading.todo.extend(framer.buffer_updated(count))
+                except MemoryError:
+                    reading.todo.extend(self._no_memory())
                 if not self._work_off(reading):
                     return
         except BaseException as error:
@@ -339,7 +340,10 @@ class Reader:
                 log.warning("stdin cannot be read any more: %s", error)
                 count = 0
             done.clear()
-            events = self._received(count) if count else []
+            try:
+                events = framer.buffer_updated(count) if count else []
+            except MemoryError:
+                events = self._no_memory()
             self._loop.call_soon_threadsafe(self._take_batch, events, count == 0)
             done.wait()
 

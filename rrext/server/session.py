@@ -1,39 +1,55 @@
-"""One connection: requests in, exactly one answer each out."""
+"""One connection: requests in, exactly one answer each out.
+
+A session admits requests into its table of calls in flight, lets some wait until there is room, and collects the answers for
+few writes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
-from typing import Any, ClassVar, Final
+from time import time
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
 
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
-from rrext.engine.interface.failures import internal_error
+from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
-from rrext.engine.interface.operations import Fed, Open, Operation
-from rrext.errors import Cancelled, RrextError, ShuttingDown
-from rrext.limits import Limits
+from rrext.engine.interface.operations import FEEDS, Close, Fed, Open, Operation, Write
+from rrext.errors import (
+    Cancelled,
+    InvalidRequest,
+    ResultTooLarge,
+    RrextError,
+    ShuttingDown,
+    TooManyRequests,
+    Unavailable,
+)
+from rrext.limits import OPEN_RESERVE, REQUEST_COST, WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.call_feed import SessionFeed
-from rrext.server.commands import inline_operation, operation_for
-from rrext.server.inflight import DuplicateId, HeldRequest
+from rrext.server.commands import INLINE, operation_for
 from rrext.server.monitor_feed import MonitorFeed
-from rrext.server.outbox import Sink
+from rrext.server.outbox import Outbox, Sink
 from rrext.server.questions import Questions
-from rrext.server.session_answers import SessionAnswers
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
-from rrext.server.waiting import WaitingRequests
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Batch, Fatal, Ignored, Malformed, Request
 
+if TYPE_CHECKING:
+    from rrext.server.call_feed import LateEvent
+
 log: Final = logging.getLogger("rrext.session")
 
 
-class Session(SessionAnswers):
+class Session:
     """Handles the events of one connection, and keeps the table of its unanswered calls.
 
     `handle_all` and the answers of coroutines run on the loop's thread; `handle_inline` runs on a thread that took over
@@ -44,8 +60,9 @@ class Session(SessionAnswers):
     """
 
     __slots__ = (
-        "_engine", "_is_alone", "_last_request", "_on_shutdown", "caller", "inline_call", "is_closed", "is_draining",
-        "is_initialized", "last_was_quick", "now", "questions",
+        "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_is_awake", "_last_request", "_late", "_loop",
+        "_loop_thread", "_on_answer", "_on_shutdown", "caller", "client", "connection", "inline_call", "is_closed",
+        "is_draining", "is_initialized", "last_was_quick", "limits", "now", "outbox", "questions", "reports_answers",
     )  # fmt: skip
 
     def __init__(
@@ -61,18 +78,26 @@ class Session(SessionAnswers):
         on_shutdown: Callable[[str], None],
         on_answer: Callable[[], None] = lambda: None,
     ) -> None:
-        client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
-        super().__init__(connection, sink, WaitingRequests(self, loop), client, loop=loop, limits=limits, on_answer=on_answer)
+        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
+        self.connection = connection
+        self.outbox = Outbox(sink, limits.outbox_bytes, loop, self._room)
+        self.limits = limits
         self.caller = caller
         self.now = now
-        self.is_draining = self.is_closed = self.is_initialized = False
-        self._engine = engine
-        self._on_shutdown = on_shutdown
         self.questions = Questions(loop)
-        self._last_request: Request | None = None
+        self.is_draining = self.is_closed = self.is_initialized = self.reports_answers = False
         self.inline_call: Call | None = None
         self.last_was_quick = False
-        self._is_alone = False
+        self._engine = engine
+        self._inflight = InFlight()
+        self._loop = loop
+        self._loop_thread = get_ident()
+        self._on_shutdown = on_shutdown
+        self._on_answer = on_answer
+        self._last_request: Request | None = None
+        self._late: set[LateEvent] = set()
+        self._batch_thread = 0
+        self._is_alone = self._is_awake = self._flush_is_due = False
 
     commands: ClassVar[Mapping[str, Callable[[Any, Request], None]]] = OWN_COMMANDS
     """Command → its handler, of those that the session answers without the engine."""
@@ -91,7 +116,7 @@ class Session(SessionAnswers):
         self._batch_thread = get_ident()
         self.last_was_quick = True
         self._is_alone = len(events) == 1
-        self.client.was_active()
+        self.client.last_activity = time()
         engine = self._engine
         engine.begin_batch()
         try:
@@ -136,7 +161,8 @@ class Session(SessionAnswers):
         inflight = self._inflight
         if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
             return event
-        shape = inline_operation(event.command, event.arguments)
+        subcommand = event.arguments.get("subcommand")
+        shape = INLINE.get((event.command, subcommand if type(subcommand) is str else None))
         if shape is None:
             if event.command not in self.inline_commands:
                 return event
@@ -167,7 +193,7 @@ class Session(SessionAnswers):
     def end_inline(self) -> None:
         """Send the collected answers of a thread that goes on to read."""
         self._batch_thread = 0
-        self.client.was_active()
+        self.client.last_activity = time()
         self.outbox.flush()
 
     def overstayed(self) -> None:
@@ -190,8 +216,8 @@ class Session(SessionAnswers):
             log.debug("ignored: an open without id, whose pipe nobody would know")
             return False
         if shape is Open:
-            if self._waiting.has_to_wait():
-                self._waiting.add_open(HeldRequest(request, shape, self.now()))
+            if inflight.waiting or not inflight.has_room_for_open(self.limits.max_inflight):
+                self._let_open_wait(HeldRequest(request, shape, self.now()))
                 return False
         elif shape is not None and shape.counts:
             inflight.check_room(self.limits.max_inflight)
@@ -227,7 +253,7 @@ class Session(SessionAnswers):
         call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox, key=request.id)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if isinstance(operation, Fed) and operation.is_fed and request.id is not None:
+        if isinstance(operation, Fed) and not FEEDS.isdisjoint(arguments) and operation.is_fed and request.id is not None:
             call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call
@@ -246,9 +272,15 @@ class Session(SessionAnswers):
 
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
-        if self._waiting.cancel(request_id):
+        inflight = self._inflight
+        if request_id in inflight.waiting:
+            self.refuse(inflight.next_waiting(request_id).request, Cancelled())
             return True
-        call = self._inflight.find(request_id)
+        held = inflight.take_held(request_id)
+        if held is not None:
+            self.refuse(held.request, Cancelled())
+            return True
+        call = inflight.find(request_id)
         return call is not None and call.cancel("cancelled", Cancelled())
 
     def begin_end(self, request: Request) -> None:
@@ -258,9 +290,96 @@ class Session(SessionAnswers):
         self._last_request = request
         self._on_shutdown(request.command)
 
+    # -- answers
+
+    def answer_own(self, request: Request, body: dict[str, Any]) -> None:
+        """Answer a command of the session itself."""
+        if request.id is not None:
+            self._answer_at_once(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
+
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Write pieces of one frame; from any thread."""
+        self.outbox.send(pieces)
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        """Answer a call with a body; raw bytes are sent as a tail, or in base64 to a peer without tails."""
+        connection, request_id = self.connection, call.key
+        try:
+            if request_id is None:
+                pieces = []
+            elif tail is None:
+                pieces = connection.result(request_id, call.command, body)
+            elif connection.takes_tail(call.command) or 4 * len(tail) <= 3 * self.limits.max_result:
+                pieces = connection.result_tail(request_id, call.command, body, tail)
+            else:  # as base64, a third longer, it is over the limit
+                error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)
+                pieces = connection.error(request_id, call.command, error)
+        except MemoryError:
+            error = Unavailable("no memory is left for the answer")
+            pieces = connection.error(request_id, call.command, error)
+        self._finish(call, pieces)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        """Answer a call with a failure."""
+        request_id, connection = call.key, self.connection
+        if request_id is None:
+            self._finish(call, [])
+            return
+        pieces = connection.error(request_id, call.command, error)
+        if len(pieces[-1]) > self.limits.max_result:
+            pieces = connection.error(request_id, call.command, shortened(error, self.limits))
+        self._finish(call, pieces)
+
+    def _finish(self, call: Call, pieces: list[bytes]) -> None:
+        """Take the call out of the table and send its answer, if it gets one. From any thread."""
+        inflight = self._inflight
+        inflight.leaving.append(call)  # the session is busy until the answer is in the outbox
+        inflight.remove(call)
+        if call.feed is not None:
+            call.feed.end()
+        if pieces:
+            self._answer(pieces, call)
+        inflight.leaving.pop()
+        if inflight.waiting:
+            self._begin_opens_soon()
+        if self.reports_answers:
+            self._loop.call_soon_threadsafe(self._on_answer)
+
+    def _answer_at_once(self, pieces: Sequence[bytes]) -> None:
+        """Answer a request that started no call. While the outbox is full, such answers count as work and pause reading."""
+        if self.outbox.is_full:
+            self._inflight.answered_over += 1
+            self.outbox.want_room()
+        self._answer(pieces)
+
+    def _answer(self, pieces: Sequence[bytes], call: Call | None = None) -> None:
+        """Collect the answers of a batch, or of one iteration of the loop, for one write. `call` is the one, if any."""
+        self.client.messages_out += 1
+        thread, outbox = get_ident(), self.outbox
+        if thread == self._batch_thread:
+            outbox.append(pieces)
+            if thread != self._batch_thread:  # reading was just taken from this thread: its last flush was before this answer
+                outbox.flush()
+        elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
+            outbox.send(pieces)
+        else:
+            outbox.append(pieces)
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        self.outbox.flush()
+
+    def late_event(self, event: LateEvent) -> None:
+        """Remember an event that waits for room, such as the latest progress of a call."""
+        self._late.add(event)
+        self.outbox.want_room()
+
     # -- requests that waited
 
-    def begin_held(self, held: HeldRequest) -> None:
+    def _begin_held(self, held: HeldRequest) -> None:
         """Begin a request that waited."""
         request = held.request
         try:
@@ -270,6 +389,54 @@ class Session(SessionAnswers):
                 self._start(request, held.shape, held.received)
         except Exception as error:
             self.refuse(request, error)
+
+    def _let_open_wait(self, held: HeldRequest) -> None:
+        """Let an `open` wait, at most until its deadline, which then answers it. Raises `TooManyRequests`."""
+        arguments = held.request.arguments
+        timeout = decode(arguments, Open, self.limits).timeout if "timeout" in arguments else None
+        self._inflight.wait(held, self.limits)
+        if timeout is not None:
+            self._loop.call_later(timeout, self._end_wait, held)
+
+    def _end_wait(self, held: HeldRequest) -> None:
+        if self._inflight.waiting.get(held.request.id) is held:
+            self._begin_held(self._inflight.next_waiting(held.request.id))
+
+    def _begin_opens_soon(self) -> None:
+        """Begin `open` requests that wait, because one in flight was answered. From any thread."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon_threadsafe(self._begin_opens)
+
+    def _begin_opens(self) -> None:
+        """Begin some `open` requests, and the others in later iterations of the loop."""
+        self._is_awake = False
+        inflight = self._inflight
+        for _ in range(WAKES_PER_ITERATION):
+            if not inflight.waiting or self.outbox.is_full or not inflight.has_room_for_open(self.limits.max_inflight):
+                return
+            self._begin_held(inflight.next_waiting())
+        if inflight.waiting:
+            self._begin_opens_soon()
+
+    def _room(self) -> None:
+        """The outbox has room: send delayed events, then begin a few held requests per iteration of the loop: the answers of
+        these count before the next ones begin.
+        """
+        inflight, outbox, late = self._inflight, self.outbox, self._late
+        while late and not outbox.is_full:
+            late.pop().catch_up()
+        if not outbox.is_full:
+            inflight.answered_over = 0
+        for _ in range(WAKES_PER_ITERATION):
+            if inflight.held and not outbox.is_full:
+                self._begin_held(inflight.next_held())
+        if inflight.held:
+            outbox.want_room()
+        if inflight.waiting:
+            self._begin_opens_soon()
+        if self.reports_answers:
+            self._on_answer()
 
     # -- life
 
@@ -290,8 +457,12 @@ class Session(SessionAnswers):
 
     def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer all requests in flight with an error, and stop their calls."""
-        self._waiting.refuse_all(error)
-        for call in self._inflight.running():
+        inflight = self._inflight
+        while inflight.held:
+            self.refuse(inflight.next_held().request, error())
+        while inflight.waiting:
+            self.refuse(inflight.next_waiting().request, error())
+        for call in inflight.running():
             call.cancel(reason, error())
 
     def end_with(self) -> None:
@@ -311,3 +482,168 @@ class Session(SessionAnswers):
         self.outbox.break_off()
         self._engine.clients.pop(self.caller.connection_id, None)
         self._engine.disconnect(self.caller.connection_id)
+
+
+class DuplicateId(InvalidRequest):
+    """The id of a request is in flight already. The error is answered without the id, which belongs to the first request."""
+
+
+class HeldRequest(msgspec.Struct, frozen=True):
+    """A request that waits for room in the outbox: its operation (None: a command of the session) and its arrival time.
+
+    One that `is_withdrawn` was cancelled, and has its effect on the pipe at its turn: requests before it go first.
+    """
+
+    request: Request
+    shape: type[Operation] | None
+    received: float
+    is_withdrawn: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether the request counts against `max_inflight`."""
+        return self.shape is not None and self.shape.counts
+
+
+class InFlight:
+    """The running calls, in two tables by request id, and the held requests.
+
+    `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
+    outbox, in order; `waiting` are the `open` requests that wait until fewer are in flight. `leaving` are the
+    calls that are out of their table, and not in the outbox yet. `answered_over` counts what was answered at once though the
+    outbox was full.
+    Requests come in on the thread that reads, one at a time; calls leave on any thread.
+    """
+
+    __slots__ = (
+        "_held_bytes", "_held_calls", "_held_keys", "_large", "_waiting_bytes", "answered_over", "calls", "held", "leaving",
+        "others", "waiting",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.calls: dict[Any, Call] = {}
+        self.others: dict[Any, Call] = {}
+        self.held: OrderedDict[Any, HeldRequest] = OrderedDict()
+        self.waiting: OrderedDict[Any, HeldRequest] = OrderedDict()
+        self._held_keys: dict[int | str, object] = {}
+        """Request id → key in `held`."""
+        self._held_bytes = 0
+        self._held_calls = 0
+        self._waiting_bytes = 0
+        self.leaving: list[Call] = []
+        self._large: dict[Call, int] = {}
+        self.answered_over = 0
+
+    def add(self, call: Call, nbytes: int, *, counts: bool) -> None:
+        """Add a call that begins; `counts` says whether it counts against `max_inflight`."""
+        table = self.calls if counts else self.others
+        table[call if call.key is None else call.key] = call
+        if nbytes > REQUEST_COST:
+            self._large[call] = nbytes
+
+    def remove(self, call: Call) -> None:
+        """Remove an answered call."""
+        key = call if call.key is None else call.key
+        if self.calls.pop(key, None) is None:
+            self.others.pop(key, None)
+        if self._large:
+            self._large.pop(call, None)
+
+    def find(self, request_id: int | str) -> Call | None:
+        """The running call with this id, or None."""
+        return self.calls.get(request_id) or self.others.get(request_id)
+
+    def hold(self, held: HeldRequest) -> None:
+        """Add a request that waits for room."""
+        key, request_id = object(), held.request.id
+        self.held[key] = held
+        if request_id is not None:
+            self._held_keys[request_id] = key
+        self._held_bytes += held.request.nbytes
+        self._held_calls += held.counts
+
+    def has_room_for_open(self, maximum: int) -> bool:
+        """Whether one more `open` may begin; some of the places are kept from them."""
+        return len(self.calls) + self._held_calls < maximum - maximum // OPEN_RESERVE
+
+    def wait(self, held: HeldRequest, limits: Limits) -> None:
+        """Add an `open` that waits until fewer requests are in flight. Raises `TooManyRequests` if too many wait already."""
+        if len(self.waiting) >= limits.max_waiting_opens:
+            raise _too_many("max_waiting_opens", limits.max_waiting_opens, "open requests of this connection wait")
+        if self._waiting_bytes + held.request.nbytes > limits.max_inflight_bytes:
+            raise _too_many("max_inflight_bytes", limits.max_inflight_bytes, "bytes of open requests of this connection wait")
+        self.waiting[held.request.id] = held
+        self._waiting_bytes += held.request.nbytes
+
+    def next_waiting(self, request_id: Any = None) -> HeldRequest:
+        """Remove and return the `open` that waits longest, or the one with this id."""
+        held = self.waiting.pop(next(iter(self.waiting)) if request_id is None else request_id)
+        self._waiting_bytes -= held.request.nbytes
+        return held
+
+    def next_held(self) -> HeldRequest:
+        """Remove and return the request that waits longest."""
+        held = self.held.popitem(last=False)[1]
+        if held.request.id is not None:
+            del self._held_keys[held.request.id]
+        return self._no_longer(held)
+
+    def take_held(self, request_id: int | str) -> HeldRequest | None:
+        """Remove and return the held request with this id. A `write` or `close` leaves its effect on the pipe in its place."""
+        key = self._held_keys.pop(request_id, None)
+        if key is None:
+            return None
+        held = self._no_longer(self.held[key])
+        if held.shape is Write or held.shape is Close:
+            request = held.request
+            effect = Request(None, request.command, {"pipe_id": request.arguments.get("pipe_id"), "data": ""}, None, 0)
+            self.held[key] = HeldRequest(effect, held.shape, held.received, is_withdrawn=True)
+        else:
+            del self.held[key]
+        return held
+
+    def _no_longer(self, held: HeldRequest) -> HeldRequest:
+        self._held_bytes -= held.request.nbytes
+        self._held_calls -= held.counts
+        return held
+
+    def has(self, request_id: int | str) -> bool:
+        """Whether a request with this id is unanswered."""
+        return any(request_id in table for table in (self.calls, self.others, self._held_keys, self.waiting))
+
+    def check_id(self, request_id: int | str | None) -> None:
+        """Raise `DuplicateId` if the id is in use."""
+        known = request_id in self.calls or request_id in self.others or request_id in self._held_keys  # an id is never None
+        if known or (self.waiting and request_id in self.waiting):
+            raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
+
+    def check_room(self, maximum: int) -> None:
+        """Raise `TooManyRequests` if one more `open` or `tool` request would exceed the limit."""
+        if len(self.calls) + self._held_calls >= maximum:
+            raise _too_many("max_inflight", maximum, "open and tool requests of this connection are in flight")
+
+    def running(self) -> list[Call]:
+        """All running calls."""
+        return [*self.calls.values(), *self.others.values()]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is unanswered."""
+        return bool(self.calls or self.others or self.held or self.waiting or self.leaving)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the unanswered requests, and of those answered though the outbox was full.
+
+        Waiting `open` requests are not among them: they would pause reading, and the writes that they wait for are behind.
+        """
+        number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
+        return number * REQUEST_COST + self._held_bytes + (sum(list(self._large.values())) if self._large else 0)
+
+
+def _too_many(limit: str, maximum: int, what: str) -> TooManyRequests:
+    return TooManyRequests(
+        f"{maximum} {what} ({limit})",
+        hint="wait for answers before sending more",
+        data={"limit": limit, "maximum": maximum},
+    )

@@ -20,9 +20,8 @@ from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
 from rrext.limits import REQUEST_COST
 from rrext.nodes.base.node import Node
-from rrext.server.inflight import InFlight
 from rrext.server.reader import Reader
-from rrext.server.session import Session
+from rrext.server.session import InFlight, Session
 from rrext.threads import Workers
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

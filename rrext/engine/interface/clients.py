@@ -47,10 +47,6 @@ class ConnectedClient:
         self.name = ""
         self.version = ""
 
-    def was_active(self) -> None:
-        """Note the time, after some of its requests were read."""
-        self.last_activity = time()
-
     def row(self) -> dict[str, Any]:
         """The connection as RocketRide's clients read it; no key is in it."""
         user = self.caller.user_id

@@ -45,6 +45,10 @@ class Fed(Operation, frozen=True, kw_only=True):
         return bool(self.progress or self.stream or self.events or self.permits or self.questions)
 
 
+FEEDS: Final = frozenset(Fed.__struct_fields__) - frozenset(Operation.__struct_fields__)
+"""The arguments that ask for events."""
+
+
 class Tool(Fed, frozen=True, kw_only=True, rename="camel"):
     """Call one tool. An empty `node_id` asks every node in chain order, with `unique` the only owner. → `{result}`"""
 
