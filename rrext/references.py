@@ -410,7 +410,7 @@ class ReferenceReader:
             elif key in arguments:
                 self.add(f"{path}/parameters/{_escaped(key)}", f'"{_cut(key)}" is fixed by arguments.')
             else:
-                from rrext.tools.empty_schemas import why_nothing_fits
+                from rrext.tools.narrowed_spec import why_nothing_fits
 
                 for where, text in islice(why_nothing_fits(schema), 1):
                     empty.add(key)

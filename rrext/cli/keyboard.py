@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def why_no_prompt(instead: str) -> str | None:
     """The reason why there can be no prompt here, if any; `instead` says what does without one."""
-    from rrext.nodes.base.extras import missing_packages
+    from rrext.nodes.base.setup import missing_packages
 
     missing = missing_packages("cli", "prompt_toolkit")
     if missing is None and os.isatty(0) and os.isatty(1):

@@ -115,7 +115,7 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
     from rrext.faces.http.address import Address
     from rrext.faces.http.kept_files import KeptFiles
     from rrext.faces.http.proxies import Proxies
-    from rrext.nodes.base.extras import missing_packages
+    from rrext.nodes.base.setup import missing_packages
 
     address = Address.of(args.listen)
     files = KeptFiles()

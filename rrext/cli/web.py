@@ -93,7 +93,7 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     from rrext.faces.http.address import Address
     from rrext.faces.http.kept_files import KeptFiles
     from rrext.faces.http.proxies import Proxies
-    from rrext.nodes.base.extras import missing_packages
+    from rrext.nodes.base.setup import missing_packages
 
     address = Address.of(args.ws)
     files = KeptFiles()

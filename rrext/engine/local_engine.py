@@ -42,7 +42,7 @@ from rrext.errors import Cancelled, InvalidArguments, RrextError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
     from rrext.connections import Connections

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.catalog.rocketride import LANES_OUT
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, served_types
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import offered_lanes
+from rrext.nodes.base.node import Node, offered_lanes
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.graph import chain_order, reached
 from rrext.pipefile.near_names import NearNames

@@ -17,7 +17,7 @@ from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.testing.pipelines import open_pipeline
 from rrext.testing.waiting import run_to_end
-from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import SILENT, ToolCallbacks
 from rrext.wire.codec import encode
 
 

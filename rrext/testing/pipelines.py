@@ -22,7 +22,7 @@ from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
 from rrext.testing.pairs import pair
 from rrext.testing.waiting import run_to_end
-from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import SILENT, ToolCallbacks
 
 Pipeline: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """An object, or the path of a file."""

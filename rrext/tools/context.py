@@ -1,4 +1,6 @@
-"""The context of a call for its tool: the caller, the deadline, cancellation, progress."""
+"""The context of a call for its tool: the caller, the deadline, cancellation, progress, the callbacks of observers, and the
+messages that nodes publish to subscribers.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
+from types import TracebackType
 from typing import Any, Literal, Protocol
 
-from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolTimeout, Unavailable
-from rrext.limits import DEFAULTS
-from rrext.tools.callbacks import SILENT, ToolCallbacks
-from rrext.tools.messages import checked_message
+import msgspec
+
+from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, ToolTimeout, Unavailable
+from rrext.limits import DEFAULTS, Limits
+from rrext.tools.results import NotJson, encode_json
 
 CancelReason = Literal["cancelled", "timeout", "disconnected", "shutting_down"]
 
@@ -117,6 +121,52 @@ def _run(listener: Callable[[], object]) -> None:
     except Exception:
         # One listener's failure must neither keep the others from running nor reach whoever cancels.
         logging.getLogger(__name__).exception("on_cancel: %r failed", listener)
+
+
+class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that an event belongs to."""
+
+    tool: str
+    node_id: str = ""
+    request_id: int | str | None = None
+    connection_id: int | str | None = None
+    pipe_id: int | None = None
+    user_id: str | None = None
+    space_id: str | None = None
+
+
+class ToolCallbacks:
+    """An observer of calls with empty methods to override. They run in the tool's thread and must not block."""
+
+    __slots__ = ()
+
+    def tool_start(self, info: CallInfo) -> None:
+        """The tool accepted its input and starts."""
+
+    def tool_chunk(self, info: CallInfo, chunk: Any) -> None:
+        """A generator tool yielded a chunk."""
+
+    def tool_complete(self, info: CallInfo, result: Any, error: BaseException | None) -> None:
+        """The tool ended with a result or an error, the same that the caller gets. Once per start."""
+
+    def agent_start(self, info: CallInfo, agent: str) -> None:
+        """The tool started a sub-agent."""
+
+    def agent_chunk(self, info: CallInfo, agent: str, text: str) -> None:
+        """A sub-agent produced a piece of its answer."""
+
+    def agent_tool_call(self, info: CallInfo, agent: str, tool: str, input: Any) -> None:
+        """A sub-agent calls a tool."""
+
+    def agent_tool_result(self, info: CallInfo, agent: str, tool: str, result: Any, error: BaseException | None) -> None:
+        """A tool that a sub-agent called ended."""
+
+    def agent_end(self, info: CallInfo, agent: str, error: BaseException | None) -> None:
+        """A sub-agent ended."""
+
+
+SILENT = ToolCallbacks()
+"""Callbacks that do nothing."""
 
 
 class ToolContext:
@@ -298,3 +348,83 @@ def _check_amount(what: str, value: Any) -> None:
         raise TypeError(f"progress: {what} is a number, not {type(value).__name__}")
     if not isfinite(value) or value < 0:
         raise ValueError(f"progress: {what} is finite and not below 0, not {value}")
+
+
+class ReportedCall:
+    """A context manager around one run of a tool: start on entry, complete on exit, failures re-raised.
+
+    Set `result` inside the block; `tool_complete` receives it. An exception of a callback is logged and does not affect the
+    call.
+    """
+
+    __slots__ = ("_callbacks", "_info", "result")
+
+    def __init__(self, callbacks: ToolCallbacks, info: CallInfo) -> None:
+        self._callbacks = callbacks
+        self._info = info
+        self.result: Any = None
+
+    def __enter__(self) -> ReportedCall:
+        try:
+            self._callbacks.tool_start(self._info)
+        except Exception:
+            self._log("tool_start")
+        return self
+
+    def chunk(self, chunk: Any) -> None:
+        """Report a chunk of a generator tool."""
+        try:
+            self._callbacks.tool_chunk(self._info, chunk)
+        except Exception:
+            self._log("tool_chunk")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self._callbacks.tool_complete(self._info, None if error is not None else self.result, error)
+        except Exception:
+            self._log("tool_complete")
+
+    def _log(self, event: str) -> None:
+        logging.getLogger(__name__).exception("%s callback of tool %s failed", event, self._info.tool)
+
+    def __repr__(self) -> str:
+        return f"<ReportedCall {self._info.tool}>"
+
+
+class Publisher(Protocol):
+    """The receiver of a node's messages; the engine gives one to each node object."""
+
+    def publish(self, node_id: str, type: str, data: Any) -> None:
+        """Publish a message. Raises `ToolError`, see `checked_message`."""
+        ...
+
+
+class NullPublisher:
+    """The publisher of a node outside of pipelines: it checks messages and drops them."""
+
+    __slots__ = ()
+
+    def publish(self, node_id: str, type: str, data: Any) -> None:
+        checked_message(type, data, DEFAULTS)
+
+
+def checked_message(type: str, data: Any, limits: Limits) -> bytes:
+    """The data of a message as JSON. Raises `ToolError` with the path of an invalid value, or if the data is too large."""
+    if not isinstance(type, str) or not 0 < len(type) <= limits.max_name:
+        raise ToolError(f"publish: the type of a message is a text of 1 to {limits.max_name} characters (max_name)")
+    try:
+        encoded = encode_json(data)
+    except NotJson as error:
+        raise ToolError(
+            f'publish("{type}"): the data is no JSON: {error.reason} at {error.path or "its root"}', data={"path": error.path}
+        ) from None
+    if len(encoded) > limits.max_event_data:
+        raise ToolError(
+            f'publish("{type}"): the data has {len(encoded)} bytes, more than max_event_data, {limits.max_event_data}',
+            hint="publish where it can be read instead",
+            data={"limit": "max_event_data", "maximum": limits.max_event_data},
+        )
+    return encoded
+
+
+NULL_PUBLISHER = NullPublisher()

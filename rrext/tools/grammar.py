@@ -1,16 +1,18 @@
-"""The type grammar: the types that a tool may take, and the form of each. Other types are refused by name."""
+"""The type grammar: the types that a tool may take, and the form of each. Other types are refused by name.
+
+Texts and `msgspec.Meta` constraints of `Annotated` types become keywords of the schema.
+"""
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from enum import Enum, Flag
 from types import UnionType
 from typing import Any, ForwardRef, Literal, NewType, Union, get_args, get_origin, is_typeddict
 
 import msgspec
 
-from rrext.tools.constraints import noted
 from rrext.tools.forms import (
     KINDS,
     NUMBER,
@@ -23,7 +25,6 @@ from rrext.tools.forms import (
     json_kind,
     type_name,
 )
-from rrext.tools.scalars import scalar_forms
 
 _LISTS = (list, Sequence, MutableSequence)
 _DICTS = (dict, Mapping, MutableMapping)
@@ -275,3 +276,98 @@ def _hashable(hint: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+_NUMBERS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum", "multiple_of": "multipleOf"}
+_SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
+_TEXTS = ("title", "description", "examples")
+
+
+def noted(form: Form, notes: Iterable[Any], hint: Any) -> Form:
+    """A form with the keywords of its annotations. Raises `UnsupportedType` for a constraint that does not apply to it."""
+    keywords: dict[str, Any] = {}
+    for note in notes:
+        if isinstance(note, str):
+            keywords["description"] = note
+        elif isinstance(note, msgspec.Meta):
+            keywords.update(_meta(note, form, hint))
+        elif isinstance(getattr(note, "documentation", None), str):  # typing_extensions.Doc
+            keywords["description"] = note.documentation
+    return form.extended(keywords)
+
+
+def _meta(meta: msgspec.Meta, form: Form, hint: Any) -> dict[str, Any]:
+    keywords: dict[str, Any] = {}
+    for name, keyword in _NUMBERS.items():
+        limit = getattr(meta, name)
+        if limit is not None:
+            _require(NUMBER in form.kinds, name, hint)
+            keywords[keyword] = limit
+    for name, prefix in (("min_length", "min"), ("max_length", "max")):
+        size = getattr(meta, name)
+        if size is not None:
+            sized = [_SIZES[kind] for kind in sorted(form.kinds) if kind in _SIZES]
+            _require(bool(sized) and form.plain, name, hint)
+            keywords.update({prefix + what: size for what in sized})
+    if meta.pattern is not None:
+        _require("string" in form.kinds and form.plain, "pattern", hint)
+        keywords["pattern"] = meta.pattern
+    if meta.tz is not None:
+        # Published times always have an offset, so tz=True says nothing new and tz=False cannot be.
+        _require(meta.tz and "format" in form.schema, "tz", hint)
+    keywords.update({name: getattr(meta, name) for name in _TEXTS if getattr(meta, name) is not None})
+    return {**keywords, **(meta.extra_json_schema or {})}
+
+
+def _require(applies: bool, name: str, hint: Any) -> None:
+    if not applies:
+        raise UnsupportedType(f"Meta({name}=...) does not apply to {type_name(hint.__origin__)}")
+
+
+def _integer(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)  # JSON Schema: a number without fraction is an integer, however it is written
+    raise Misfit.of("expected integer")
+
+
+def _number(value: Any) -> float | int:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise Misfit.of("expected number")
+    try:
+        return float(value)
+    except OverflowError:
+        return value  # valid by its schema, with more digits than a float has range
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return msgspec.convert(value, bytes)
+    except msgspec.ValidationError:
+        raise Misfit.of("expected base64 (RFC 4648, with padding)") from None
+
+
+def is_base64(value: Any) -> bool:
+    """Whether a JSON value is base64 as `bytes` parameters accept it."""
+    try:
+        _bytes(value)
+    except Misfit:
+        return False
+    return True
+
+
+def scalar_forms() -> dict[Any, Form]:
+    """The form of each scalar type of JSON; and of bytes, as base64."""
+    return {
+        Any: Form({}, KINDS),
+        None: Form({"type": "null"}, {"null"}),
+        type(None): Form({"type": "null"}, {"null"}),
+        bool: Form({"type": "boolean"}, {"boolean"}),
+        int: Form({"type": "integer"}, {NUMBER}, _integer, exact=int),
+        float: Form({"type": "number"}, {NUMBER}, _number, exact=float),
+        str: Form({"type": "string"}, {"string"}),
+        bytes: Form({"type": "string", "contentEncoding": "base64"}, {"string"}, _bytes, plain=False),
+    }

@@ -1,15 +1,15 @@
 """Names of tools in a whole pipeline: unique, in the characters and the length that every vendor of models accepts.
 
 A name has segments that `__` joins, such as the node and the tool. A segment in the form `[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*`
-stands as it is, so that the segments can be read from the name. Other segments, and names over 64 characters, are cut to this
-form and end in a hash; such a name is understood through the table that made it.
+stands as it is, so that the segments can be read from the name. Other segments, and names over 64 characters, are cut to
+this form and end in a hash; such a name is understood through the table that made it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from rrext.limits import MAX_EXPORTED_NAME, NAME_HASH_DIGITS
 
@@ -64,3 +64,18 @@ def hashed_name(segments: Iterable[str], attempt: int) -> str:
     digest = sha256(repr((attempt, *segments)).encode("utf-8", "surrogatepass")).hexdigest()[:NAME_HASH_DIGITS]
     head = SEPARATOR.join(filter(None, written))[: MAX_EXPORTED_NAME - NAME_HASH_DIGITS - len(SEPARATOR)].rstrip("_-")
     return SEPARATOR.join(filter(None, (head, digest)))
+
+
+HOST_REQUEST: Final = "rrext/request"
+"""The tool by which hosts ask a server outside for what it offers beside tools: a name
+which no list has, and no server gives to one of its own."""
+
+HOST_OFFER: Final = {"rrext/offer": True}
+"""The `_meta` of a call of the face that offers prompts and resources to hosts. To others that tool is not there: no model
+is to see it among the tools of the server.
+"""
+
+
+def is_host_offer(node: Any, ctx: Any) -> bool:
+    """Whether that face calls."""
+    return bool(ctx.meta == HOST_OFFER)

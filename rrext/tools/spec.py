@@ -1,26 +1,31 @@
-"""One tool of one owner: its description, the check of its input, its call, the encoding of its result."""
+"""One tool of one owner: its description, the check of its input, its call, the encoding of its result; and the registry of
+the tools of a class, with the predicates that say who may see and call them.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from rrext.content import Content, encoded_structure
 from rrext.errors import ResultTooLarge, ToolError
-from rrext.limits import Limits
+from rrext.limits import MAX_KEPT_SCHEMAS, Limits
 from rrext.tools.context import ToolContext
-from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
-from rrext.tools.metadata import FunctionMetadata
-from rrext.tools.predicates import Predicate, both, predicate_of
+from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of, options_of
 from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
+    from rrext.tools.signature import Docstring, Signature
+
 
 _log = logging.getLogger(__name__)
 
@@ -328,3 +333,288 @@ def _option_value(spec: ToolSpec, option: str, value: Any, node: Any, kind: type
         gave = f"gave {type(answer).__name__}, not {kind.__name__}"
         raise ToolDefinitionError(f"{option} of tool {spec.name} ({spec.origin}) {gave}")
     return answer
+
+
+class ToolRegistry(Mapping[str, ToolSpec]):
+    """Tools by name, in the order of their addition. Each name is unique."""
+
+    __slots__ = ("_specs",)
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ToolSpec] = {}
+
+    def add(self, tool: ToolSpec | Callable[..., Any]) -> ToolSpec:
+        """Add a tool or a marked free function. Raises `ToolDefinitionError` for a name that is taken."""
+        spec = tool if isinstance(tool, ToolSpec) else _free_tool(tool)
+        other = self._specs.get(spec.name)
+        if other is not None:
+            raise ToolDefinitionError(
+                f'The tool name "{spec.name}" is taken twice: by {other.origin} and by {spec.origin}',
+                hint="Rename one of them with @tool_function(name=...).",
+            )
+        self._specs[spec.name] = spec
+        return spec
+
+    def listing(self, node: Any, ctx: ToolContext | None) -> list[dict[str, Any]]:
+        """Descriptions of the tools that this context may call now. Calls follow the same rule."""
+        return [spec.describe(node) for spec in self._specs.values() if spec.is_available(node, ctx)]
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        return self._specs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __repr__(self) -> str:
+        return f"<ToolRegistry {', '.join(self._specs) or 'empty'}>"
+
+
+def collect_tools(cls: type) -> ToolRegistry:
+    """The tools of a class, inherited tools last: a list of tools begins with those that are the class's own.
+
+    An override without decorator stays a tool, with the options of the overridden tool; `name = None` in the class body removes
+    a tool. Raises `ToolDefinitionError` if two methods claim one name.
+    """
+    found: dict[str, tuple[type, Any, ToolOptions]] = {}
+    ranks: dict[str, int] = {}
+    for rank, base in enumerate(reversed(cls.__mro__)):
+        for attribute, value in vars(base).items():
+            bare = value.__func__ if type(value) is staticmethod else value
+            options = options_of(bare) if type(bare) is FunctionType else None
+            if options is None and attribute in found and type(bare) is FunctionType:
+                options = found[attribute][2]
+            if options is not None:
+                found[attribute] = (base, value, options)
+                ranks.setdefault(attribute, rank)
+            elif attribute in found:
+                del found[attribute]
+            elif type(value) is classmethod and options_of(value.__func__) is not None:
+                name = f"{base.__qualname__}.{attribute}"
+                raise ToolDefinitionError(f"{name} is a class method: a tool is a method or a static method")
+    registry = ToolRegistry()
+    for attribute in sorted(found, key=ranks.__getitem__, reverse=True):
+        owner, value, options = found[attribute]
+        static = type(value) is staticmethod
+        if not static and not _takes_self(value):
+            name = f"{owner.__qualname__}.{attribute}"
+            raise ToolDefinitionError(f"{name} takes no self: make it a method, or put @staticmethod above it")
+        registry.add(ToolSpec(value.__func__ if static else value, options, owner=owner, bound=not static))
+    return registry
+
+
+def _takes_self(function: Any) -> bool:
+    """Whether the first parameter of a method is its node."""
+    while (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        function = wrapped
+    code = getattr(function, "__code__", None)
+    return code is None or (code.co_argcount > 0 and code.co_varnames[0] == "self")
+
+
+def _free_tool(function: Callable[..., Any]) -> ToolSpec:
+    options = options_of(function)
+    if options is None:
+        raise TypeError(f"{function!r} is no tool: mark it with @tool_function")
+    return ToolSpec(function, options, owner=None, bound=False)
+
+
+Predicate: TypeAlias = "Callable[[Any, ToolContext], bool]"
+
+
+def predicate_of(available: Any) -> Predicate:
+    """A function of node and context, from a predicate that takes the context, or the node and the context."""
+    import inspect
+
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in inspect.signature(available).parameters.values() if p.kind in kinds and p.default is p.empty]
+    if len(places) == 2:
+        return lambda node, ctx: bool(available(node, ctx))
+    return lambda _, ctx: bool(available(ctx))
+
+
+def both(own: Callable[..., Any] | None, other: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The predicate that asks two predicates, of which either may be missing."""
+    return BothPredicates(own, other) if own is not None and other is not None else own or other
+
+
+class BothPredicates:
+    """Two predicates that must both agree."""
+
+    def __init__(self, own: Callable[..., Any], other: Callable[..., Any]) -> None:
+        self._rules = (own, other)
+        self._asked = (predicate_of(own), predicate_of(other))
+        self.by_settings = all(getattr(rule, "by_settings", False) for rule in self._rules)
+
+    def __call__(self, node: Any, ctx: ToolContext) -> bool:
+        return all(asked(node, ctx) for asked in self._asked)
+
+    def refusing(self, node: Any, ctx: ToolContext) -> Any:
+        """The first predicate that does not agree, which may have a text for people."""
+        refusing = (rule for rule, asked in zip(self._rules, self._asked, strict=True) if not asked(node, ctx))
+        rule = next(refusing, self)
+        return rule.refusing(node, ctx) if isinstance(rule, BothPredicates) and rule is not self else rule
+
+
+_NO_CLASS: Final = re.compile(r"<class '(?:str|int|float|bool|bytes|dict|list)'>|(?:[a-z\[\], |.]|typing\.|Any|None)*")
+"""An annotation without a class of its own, as text."""
+
+
+class FunctionMetadata:
+    """Metadata of one function, computed at first use. Copies of a tool share it."""
+
+    __slots__ = (
+        "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner", "_returned",
+        "_signature", "input",
+    )  # fmt: skip
+
+    def __init__(self, function: Callable[..., Any], options: ToolOptions, owner: type | None, bound: bool) -> None:
+        self._function = function
+        self._options = options
+        self._owner = owner
+        self._bound = bound
+        self._lock = threading.RLock()
+        self._signature: Signature | None = None
+        self._docstring: Docstring | None = None
+        self._chunks: bool | None = None
+        self._returned: tuple[Mapping[str, Any] | None] | None = None
+        self._inputs: dict[bytes, InputPlan] = {}
+        self._outputs: dict[bytes, SchemaValidator] = {}
+        self.input: InputPlan | None = None
+        """The input plan, if it is made and never changes."""
+
+    @property
+    def signature(self) -> Signature:
+        if self._signature is None:
+            from rrext.tools.signature import read_signature
+
+            with self._lock:
+                self._signature = read_signature(self._function, self._owner, bound=self._bound)
+        return self._signature
+
+    @property
+    def docstring(self) -> Docstring:
+        if self._docstring is None:
+            from rrext.tools.signature import parse_docstring
+
+            self._docstring = parse_docstring(self._doc())
+        return self._docstring
+
+    def _doc(self) -> str | None:
+        """The docstring; for an override without one, the docstring of the overridden method."""
+        if self._function.__doc__ is not None or self._owner is None:
+            return self._function.__doc__
+        bases = (vars(base).get(self._function.__name__) for base in self._owner.__mro__)
+        return next((doc for doc in (getattr(method, "__doc__", None) for method in bases) if doc), None)
+
+    def input_plan(self, schema: Mapping[str, Any] | None) -> InputPlan:
+        """The plan for the author's schema, or for the schema of the signature if `schema` is None."""
+        from rrext.tools.arguments import derived_input, given_input
+        from rrext.tools.forms import UnsupportedType
+
+        with self._lock:
+            try:
+                if self.input is not None:
+                    return self.input
+                if schema is None:
+                    self.input = derived_input(self.signature, self.docstring.parameters)
+                    return self.input
+                plan = _kept(self._inputs, schema, lambda: given_input(self.signature, schema, self._options.takes_input))
+                if not callable(self._options.input_schema):
+                    self.input = plan
+                return plan
+            except (UnsupportedType, InvalidSchema) as error:
+                raise self.unusable(error) from None
+
+    def output(self, schema: Mapping[str, Any] | None) -> SchemaValidator:
+        """The validator of results."""
+
+        def compiled() -> SchemaValidator:
+            validator = SchemaValidator(schema or {})
+            validator.compile()
+            return validator
+
+        with self._lock:
+            try:
+                return _kept(self._outputs, schema or {}, compiled)
+            except InvalidSchema as error:
+                raise self.unusable(error) from None
+
+    @property
+    def returned(self) -> Mapping[str, Any] | None:
+        """The schema of the output that the annotation of the return value says, if it does."""
+        if self._returned is None:
+            with self._lock:
+                self._returned = (self._derived_output(),)
+        return self._returned[0]
+
+    def _derived_output(self) -> Mapping[str, Any] | None:
+        said = getattr(self._function, "__annotations__", {}).get("return")
+        if kind_of(self._function) not in ("sync", "async") or said is None or _NO_CLASS.fullmatch(str(said)):
+            return None  # most tools: without the import of what reads types
+        from rrext.tools.arguments import derived_output
+
+        return derived_output(self._function, self._owner)
+
+    def unusable(self, error: Exception) -> ToolDefinitionError:
+        """The definition error for an unusable schema or type."""
+        function = self._function
+        return ToolDefinitionError(f"Tool {self._options.name} ({function.__module__}.{function.__qualname__}): {error}")
+
+    @property
+    def chunks_described(self) -> bool:
+        if self._chunks is None:
+            kind = kind_of(self._function)
+            self._chunks = kind == "async_generator" or (kind == "generator" and not returns_value(self._function))
+        return self._chunks
+
+
+def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """The object made for an equal schema, or a new one; the oldest is dropped when there are too many."""
+    try:
+        key = encode_json(schema)
+    except NotJson as error:
+        raise InvalidSchema(f"the schema is no JSON: {error}") from None
+    found = known.get(key)
+    if found is None:
+        if len(known) >= MAX_KEPT_SCHEMAS:
+            del known[next(iter(known))]
+        found = known[key] = make()
+    return found
+
+
+def returns_value(function: Callable[..., Any]) -> bool:
+    """Whether a generator returns a value, by its annotation: `Generator[chunk, sent, value]` does, `Iterator[chunk]` does not.
+    Without annotation, whether its code has a `return` with a value."""
+    said = function.__annotations__.get("return")
+    if isinstance(said, str):
+        said = _evaluated(function)
+    if said is None:
+        return _code_returns_value(function)
+    args = get_args(said)
+    if getattr(get_origin(said) or said, "__name__", "") == "Generator" and len(args) == 3:
+        return args[2] not in (None, type(None))
+    return bool(not args and getattr(said, "__name__", "") == "Generator" and _code_returns_value(function))
+
+
+def _evaluated(function: Callable[..., Any]) -> Any:
+    try:
+        return get_type_hints(function).get("return")
+    except Exception:
+        return None  # a name that only type checkers see: the code decides
+
+
+def _code_returns_value(function: Callable[..., Any]) -> bool:
+    import dis
+    import inspect
+
+    before = None
+    for step in dis.get_instructions(inspect.unwrap(function)):
+        nothing = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if step.opname == "RETURN_VALUE" and not nothing:
+            return True
+        if step.opname == "RETURN_CONST" and step.argval is not None:
+            return True
+        before = step
+    return False

@@ -8,10 +8,8 @@ from typing import Any, Literal, NotRequired, Required, get_args, get_origin, is
 
 import msgspec
 
-from rrext.tools.docstrings import parse_docstring
 from rrext.tools.forms import Convert, Form, Misfit, UnsupportedType, convert_items, fixed_array, type_name
-from rrext.tools.schema import object_schema
-from rrext.tools.signature import NO_DEFAULT, class_hint, strip_annotated
+from rrext.tools.signature import NO_DEFAULT, class_hint, object_schema, parse_docstring, strip_annotated
 
 Forms = Callable[[Any], Form]
 Problems = list[tuple[tuple[str | int, ...], str]]

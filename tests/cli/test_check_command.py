@@ -398,7 +398,7 @@ def test_a_path_out_of_the_root_is_an_error(folder: Path, capsys: pytest.Capture
 def test_missing_packages_are_an_error_with_the_line_that_installs_them(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rrext.nodes.base.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("rrext.nodes.base.setup.find_spec", lambda _: None)
     (folder / "a.pipe").write_text(with_tools("db_duckdb", {"path": "none.db"}))
     code, out, _ = check(capsys, "--json", "a.pipe")
     assert code == 2

@@ -31,8 +31,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, ListTools, Open, Tool
 from rrext.errors import InvalidArguments, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import CallInfo
-from rrext.tools.context import ToolContext
+from rrext.tools.context import CallInfo, ToolContext
 from rrext.tools.decorator import tool_function
 
 

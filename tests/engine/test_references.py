@@ -12,8 +12,7 @@ from outside_tools import Outside
 from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import ListTools, ResolveTools, Services, Tool
 from rrext.errors import InvalidArguments, InvalidPipeline, ToolError, ToolNotFound, ToolTimeout, Unavailable
-from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.base.switches import Switch
+from rrext.nodes.base.node import Entry, Node, Switch
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

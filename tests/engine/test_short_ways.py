@@ -19,8 +19,7 @@ from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.route import Route
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import ToolCallbacks
-from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolCallbacks, ToolContext
 from rrext.tools.decorator import tool_function
 
 

@@ -12,8 +12,7 @@ from engine_world import World, world
 from rrext.engine.interface.call import Caller
 from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import CallInfo, ToolCallbacks
-from rrext.tools.context import ToolContext
+from rrext.tools.context import CallInfo, ToolCallbacks, ToolContext
 from rrext.tools.decorator import tool_function
 
 

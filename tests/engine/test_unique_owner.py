@@ -12,8 +12,7 @@ from outside_tools import Outside
 from rrext.engine.interface.call import ANONYMOUS
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, ToolNotFound, Unavailable
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.switches import Switch
+from rrext.nodes.base.node import Node, Switch
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.tools.decorator import tool_function
 

@@ -14,8 +14,7 @@ from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ProviderNotFound
 from rrext.nodes import ALIASES, BUILTIN
 from rrext.nodes.base.lanes import LANES
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, served_types
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.foreign_nodes import foreign_nodes
 from rrext.pipefile.environment import Environment

@@ -25,7 +25,7 @@ from rrext.engine.events.records import CallEnded, Message, TaskBegun, TaskEnded
 from rrext.engine.local_engine import LocalEngine
 from rrext.nodes.base.lanes import Tag
 from rrext.testing import ManualClock, call_tool, open_node, open_pipeline, pair, run_node, run_pipeline
-from rrext.tools.callbacks import ToolCallbacks
+from rrext.tools.context import ToolCallbacks
 
 opened: list[str] = []
 

@@ -10,7 +10,7 @@ import pytest
 from rrext import Content, ResultTooLarge, ToolError
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import tool_function
-from rrext.tools.registry import collect_tools
+from rrext.tools.spec import collect_tools
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 TEXT = {"type": "text", "text": "words"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.tools.docstrings import parse_docstring
+from rrext.tools.signature import parse_docstring
 
 GOOGLE = """Search the library.
 

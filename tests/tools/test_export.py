@@ -20,8 +20,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes import BUILTIN
 from rrext.tools.decorator import tool_function
 from rrext.tools.export import ExportedTool, exporter, shortened
-from rrext.tools.registry import ToolRegistry
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec
 
 pytestmark = pytest.mark.promise("tool:formats:accepted")
 

@@ -53,14 +53,14 @@ HEAVY = {"attr", "attrs", "cattrs", "dataclasses", "jsonschema_rs", "anyio", "as
 
 
 def test_the_tools_room_loads_nothing_heavy_before_a_tool_is_used() -> None:
-    modules = loaded_by("import rrext.tools.registry")
+    modules = loaded_by("import rrext.tools.spec")
     assert "rrext.tools.spec" in modules
     assert not modules & HEAVY
 
 
 def test_a_flat_tool_is_called_without_validator_and_structurer() -> None:
     modules = loaded_by(
-        "from rrext.tools.registry import ToolRegistry; from rrext.tools.decorator import tool_function;"
+        "from rrext.tools.spec import ToolRegistry; from rrext.tools.decorator import tool_function;"
         "from rrext.limits import DEFAULTS;"
         "add = lambda a, b='': a; add.__annotations__ = {'a': int, 'b': str};"
         "spec = ToolRegistry().add(tool_function(name='add')(add));"

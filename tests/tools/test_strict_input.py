@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rrext import InvalidArguments, tool_function
 from rrext.limits import DEFAULTS
-from rrext.tools.registry import ToolRegistry
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec
 from rrext.tools.validation import SchemaValidator
 
 pytestmark = pytest.mark.promise("tool:null:absent")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rrext import ToolContext, ToolError
-from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
+from rrext.tools.context import SILENT, CallInfo, ReportedCall, ToolCallbacks
 
 INFO = CallInfo(tool="search", node_id="n_1", request_id=7)
 

@@ -12,8 +12,7 @@ import pytest
 from rrext import InvalidArguments, Node, ToolContext, tool_function
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import ToolDefinitionError
-from rrext.tools.registry import ToolRegistry, collect_tools
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec, collect_tools
 
 if TYPE_CHECKING:
     import rrext

@@ -18,8 +18,7 @@ from msgspec import Meta
 from rrext import InvalidArguments, Node, ToolContext, tool_function
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.decorator import ToolDefinitionError
-from rrext.tools.registry import ToolRegistry
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec
 
 
 def tool(function: Any, **options: Any) -> ToolSpec:

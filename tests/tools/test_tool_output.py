@@ -14,7 +14,7 @@ import pytest
 from rrext import Content, ToolError
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import tool_function
-from rrext.tools.registry import collect_tools
+from rrext.tools.spec import collect_tools
 
 
 @dataclass

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 from rrext import ToolError, tool_function
 from rrext.errors import ResultTooLarge
 from rrext.limits import DEFAULTS, Limits
-from rrext.tools.registry import ToolRegistry
 from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, JsonText, NotJson, encode_json, plain_json, table_json
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec
 
 
 def tool(function: Any, **options: Any) -> ToolSpec:

@@ -12,8 +12,7 @@ from rrext import Node, ToolContext, tool_function
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import ToolOptions
-from rrext.tools.empty_schemas import why_nothing_fits
-from rrext.tools.narrowed_spec import narrowed_schema, narrowing_problems
+from rrext.tools.narrowed_spec import narrowed_schema, narrowing_problems, why_nothing_fits
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import SchemaValidator
 
@@ -163,7 +162,7 @@ def test_the_schema_of_a_tool_is_compiled_once_however_often_it_is_wrapped(monke
 
 def test_wrappers_of_a_tool_with_a_schema_share_its_plan_without_a_look_at_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = WHOLE.plan(None)
-    monkeypatch.setattr("rrext.tools.metadata.encode_json", None)
+    monkeypatch.setattr("rrext.tools.spec.encode_json", None)
     assert WHOLE.replace(name="other").plan(None) is plan
 
 

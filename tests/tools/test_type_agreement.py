@@ -15,8 +15,7 @@ from type_oracle import Refused, expected, hints, values_of
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
 from rrext.tools.decorator import tool_function
-from rrext.tools.registry import ToolRegistry
-from rrext.tools.spec import ToolSpec
+from rrext.tools.spec import ToolRegistry, ToolSpec
 
 pytestmark = pytest.mark.promise("tool:schema:agrees")
 

@@ -10,8 +10,7 @@ import msgspec
 from rrext.editor.completions.context import CompletionContext
 from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.lanes import LANES
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.spec import EdgeKind
 
 FITS, PERHAPS, NOT, CIRCLE = range(4)

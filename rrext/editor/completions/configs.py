@@ -12,8 +12,7 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import Section, profile_names, required_settings, section_of
 from rrext.editor.completions.template import Stop, Template, literal
 from rrext.editor.schemas.lookup import kinds_of
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes
+from rrext.nodes.base.node import Node, accepted_lanes
 from rrext.pipefile.config import COMMON
 
 _TOOL_KEY: Final = re.compile(r"(?:.*_)?tools?(?:_?names?)?", re.IGNORECASE)

@@ -17,8 +17,7 @@ from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.editor.written_pipeline import text_at
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.shape import EDGE_KEYS, EDGE_TOOLS
 from rrext.pipefile.spec import EdgeKind
 

@@ -13,7 +13,7 @@ from rrext.editor.completions.nodes import free_id
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
-from rrext.nodes.base.ports import accepted_lanes, served_types
+from rrext.nodes.base.node import accepted_lanes, served_types
 from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION
 from rrext.pipefile.spec import EdgeKind
 

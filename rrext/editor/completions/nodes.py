@@ -11,7 +11,7 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, Wrapping, block, inside_quotes, literal
 from rrext.editor.known_nodes import KnownNode
-from rrext.nodes.base.ports import served_types
+from rrext.nodes.base.node import served_types
 
 SOURCES_FIRST, USUAL, SOURCES_LAST, BROKEN, ALIASES = range(5)
 

@@ -20,7 +20,7 @@ from rrext.editor.fixes.nodes import (
     remove_edge,
 )
 from rrext.editor.limits import MAX_FIXES
-from rrext.nodes.base.ports import served_types
+from rrext.nodes.base.node import served_types
 from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind

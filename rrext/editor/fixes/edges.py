@@ -9,7 +9,7 @@ from rrext.editor.fixes.edge_ends import names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.written_pipeline import WrittenEdge
-from rrext.nodes.base.ports import offered_lanes, served_types
+from rrext.nodes.base.node import offered_lanes, served_types
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown

@@ -10,8 +10,7 @@ from rrext.editor.layout import Edits, joined
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import fields_of, schemas_at
 from rrext.editor.written_pipeline import member, text_of
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes
+from rrext.nodes.base.node import Node, accepted_lanes
 from rrext.pipefile.shape import COMPONENT_KEYS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below

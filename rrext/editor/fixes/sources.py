@@ -10,8 +10,7 @@ from rrext.editor.fixes.edge_ends import catalog_nodes
 from rrext.editor.fixes.fix import Fix, fix, replacements
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
 from rrext.editor.limits import MAX_FIXES
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, offered_lanes
+from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes
 from rrext.pipefile.shape import ROOT_KEYS
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, shown

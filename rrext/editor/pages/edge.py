@@ -8,8 +8,7 @@ from rrext.editor.pages.node import listed, slot_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.pages.vocabulary import LANE_TEXTS
 from rrext.editor.written_pipeline import WrittenComponent, WrittenEdge, WrittenPipeline
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
 
 
 def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:

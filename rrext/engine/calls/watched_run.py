@@ -18,8 +18,7 @@ from rrext.engine.events.trace import TracedCall
 from rrext.engine.interface.call import Feed
 from rrext.engine.interface.operations import Tool
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
-from rrext.tools.context import ToolContext
+from rrext.tools.context import SILENT, CallInfo, ReportedCall, ToolCallbacks, ToolContext
 
 
 class Untraced:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
-from rrext.tools.messages import checked_message
+from rrext.tools.context import checked_message
 
 if TYPE_CHECKING:
     from rrext.clock import Clock

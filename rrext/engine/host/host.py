@@ -23,8 +23,7 @@ from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.secrets.redaction import Redactor
 from rrext.threads import OwnThread, Workers, in_thread
-from rrext.tools.callbacks import SILENT, ToolCallbacks
-from rrext.tools.context import CancelToken
+from rrext.tools.context import SILENT, CancelToken, ToolCallbacks
 
 if TYPE_CHECKING:
     from rrext.connections import Connection

@@ -13,13 +13,13 @@ from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, takes_context
-from rrext.providers.offers import REQUEST
 from rrext.threads import OwnThread
+from rrext.tools.names import HOST_REQUEST
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.nodes.base.tool_source import ToolSource
-    from rrext.tools.messages import Publisher
+    from rrext.nodes.base.node import ToolSource
+    from rrext.tools.context import Publisher
     from rrext.tools.spec import ToolSpec
 
 
@@ -117,7 +117,7 @@ class Component:
     @property
     def tool_names(self) -> Iterable[str]:
         """The names of all its tools, as far as they are known."""
-        return [name for name in {**self.node_class.tools, **self.dynamic_tools} if name != REQUEST]
+        return [name for name in {**self.node_class.tools, **self.dynamic_tools} if name != HOST_REQUEST]
 
     def is_untouched(self, node: Node) -> bool:
         """Whether a call left no data on a node object, so that another caller may use it.

@@ -23,7 +23,7 @@ from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
-from rrext.tools.messages import NULL_PUBLISHER
+from rrext.tools.context import NULL_PUBLISHER
 
 
 class _NeedsSetup(Exception):

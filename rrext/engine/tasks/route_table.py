@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rrext.engine.tasks.route import Route
-from rrext.providers.offers import REQUEST
+from rrext.tools.names import HOST_REQUEST
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
@@ -62,10 +62,10 @@ class RouteTable:
     def _add_offers(self, kept: Mapping[NodeTool, Route]) -> None:
         """Add the way to prompts and resources of servers that references take whole."""
         for _, reference, component in self._references:
-            spec = component.dynamic_tools.get(REQUEST) if component.is_hidden and reference.takes_all else None
+            spec = component.dynamic_tools.get(HOST_REQUEST) if component.is_hidden and reference.takes_all else None
             if spec is not None:
-                route = kept.get((component.id, REQUEST))
-                self._by_node[component.id, REQUEST] = route if route and route.spec is spec else Route(component, spec)
+                route = kept.get((component.id, HOST_REQUEST))
+                self._by_node[component.id, HOST_REQUEST] = route if route and route.spec is spec else Route(component, spec)
 
     def _add_references(self, kept: Mapping[NodeTool, Route]) -> None:
         """Add the references; those that mean the tool of another one after it."""

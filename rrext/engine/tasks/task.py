@@ -24,15 +24,14 @@ from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.tools.messages import NULL_PUBLISHER
+from rrext.tools.context import NULL_PUBLISHER
 from rrext.tools.names import SEPARATOR
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.events.trace import TaskTrace
     from rrext.engine.host.host import Host
-    from rrext.tools.context import CancelReason
-    from rrext.tools.messages import Publisher
+    from rrext.tools.context import CancelReason, Publisher
 
 
 def new_token(prefix: str) -> str:

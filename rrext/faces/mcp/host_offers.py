@@ -17,8 +17,7 @@ from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.listing import PAGE_SIZE
 from rrext.nodes.files.limits import READ_MAX
-from rrext.providers.offers import OFFER, REQUEST
-from rrext.tools.names import SEPARATOR, exported_names, hashed_name
+from rrext.tools.names import HOST_OFFER, HOST_REQUEST, SEPARATOR, exported_names, hashed_name
 
 TTL: Final = 60.0
 """Seconds for which a client may keep the list of tools. Loaded pipelines stay, but tools can become unavailable."""
@@ -116,8 +115,8 @@ class Outside(NamedTuple):
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of the session's command for a request to the server."""
         given = {"method": method, "params": params}
-        tool = {"subcommand": "tool", "token": self.token, "nodeId": self.node_id, "tool": REQUEST, "input": given}
-        return {**tool, "_meta": OFFER}
+        tool = {"subcommand": "tool", "token": self.token, "nodeId": self.node_id, "tool": HOST_REQUEST, "input": given}
+        return {**tool, "_meta": HOST_OFFER}
 
 
 class Passed(NamedTuple):
@@ -163,7 +162,7 @@ class HostOffers:
             elif "files" in offers:
                 if _are_allowed((LIST, READERS[node["provider"]].tool), node_id, allowed):
                     folders.append(Folder(token, node_id, node["provider"], described))
-            elif _are_allowed((REQUEST,), node_id, allowed):
+            elif _are_allowed((HOST_REQUEST,), node_id, allowed):
                 name = node_id if node["provider"] else offers["server"]  # a hidden node has the name of its connection
                 servers[token, f"mcp-{name}" if (token, name) in servers else name] = node_id
         own = {name: prompts[key] for key, name in exported_names(prompts).items()}

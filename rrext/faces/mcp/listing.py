@@ -78,7 +78,7 @@ def decoded(value: Any) -> Any:
 
 def _objects_of(tool: dict[str, Any]) -> frozenset[str]:
     """The parameters of a tool that take an object and no string."""
-    from rrext.tools.schema_view import accepted_kinds  # not needed for a first call before any list
+    from rrext.tools.forms import accepted_kinds  # not needed for a first call before any list
 
     schema = tool["inputSchema"]
     kinds = {name: accepted_kinds(parameter, schema) for name, parameter in schema.get("properties", {}).items()}

@@ -24,7 +24,7 @@ from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of, user_of
 from rrext.faces.ws.metrics import metrics_text
 from rrext.faces.ws.webhook import Webhook
-from rrext.nodes.base.extras import missing_packages
+from rrext.nodes.base.setup import missing_packages
 from rrext.server.process import ServingProcess
 from rrext.version import __version__
 

@@ -1,18 +1,22 @@
-"""`Node`, the base of all node classes, and the `Entry` that an object carries through a pipe."""
+"""`Node`, the base of all node classes, with the ends of its edges and the switches of its tools, and the `Entry` that an
+object carries through a pipe.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from rrext.tools.messages import NULL_PUBLISHER, Publisher
-from rrext.tools.registry import ToolRegistry, collect_tools
+from rrext.errors import Unavailable
+from rrext.tools.context import NULL_PUBLISHER, Publisher, ToolContext
+from rrext.tools.spec import ToolRegistry, ToolSpec, collect_tools
 
 Tenant: TypeAlias = tuple[str | None, str | None]
 """The ids of the user and the space that an object belongs to."""
+
 NOBODY: Final[Tenant] = (None, None)
 
 
@@ -198,3 +202,61 @@ class Node:
 
 
 Node.tools = collect_tools(Node)
+
+
+def offered_lanes(node: type[Node]) -> tuple[str, ...]:
+    """The lanes on which a node may send."""
+    return tuple(dict.fromkeys(lane for outs in node.lanes.values() for lane in outs))
+
+
+def accepted_lanes(node: type[Node]) -> tuple[str, ...]:
+    """The lanes on which a node may receive."""
+    return tuple(lane for lane in node.lanes if lane != "_source")
+
+
+def served_types(node: type[Node]) -> tuple[str, ...]:
+    """The class types as which a node may be bound by control."""
+    return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools or node.has_dynamic_tools else ()))))
+
+
+class Switch:
+    """An availability rule: a switch in the node's settings is on.
+
+    `refusal` is the first sentence of the error for a tool that is off, if the switch has its own; `missing` names the
+    setting to change. `instead` names another tool of the node, which serves some of these calls; `otherwise`
+    is a sentence about these calls.
+    """
+
+    by_settings = True
+    """The settings alone decide, so that the engine need not check each call."""
+
+    def __init__(self, switch: str, *, refusal: str | None = None, instead: str | None = None, otherwise: str = "") -> None:
+        self.switch = switch
+        self.refusal = refusal
+        self.instead = instead
+        set_it = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
+        self.missing = f"{otherwise} {set_it}".lstrip()
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        return node is not None and getattr(node.config, self.switch)
+
+    def require(self, node: Node, tool: str) -> None:
+        """Raise `Unavailable` if the switch is off."""
+        if not self(node, None):
+            message = self.refusal or f'"{tool}" of node "{node.node_id}" is off: "{self.switch}" is not set'
+            raise Unavailable(message, hint=self.missing)
+
+
+class ToolSource(Protocol):
+    """The shared state of a class with `has_dynamic_tools`. Its methods are called on the loop's thread."""
+
+    prefix: str
+    """What a caller may write before the name of a tool, as `connection.`; empty for nothing."""
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The tools by name, now. A tool that did not change keeps its `ToolSpec`."""
+        ...
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` on the loop's thread after each change of the tools."""
+        ...

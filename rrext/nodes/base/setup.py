@@ -1,10 +1,13 @@
-"""The argument of a node's `setup`: the root of its paths, threads for imports and connections, lost connections."""
+"""The argument of a node's `setup`: the root of its paths, threads for imports and connections, lost connections; and the
+packages that a node needs and this machine lacks.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.connections import NO_CONNECTIONS, Connections
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from rrext.connections import Connection
     from rrext.providers.provider import ToolProvider
     from rrext.threads import Workers
+
 
 T = TypeVar("T")
 NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
@@ -145,3 +149,22 @@ def takes_context(setup: Callable[..., Any]) -> bool:
 
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     return sum(parameter.kind in positional for parameter in signature(setup).parameters.values()) > 1
+
+
+def missing_packages(extra: str, *modules: str) -> str | None:
+    """The command that installs an extra's missing modules; None if none is missing.
+
+    Only looks for the modules, without importing them.
+    """
+    missing = [module for module in modules if not _is_there(module)]
+    if not missing:
+        return None
+    return f'{" and ".join(missing)} cannot be imported; install with: pip install "rrext[{extra}]"'
+
+
+def _is_there(module: str) -> bool:
+    top, _, rest = module.partition(".")
+    try:
+        return find_spec(top) is not None and (not rest or find_spec(module) is not None)
+    except (ImportError, ValueError):  # a parent package that fails, or a module made by hand
+        return False

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from rrext.errors import ToolError
-from rrext.nodes.base.lanes import empty_question, new_question
+from rrext.nodes.base.lanes import empty_question, merge_questions, new_question
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.base.questions import merge_questions
 
 MIB = 1024 * 1024
 

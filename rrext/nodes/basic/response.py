@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final, TypedDict
 import msgspec
 
 from rrext.errors import ResultTooLarge, ToolError
-from rrext.nodes.base.lanes import TABLE, Lane, Media
+from rrext.nodes.base.lanes import TABLE, Lane, Media, answer_value
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.base.questions import answer_value
 
 MAX_MEDIA: Final = 16 * 1024 * 1024
 """Bytes of an image, a sound or a film in the result of a pipe: as much as a frame carries."""

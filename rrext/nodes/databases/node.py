@@ -10,11 +10,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.nodes.base.extras import missing_packages
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.questions import question_text
-from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.base.switches import Switch
+from rrext.nodes.base.lanes import question_text
+from rrext.nodes.base.node import Node, Switch
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.questions import DatabaseQuestion
 from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound

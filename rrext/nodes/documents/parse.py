@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
-from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.lanes import Tag
 from rrext.nodes.base.node import Entry
+from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument, too_large
 from rrext.nodes.files.offered_files import OfferingNode
 from rrext.nodes.files.roots import open_root

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rrext.charsets import NAME_IT, decoded, known, marked, named
-from rrext.nodes.base.extras import missing_packages
+from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.documents.detection import detected, utf_16
 from rrext.nodes.documents.records import corrupt, unknown_charset
 

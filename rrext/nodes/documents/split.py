@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
-from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.documents.chunks import ChunkMaker
 from rrext.nodes.documents.limits import LARGEST_CHUNK, SMALLEST_CHUNK
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure

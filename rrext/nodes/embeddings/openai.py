@@ -14,8 +14,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.http.failures import bad_answer
-from rrext.nodes.base.extras import missing_packages
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.embeddings.bound_embedder import batches
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors

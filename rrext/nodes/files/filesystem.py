@@ -11,7 +11,7 @@ import msgspec
 from rrext.errors import InvalidArguments, ToolError
 from rrext.files.confinement import Confinement, FileInfo
 from rrext.limits import KIB
-from rrext.nodes.base.switches import Switch
+from rrext.nodes.base.node import Switch
 from rrext.nodes.files.encodings import decode, encode, known_encoding
 from rrext.nodes.files.limits import LIST_MAX, READ_MAX
 from rrext.nodes.files.offered_files import OfferingNode

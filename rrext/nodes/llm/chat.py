@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.http.failures import broken
-from rrext.nodes.base.questions import answer_value
+from rrext.nodes.base.lanes import answer_value
 from rrext.nodes.http.endpoint import HttpEndpoint
 from rrext.nodes.llm.messages import JSON_ONLY, Message, messages_of
 from rrext.nodes.llm.replies import ModelReply, read_delta, read_reply, require_complete

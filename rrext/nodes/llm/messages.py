@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.nodes.base.questions import question_text
+from rrext.nodes.base.lanes import question_text
 
 Message = dict[str, str]
 """`{role, content}`."""

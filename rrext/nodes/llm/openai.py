@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from rrext.nodes.base.extras import missing_packages
+from rrext.nodes.base.lanes import answer_value, asked_question
 from rrext.nodes.base.node import Node
-from rrext.nodes.base.questions import answer_value, asked_question
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.http.endpoint import open_endpoint
 from rrext.nodes.http.settings import ApiSettings, endpoint_settings
 from rrext.nodes.llm.chat import ChatModel, ChatSettings

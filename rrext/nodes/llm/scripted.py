@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.base.lanes import answer_value, asked_question, question_text
 from rrext.nodes.base.node import Node
-from rrext.nodes.base.questions import answer_value, asked_question, question_text
 from rrext.tools.decorator import tool_function
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from rrext.nodes.base.extras import missing_packages
+from rrext.nodes.base.setup import missing_packages
 from rrext.nodes.provided.node import ProvidedToolsNode
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Switch
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.limits import QUERY_ROWS
 from rrext.nodes.databases.node import (

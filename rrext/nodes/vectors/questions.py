@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.base.lanes import empty_question
-from rrext.nodes.base.questions import question_text
+from rrext.nodes.base.lanes import empty_question, question_text
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.checked_input import require_vector, scope_of
 from rrext.nodes.vectors.embedding import query_vector

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import RrextError
-from rrext.nodes.base.node import Node
-from rrext.nodes.base.ports import served_types
+from rrext.nodes.base.node import Node, served_types
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.plugins import PluginError
-from rrext.tools.docstrings import parse_docstring
 from rrext.tools.forms import Form, Misfit, UnsupportedType, convert_items
 from rrext.tools.grammar import Grammar
-from rrext.tools.schema import object_schema
-from rrext.tools.signature import NO_DEFAULT, annotations_of, strip_annotated
+from rrext.tools.signature import NO_DEFAULT, annotations_of, object_schema, parse_docstring, strip_annotated
 from rrext.tools.validation import SchemaValidator
 
 Parts = tuple[str | int, ...]

@@ -19,10 +19,10 @@ from rrext.providers.mcp.listing import ToolListing
 from rrext.providers.mcp.questions import Asker
 from rrext.providers.mcp.results import content_of, own_meta, require_complete
 from rrext.providers.mcp.transport import McpTarget
-from rrext.providers.offers import REQUEST, is_offer
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolOptions
+from rrext.tools.names import HOST_REQUEST, is_host_offer
 from rrext.tools.spec import ToolSpec
 
 FIRST_PAUSE: Final = 0.25
@@ -118,8 +118,10 @@ class McpProvider(ToolProvider):
 
         schema = {"properties": {"method": {"type": "string"}, "params": {"type": "object"}}}
         timeout = self.connection.timeout
-        options = ToolOptions(name=REQUEST, input_schema=schema, available=is_offer, timeout=timeout, takes_input=True)
-        return {REQUEST: ToolSpec(request, options, owner=None, bound=False)}
+        options = ToolOptions(
+            name=HOST_REQUEST, input_schema=schema, available=is_host_offer, timeout=timeout, takes_input=True
+        )
+        return {HOST_REQUEST: ToolSpec(request, options, owner=None, bound=False)}
 
     def _entries(self, method: str, members: dict[str, Any]) -> dict[str, Any]:
         """The entries of a list that can be named; the others are left out, and logged. Raises `ToolError`."""

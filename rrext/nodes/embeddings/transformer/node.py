@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.base.extras import missing_packages
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors, ThreadedVectors
 from rrext.nodes.embeddings.transformer.embedder import Runtime, TransformerEmbedder, TransformerOptions

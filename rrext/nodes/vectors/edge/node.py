@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from rrext.nodes.base.extras import missing_packages
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from rrext.nodes.base.extras import missing_packages
-from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters
 from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 
