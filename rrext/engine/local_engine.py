@@ -68,7 +68,7 @@ class LocalEngine(Engine):
 
     __slots__ = (
         "_host", "_idle", "_known_references", "_list", "_loader", "_objects", "_pipes", "_redact", "_store", "_tasks",
-        "_tools", "_views", "catalog", "environment", "limits", "root",
+        "_tools", "_views", "batch", "catalog", "environment", "limits", "root",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +95,7 @@ class LocalEngine(Engine):
             redactor=self.environment.redactor, packages=packages,
         )  # fmt: skip
         self._host.engine = self
+        self.batch = self._host.runner
         self._redact = self.environment.redactor.error
         self._pipes = Pipes(limits.expired_pipes, first)
         self._host.events.numbers = count(first)
@@ -208,12 +209,6 @@ class LocalEngine(Engine):
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         return self._host.events.subscribe(filter, sink)
 
-    def begin_batch(self) -> None:
-        self._host.runner.begin()
-
-    def end_batch(self) -> None:
-        self._host.runner.end()
-
     def load(self, text: str | bytes | dict[str, Any], *, replaces: Task | FinishedTask | None = None, **options: Any) -> Task:
         """Load a pipeline under a token and keep it, as `TaskLoader.load` says. A task that `replaces` another is returned
         before it begins.
@@ -300,7 +295,9 @@ class LocalEngine(Engine):
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
         if operation.pipe_id is None:
-            task: Task = call.task or self._tasks.get(operation.token, call.caller)
+            caller = call.caller
+            is_usual = operation.token is None and caller.trusted
+            task: Task = call.task or (is_usual and self._tasks.only) or self._tasks.get(operation.token, caller)
             if self.times is not None:
                 self.times.begin(call, task.name)
             return task

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from rrext.engine.calls.call_run import TaskWork
+from rrext.engine.calls.run import TaskWork
 from rrext.engine.interface.failures import internal_error
 from rrext.errors import RrextError, ToolError
 

@@ -39,12 +39,11 @@ ENGINE_COMMANDS: dict[str, type[operations.Operation]] = {
 }
 """Command -> engine operation, for commands that are one operation each."""
 
-INLINE: dict[tuple[str, str | None], type[operations.Operation]] = {
-    ("rrext_process", "tool"): operations.Tool,
-    ("rrext_process", "write"): operations.Write,
+USUAL: dict[tuple[str, str | None], type[operations.Operation]] = {
+    **{("rrext_process", name): operation for name, operation in SUBCOMMANDS.items()},
     ("rrext_tools_call", None): operations.CallTool,
 }
-"""Command and subcommand → the operation, of those that the thread which reads may begin."""
+"""Command and subcommand → the operation, of the commands that clients send most."""
 
 PROFILE_COMMANDS: tuple[str, ...] = tuple(
     f"rrext_cprofile_{name}" for name in ("start", "stop", "status", "report", "report_tree", "threads")

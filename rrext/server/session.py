@@ -34,7 +34,7 @@ from rrext.errors import (
 from rrext.limits import OPEN_RESERVE, REQUEST_COST, WAKES_PER_ITERATION, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.call_feed import SessionFeed
-from rrext.server.commands import INLINE, operation_for
+from rrext.server.commands import USUAL, operation_for
 from rrext.server.monitor_feed import MonitorFeed
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.questions import Questions
@@ -117,13 +117,13 @@ class Session:
         self.last_was_quick = True
         self._is_alone = len(events) == 1
         self.client.last_activity = time()
-        engine = self._engine
-        engine.begin_batch()
+        batch = self._engine.batch
+        batch.begin()
         try:
             for event in events:
                 self.handle(event)
         finally:
-            engine.end_batch()
+            batch.end()
             self._batch_thread = 0
             self.outbox.flush()
 
@@ -161,9 +161,8 @@ class Session:
         inflight = self._inflight
         if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
             return event
-        subcommand = event.arguments.get("subcommand")
-        shape = INLINE.get((event.command, subcommand if type(subcommand) is str else None))
-        if shape is None:
+        shape = _usual_shape(event)
+        if shape is None or not shape.runs_here:
             if event.command not in self.inline_commands:
                 return event
             self.commands[event.command](self, event)
@@ -209,7 +208,9 @@ class Session:
         inflight.check_id(request.id)
         if request.nbytes > self.limits.max_name:
             refuse_long_names(request, self.limits)
-        shape = None if request.command in self.commands else operation_for(request.command, request.arguments)
+        shape = _usual_shape(request)
+        if shape is None and request.command not in self.commands:
+            shape = operation_for(request.command, request.arguments)
         if shape is not None and self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
         if shape is Open and request.id is None:
@@ -482,6 +483,12 @@ class Session:
         self.outbox.break_off()
         self._engine.clients.pop(self.caller.connection_id, None)
         self._engine.disconnect(self.caller.connection_id)
+
+
+def _usual_shape(request: Request) -> type[Operation] | None:
+    """The operation of a request, if it is one of those that clients send most."""
+    subcommand = request.arguments.get("subcommand")
+    return USUAL.get((request.command, subcommand if type(subcommand) is str else None))
 
 
 class DuplicateId(InvalidRequest):

@@ -15,7 +15,7 @@ from rrext.engine.execute import load_options
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
-from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.engine import CallBatch, Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.slow_operation import answer_slowly
 from rrext.engine.task_status import loaded_of
@@ -74,6 +74,24 @@ _OF_TASKS: Final = (
 log: Final = logging.getLogger("rrext.tasks")
 
 
+class WorkerBatch(CallBatch):
+    """The workers that got calls in the current batch, whose requests leave together."""
+
+    __slots__ = ("workers",)
+
+    def __init__(self) -> None:
+        self.workers: set[Worker] | None = None
+        """None outside of a batch."""
+
+    def begin(self) -> None:
+        self.workers = set()
+
+    def end(self) -> None:
+        workers, self.workers = self.workers, None
+        for worker in workers or ():
+            worker.flush()
+
+
 class TaskEngine(Engine):
     """Runs each task in a process of its own. `settings` are those of the workers. Made on the loop's thread."""
 
@@ -101,7 +119,8 @@ class TaskEngine(Engine):
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
         self.stderr = WorkerStderr(environment, self.host.connections, limits.max_log_text)
-        self._batched: set[Worker] | None = None
+        self._workers_of_batch = WorkerBatch()
+        self.batch = self._workers_of_batch
         self._visits: dict[str, set[Worker]] = {}
         """Connection → the workers that have something of it."""
         self._looking: asyncio.Task[None] | None = None
@@ -152,7 +171,7 @@ class TaskEngine(Engine):
 
     def run_in(self, worker: Worker, call: Call) -> None:
         """Give a call to a worker, and watch its deadline."""
-        batched = self._batched
+        batched = self._workers_of_batch.workers
         if self.times is not None and worker.task is not None:
             self.times.begin(call, worker.task.name)
         if call.operation.timeout is not None:
@@ -188,14 +207,6 @@ class TaskEngine(Engine):
         if worker is None or worker.task is None or worker.task.stopping:
             raise PipeNotOpen.of(pipe_id)
         return worker
-
-    def begin_batch(self) -> None:
-        self._batched = set()
-
-    def end_batch(self) -> None:
-        batched, self._batched = self._batched, None
-        for worker in batched or ():
-            worker.flush()
 
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         return self.host.events.subscribe(filter, sink)

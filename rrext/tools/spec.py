@@ -184,14 +184,19 @@ class ToolSpec:
                 self._plan = plan
         return plan
 
-    def call(self, node: Any, kwargs: dict[str, Any], ctx: ToolContext | None) -> Any:
-        """Call the function with the arguments from `structure`: its value, coroutine or generator. Changes `kwargs`."""
-        context = self._context
-        if context is _UNASKED:
-            context = self._context = self._metadata.signature.context
-        if context is not None and (ctx is not None or not self._metadata.signature.optional_context):
-            kwargs[context] = ctx if ctx is not None else ToolContext()
+    def invoke(self, node: Any, kwargs: dict[str, Any], context: Callable[[], ToolContext]) -> Any:
+        """Call the function with the arguments from `structure`, and with a context if it takes one: its value, coroutine or
+        generator. Changes `kwargs`.
+        """
+        if self.wants_context:
+            kwargs[self._context] = context()  # type: ignore[index]
         return self.function(node, **kwargs) if self.bound else self.function(**kwargs)
+
+    def call(self, node: Any, kwargs: dict[str, Any], ctx: ToolContext | None) -> Any:
+        """`invoke` with this context; without one a tool gets an empty one, if it needs any."""
+        if ctx is None and self.wants_context and self._metadata.signature.optional_context:
+            return self.function(node, **kwargs) if self.bound else self.function(**kwargs)
+        return self.invoke(node, kwargs, ToolContext if ctx is None else lambda: ctx)
 
     def is_available(self, node: Any, ctx: ToolContext | None) -> bool:
         """Whether this context may see and call the tool now. A predicate that raises means no, and is logged once."""

@@ -250,13 +250,13 @@ async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_
         asked = call(w, "quick", text="stay")
         w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
-        spare = list(w.task._spare)
+        spare = list(w.task.spare)
         assert asked.cancel()
         assert not w.task.routes.only("some_tools", "quick").quick
         assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
         park.let_go()
         await w.at_rest()
-        assert w.task._spare == spare  # the objects of the cancelled call are nobody's
+        assert w.task.spare == spare  # the objects of the cancelled call are nobody's
 
 
 async def test_a_tool_whose_switch_is_on_for_good_is_taken() -> None:
@@ -332,10 +332,10 @@ async def test_async_tools_begin_inside_the_batch_that_asked_for_them() -> None:
         done = asyncio.get_running_loop().create_future()
 
         def batch() -> None:
-            w.engine.begin_batch()
+            w.engine.batch.begin()
             for one in asked:
                 w.engine.start(one.call)
-            w.engine.end_batch()
+            w.engine.batch.end()
             log.append("end")
             done.set_result([one.is_answered for one in asked])
 
@@ -395,15 +395,15 @@ async def test_the_time_of_the_last_use_moves_on_the_short_way_too() -> None:
 async def test_a_call_that_is_cancelled_in_the_batch_that_asked_for_it_never_runs_and_gives_back_once() -> None:
     lot, log = AsyncPark(), []
     async with world(tools(Park(), lot, log), threads=2) as w:
-        w.engine.begin_batch()  # the first one of this engine: no task waits yet to run what it asks for
+        w.engine.batch.begin()  # the first one of this engine: no task waits yet to run what it asks for
         withdrawn = w.tool("coro", text="withdrawn")
         assert withdrawn.cancel()
-        w.engine.end_batch()
+        w.engine.batch.end()
         await w.at_rest()
-        w.engine.begin_batch()
+        w.engine.batch.begin()
         staying, withdrawn = w.tool("coro", text="stay"), w.tool("coro", text="withdrawn")
         assert withdrawn.cancel()
-        w.engine.end_batch()  # the first one keeps the task, so the others would get some of their own
+        w.engine.batch.end()  # the first one keeps the task, so the others would get some of their own
         await until(lambda: lot.inside == 1)
         assert w.task.places.used == 1
         lot.let_go()

@@ -19,9 +19,7 @@ from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Una
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from rrext.engine.calls.call_run import Encoded
-    from rrext.engine.calls.run import Run
-    from rrext.engine.calls.tool_run import ToolRun
+    from rrext.engine.calls.run import Encoded, Run, ToolRun
     from rrext.engine.tasks.route import Route
 
 

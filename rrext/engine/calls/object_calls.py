@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_input import data_of, entry_of
 from rrext.engine.calls.object_runs import CloseRun, OpenRun, SettleRun, WriteRun, run_step
 from rrext.engine.calls.pipe_services import DroppedAnswer, PipeServices
+from rrext.engine.calls.run import Lease
 from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call
@@ -53,7 +53,7 @@ class ObjectCalls:
         """Begin a `write` from the loop, see `Engine.start`. The call has joined the pipe's line when this returns."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         data = data_of(operation, call.data)
-        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        lease = Lease.of_pipe(pipe, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()))
         WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle).start()
         return pipe.quick and call.data is not None
 
@@ -63,7 +63,7 @@ class ObjectCalls:
         if not pipe.quick or call.data is None:
             return False
         data = data_of(operation, call.data)
-        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        lease = Lease.of_pipe(pipe, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()))
         place = pipe.task.sync_places.take()
         is_open = self._pipes.at(pipe.id) is pipe and not (pipe.failed or pipe.leftovers)
         # Checked while the turn is held: the loop may have failed or freed the pipe meanwhile.
@@ -83,14 +83,14 @@ class ObjectCalls:
     def close(self, call: Call, operation: Close) -> None:
         """Begin a `close`. The call has joined the pipe's line when this returns."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        lease = Lease.of_pipe(pipe, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()))
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
     def _settle(self, pipe: OpenPipe) -> None:
         """End a pipe whose object failed, behind all that wait on it."""
         if self._pipes.at(pipe.id) is pipe:
             call = Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
-            lease = Lease(pipe.task, pipe.lock.enter(exclusive=True), pipe)
+            lease = Lease.of_pipe(pipe, pipe.lock.enter(exclusive=True))
             SettleRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
     def reclaim(self, pipe: OpenPipe, reason: str, *, idle: float | None = None, turn: LockTurn | None = None) -> None:
@@ -109,7 +109,7 @@ class ObjectCalls:
         host, objects, plan = self._host, pipe.objects, pipe.objects.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
         services = PipeServices(host, call, pipe, CancelToken())
-        lease = Lease(task, turn, pipe)
+        lease = Lease.of_pipe(pipe, turn)
         missing = host.left_behind(task.places)
         try:
             await host.granted(turn)

@@ -9,10 +9,9 @@ from functools import partial
 from time import perf_counter
 from typing import Final, TypeVar
 
-from rrext.engine.calls.call_run import CallRun, Encoded
-from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_result import bare_body, result_body, stopped_write, with_error
 from rrext.engine.calls.pipe_services import PipeServices
+from rrext.engine.calls.run import CallRun, Encoded, Lease
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
@@ -170,7 +169,7 @@ class OpenRun(ObjectRun):
         services = PipeServices(host, self.call, pipe, self.token)
         # A cancel fails the pipe: the thread that opens nodes stops at the next node and closes the opened ones.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
-        opening = Lease(task, Place.free(), pipe)
+        opening = Lease.of_pipe(pipe, Place.free())
         try:
             await run_step(
                 host,

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested_calls import Nesting
-from rrext.engine.calls.run import Run
+from rrext.engine.calls.run import Lease, Run
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
@@ -32,7 +31,7 @@ class PipeServices:
         self._token = token
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        lease = Lease(self._pipe.task, Place.free(), self._pipe)
+        lease = Lease.of_pipe(self._pipe, Place.free())
         try:
             return await in_thread(
                 self._host,
@@ -60,7 +59,7 @@ class PipeServices:
         run = Run(
             self._host,
             self._call,
-            Lease(pipe.task, Place.free(), pipe),
+            Lease.of_pipe(pipe, Place.free()),
             deadline=self._call.deadline,
             token=self._token,
             trail=(node_id,),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rrext.engine.calls.dynamic_tools import learn_tool
 from rrext.engine.calls.kept_references import KeptReferences
-from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.run import Lease
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place

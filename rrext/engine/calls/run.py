@@ -1,19 +1,61 @@
-"""A run: one execution of a tool or of a node's lifecycle method, within a call."""
+"""Runs of calls: on a thread or on the loop, with a lease of node objects, answered once.
+
+`Run` is one execution of a tool or of a node's lifecycle method within a call. `CallRun` is that of a client's call: it runs,
+gives back its place and its lease, and is answered, each exactly once. `ToolRun` runs a tool, for a client or for another
+tool. `Lease` owns the node objects of a run, with the place or the turn that they take.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rrext.engine.calls.lease import Lease
+import msgspec
+
+from rrext.content import Content, block_of_bytes, encoded_content
+from rrext.engine.calls.chunks import Chunks
+from rrext.engine.calls.nested_calls import Nesting
+from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
+from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import Loan
-from rrext.engine.interface.call import Call
-from rrext.tools.context import CancelReason, CancelToken
+from rrext.engine.host.places import HeldPlace, Loan, Place
+from rrext.engine.interface.call import Call, Feed
+from rrext.engine.interface.failures import cancelled_from_inside, failure_of, internal_error
+from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.component import GIVEN
+from rrext.engine.tasks.pipes import OpenPipe
+from rrext.engine.tasks.route import Route
+from rrext.errors import ResultTooLarge, RrextError, Unavailable
+from rrext.limits import LARGE_RESULT, MAX_SPARE_CHAINS
+from rrext.nodes.base.node import Node
+from rrext.threads import NoThread
+from rrext.tools.context import CancelReason, CancelToken, ToolContext
 
 if TYPE_CHECKING:
-    from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.tasks.route import Route
+    from rrext.engine.calls.watched_run import NestedWatch
+    from rrext.engine.events.trace import PipeTrace, TracedCall
+    from rrext.engine.flow.objects import NodeObjects
+    from rrext.engine.tasks.task import Task
+    from rrext.tools.spec import ToolSpec
+
+
+Encoded: TypeAlias = tuple[bytes, bytes | None]
+"""A result: its JSON and None, or empty JSON and the raw bytes of a `bytes` result."""
+
+log: Final = logging.getLogger("rrext.engine")
+
+Report: TypeAlias = Callable[[float, float | None, str | None], None]
+"""Callback for progress: value, total, message."""
+
+_NO_JSON: Final = frozenset((bytes, Content))
+"""Types of results that are more than a JSON value."""
 
 
 class Run:
@@ -80,3 +122,773 @@ class Run:
             deadline = until if deadline is None else min(deadline, until)
         run_class = self.nested_class or self.host.tool_run
         return run_class(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
+
+
+class CallRun(Run):
+    """The run of a client's call, which answers the call at its end.
+
+    A call runs on a thread that may block (`run`), or on the loop (`main`, in a task of its own or in the batch's task).
+    The starter chooses; the result is the same. `stop` withdraws a call that has not begun, and stops a running one.
+    `place` is the call's place in the limit of running sync calls.
+    """
+
+    place: Place | HeldPlace | None = None
+    task: asyncio.Task[None] | None = None
+    expected = 0
+    """Bytes for which there is room because this call will probably return so much."""
+    _unclaimed: list[bool]
+
+    # hooks of the kinds of calls
+
+    @abstractmethod
+    def blocking(self) -> Encoded:
+        """Do the work on this thread."""
+
+    @abstractmethod
+    def on_loop(self) -> Coroutine[Any, Any, Encoded]:
+        """Do the work from the loop, after waiting for turns, places and components."""
+
+    @abstractmethod
+    def failure(self, error: BaseException) -> RrextError:
+        """Translate an exception of the run into the error for the caller."""
+
+    def give_back(self) -> None:
+        """Release the place and the lease, and remove the call from the task's active calls."""
+        lease = self.lease
+        lease.task.active.discard(self.call)
+        lease.drop()
+        if self.place is not None:
+            self.place.release()
+
+    def stopped(self, reason: CancelReason) -> None:
+        """Hook: the caller got an answer before the code finished."""
+
+    def left_behind(self, reason: CancelReason) -> None:
+        """Record a call that was answered while its thread or cancelled task still runs: its place stays taken."""
+        lease, host = self.lease, self.host
+        if self.task is None:
+            lease.leave(host, self.call, self.trail[0], 0 if self.loan is None else self.loan.thread)
+            lease.spoil()
+            return
+        lease.leave(host, self.call, self.trail[0])
+        if lease.pipe is not None:  # other calls wait for the pipe
+            host.clock.call_later(host.limits.return_grace, lease.spoil)
+
+    # thread or loop
+
+    def run(self) -> None:
+        """Run the work to its end on this thread, which may block, and answer; do nothing if the call was withdrawn."""
+        try:
+            self._unclaimed.pop()  # `_claim`, without another call in every call
+        except IndexError:
+            self.give_room_back()
+            return
+        try:
+            encoded = self.blocking()
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._succeed(encoded)
+        if self.expected:
+            self.give_room_back()
+
+    def to_worker(self) -> None:
+        """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
+        place = self.place = self.lease.task.sync_places.take(self.call.caller, self.call)
+        if not place.when_granted(self.to_thread):
+            self.to_thread()
+
+    def to_thread(self) -> None:
+        """Run on a thread of the pool; the place is held already."""
+        try:
+            self.host.workers.run(self.begin_in_thread)
+        except NoThread as error:
+            if self._claim():
+                self._fail(error)
+
+    def begin_in_thread(self) -> None:
+        """Run on this thread of the pool."""
+        self.run()
+
+    def start(self) -> None:
+        """Run on the loop, in a task of its own. The loop references its tasks weakly: `Task.active` keeps the call alive."""
+        self.task = asyncio.Task(self.main(), loop=self.host.loop)
+
+    async def main(self) -> None:
+        """Run the work to its end on the loop, and answer."""
+        try:
+            self._unclaimed.pop()  # `_claim`, as in `run`
+        except IndexError:
+            return
+        try:
+            encoded = await self.on_loop()
+        except asyncio.CancelledError as error:
+            self.lease.is_tainted = True
+            self._fail(error)  # not raised: a cancelled task keeps the traceback, which leads to the task again
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._succeed(encoded)
+        if self.expected:
+            self.give_room_back()
+
+    def give_room_back(self) -> None:
+        """Expect no result any longer: it is in the outbox, or nobody waits for it."""
+        if self.call.outlet is not None:
+            self.host.results.give_back(self.call.outlet, self)
+
+    # waiting
+
+    async def wait_for_turn(self) -> None:
+        """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
+        await self.host.granted(self.lease.turn)
+        outlet = self.call.outlet
+        while outlet is not None and outlet.is_full:
+            self.leave_place()
+            await outlet.room()
+            await self.take_place()
+
+    def leave_place(self) -> None:
+        """Release a borrowed place, to wait for something else."""
+        if self.lease.pipe is None:
+            self.lease.turn.release()
+            self.lease.turn = Place.free()
+
+    async def take_place(self) -> None:
+        """Wait for a place again."""
+        call, lease = self.call, self.lease
+        if lease.pipe is None:
+            lease.turn = lease.task.places.take(call.caller, call)
+            await self.host.granted(lease.turn)
+
+    # end of the run
+
+    def stop(self, reason: CancelReason) -> None:
+        """Withdraw an answered call, or stop its running code; a thread that cannot be stopped is left behind."""
+        self.cancel_token(reason)
+        self.stopped(reason)
+        if self._claim():  # a task that is cancelled before its first step never runs its `finally`
+            self.give_back()
+        else:
+            self.left_behind(reason)
+        if self.task is not None:
+            self.task.cancel()
+
+    def overstay(self) -> None:
+        """Start to watch the deadline: the thread that read the request still runs the call."""
+        self.host.watch(self.call)
+
+    def _claim(self) -> bool:
+        """Claim the run, for running or for withdrawing it. True for the first caller only."""
+        try:
+            self._unclaimed.pop()  # atomic, in every thread
+        except IndexError:
+            return False
+        return True
+
+    def _succeed(self, encoded: Encoded) -> None:
+        """Answer the call with its encoded result."""
+        self.give_back()
+        self.call.succeed(*encoded)
+
+    def _fail(self, error: BaseException) -> bool:
+        """Answer the call with an error. False if it was answered before."""
+        self.give_back()
+        try:
+            failure = self.failure(error)
+        except BaseException:  # an author's class may be broken, or the log: then it cannot show that either
+            failure = internal_error()
+            with suppress(Exception):
+                log.error("%s raised an exception that cannot be described", self.call.name)
+        return self.call.fail(failure)
+
+
+class ToolRun(CallRun):
+    """One run of a tool: the outermost run of a call answers it, a nested run returns its result.
+
+    `prepare` checks availability and input. Without `prepare` the input is checked when the tool runs, which is enough for
+    a tool without a predicate. A run keeps no reference to the contexts that it makes, because they reference the run.
+    """
+
+    node: Node | None = None
+    kwargs: dict[str, Any] | None = None
+    has_content = False
+    """Whether the encoded result is the content of the answer."""
+    reports = False
+    """Whether `encode` is to have all results, not only those that are more than a JSON value."""
+    learns = False
+    """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
+    owners: Sequence[Route] = ()
+    """Candidate routes in chain order, set only if the call must wait before it chooses one."""
+
+    def __init__(
+        self,
+        host: Host,
+        call: Call,
+        lease: Lease,
+        route: Route,
+        *,
+        deadline: float | None,
+        token: CancelToken | None = None,
+        trail: tuple[str, ...] = (),
+    ) -> None:
+        self.host = host  # instead of `Run.__init__`: saves a function call per call
+        self.call = call
+        self.lease = lease
+        self.deadline = deadline
+        self.trail: tuple[str, ...] = (*trail, route.label) if trail else route.trail
+        if token is not None:
+            self._token = token
+        self._unclaimed = [True]
+        self.route = route
+        self.node = self.kwargs = self.place = None  # an instance's own attribute is read faster than its class's
+        self.owners = ()
+
+    @property
+    def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether this is a `def` tool: on the loop's thread it runs only because its author asked for that."""
+        return self.spec.is_def
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The specification of the tool."""
+        return self.route.spec
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether a client called the tool, not another tool."""
+        return len(self.trail) == 1
+
+    def is_usable(self) -> bool:
+        """Whether the caller may see and call the tool now."""
+        route = self.route
+        return not route.spec.has_predicate or route.spec.is_available(self.lease.node(route.component.id), self.context())
+
+    def prepare(self, value: Any) -> None:
+        """Check that the tool is available and accepts this input. Raises `Unavailable` and `InvalidArguments`.
+
+        The component must be ready.
+        """
+        self.node = node = self.lease.node(self.route.component.id)
+        if self.spec.has_predicate:
+            self.require_available()
+        self.kwargs = self.spec.structure(node, value, self.host.limits)
+
+    def require_available(self) -> None:
+        """Raise `Unavailable`, with the reason, if the caller may not see and call the tool now."""
+        component, spec = self.route.component, self.spec
+        node = self.lease.node(component.id)
+        if not spec.is_available(node, self.context()):
+            refusing = getattr(spec.options.available, "refusing", None)
+            predicate = spec.options.available if refusing is None else refusing(node, self.context())
+            refusal = getattr(predicate, "refusal", None)
+            message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
+            raise _unavailable(message, spec, predicate, nodeId=component.id)
+
+    async def permitted(self, value: Any) -> None:
+        """Wait for a permit of the caller to call the tool with this input. Raises `Unavailable` if it is not given."""
+        call, host = self.call, self.host
+        reason = "its caller did not offer to answer (`permits`)"
+        if call.feed is not None and isinstance(call.operation, Tool) and call.operation.permits:
+            arguments = host.redactor.value(value)
+            answer = await self.asked(call.feed, "rrext_permission", {"arguments": arguments})
+            if answer is True:
+                return
+            reason = f"there was no answer within {host.limits.permission_timeout:g} s" if answer is None else "it was denied"
+        name, node_id = self.spec.name, self.route.node_id
+        message = f'Tool "{name}" on node "{node_id}" needs a permission for each call: {reason}'
+        raise _unavailable(message, self.spec, None, nodeId=node_id)
+
+    async def asked(self, feed: Feed, event: str, about: dict[str, Any]) -> Any:
+        """The caller's answer to a question; None if there is none in time."""
+        seconds = self.host.limits.permission_timeout
+        body = {"tool": self.spec.name, "nodeId": self.route.node_id, **about, "timeout": seconds}
+        if not self.is_outermost:
+            body["within"] = self.trail[-2]
+        asking = asyncio.ensure_future(feed.ask(event, body))
+        timer = self.host.clock.call_later(seconds, lambda: _cancel(asking))
+        try:
+            await asyncio.wait([asking])
+        finally:
+            timer.cancel()
+            asking.cancel()
+        return None if asking.cancelled() else asking.result()
+
+    @property
+    def trace(self) -> PipeTrace | None:
+        """The trace of the pipe on which the tool runs; None without one."""
+        pipe = self.lease.pipe
+        return None if pipe is None else pipe.origin.trace
+
+    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | TracedCall | None:
+        """Begin the events of a nested call with this input; None without subscribers and without a trace."""
+        trace = self.trace
+        return None if trace is None else trace.invoke(self.route.node_id, self.spec.name, value)
+
+    # waiting
+
+    async def _get_ready(self) -> None:
+        """Wait for the turn, choose the first owner in chain order whose tool is available, and prepare the call.
+
+        The error of a single owner is raised as it is.
+        """
+        call, lease, host, owners = self.call, self.lease, self.host, self.owners
+        operation = call.operation
+        assert isinstance(operation, Tool)
+        await self.wait_for_turn()
+        await self._wait_for_share()
+        if lease.pipe is not None and self.is_outermost:  # earlier requests may have closed or failed it
+            lease.pipe.check_usable()
+        reason = ""
+        for self.route in owners:
+            try:
+                await self.route.component.ensure(host, trusted=call.caller.trusted)
+            except RrextError as error:
+                if len(owners) == 1 or error.code != "unavailable":
+                    raise
+                reason = reason or f": {error.message}"
+                continue
+            if len(owners) > 1:
+                if not self.is_usable():
+                    continue
+                self.deadline = host.limit(call, self.route.spec.timeout)
+                host.watch(call)
+            self.prepare(operation.input)
+            if self.route.asks:
+                self.leave_place()  # a person decides: nobody else waits for that
+                await self.permitted(operation.input)
+                await self.take_place()
+            return
+        text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
+        raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
+
+    def _takes_room(self, *, is_first: bool = False) -> bool:
+        """Whether there is room for the result, which is expected from now on. Calls that wait for room go first."""
+        outlet, results = self.call.outlet, self.host.results
+        if outlet is None or self.expected:
+            return True
+        size = self._returns
+        if not size:
+            return True
+        user = self.call.caller.counts_for
+        if not is_first and (
+            results.line(outlet, on_pipe=self.lease.pipe is not None).locked() or not results.has_room(outlet, size, user)
+        ):
+            return False
+        return results.take(outlet, size, self, user)
+
+    async def _wait_for_share(self) -> None:
+        """Wait in line for room for the result. A borrowed place is released meanwhile."""
+        outlet, results = self.call.outlet, self.host.results
+        if outlet is None or self._takes_room():
+            return
+        self.leave_place()
+        async with results.line(outlet, on_pipe=self.lease.pipe is not None):
+            while True:
+                await results.until_room(outlet, self._returns, self.call.caller.counts_for)
+                await self.take_place()
+                if self._takes_room(is_first=True):
+                    return
+                self.leave_place()
+
+    @property
+    def _returns(self) -> int:
+        """The size that the result will probably have, 0 if it is small."""
+        return max(route.returns for route in self.owners or (self.route,))
+
+    # thread or loop
+
+    def blocking(self) -> Encoded:
+        """Run a sync tool to its end on this thread, which holds the call's or the caller's place."""
+        route, kwargs = self.route, self.kwargs
+        self.kwargs = None  # the context becomes one of them, and leads back to here
+        if kwargs is None:
+            kwargs = route.spec.structure(None, self.call.operation.input, self.host.limits)  # type: ignore[attr-defined]
+        node = self.node
+        if node is None:
+            node = self.node = self.lease.node(route.component.id)
+        return self._called(node, kwargs)
+
+    def _called(self, node: Node, kwargs: dict[str, Any]) -> Encoded:
+        route, limits = self.route, self.host.limits
+        spec = route.spec
+        began = perf_counter() if self.learns else 0.0
+        try:
+            value = spec.invoke(node, kwargs, self.context if self.place is None else self._lent_context)
+            if spec.kind == "generator":
+                return self._chunks().drain(value, self.token), None
+        except asyncio.CancelledError:
+            raise cancelled_from_inside(spec.name, route.component.id) from None
+        has_more = type(value) in _NO_JSON or self.reports
+        encoded = self.encode(value) if has_more else (spec.encode(node, value, limits), None)
+        if self.learns:
+            route.learn(perf_counter() - began, limits.quick)
+        return encoded
+
+    def _lent_context(self) -> ToolContext:
+        """The context of a tool that may lend its place, which is that of this thread."""
+        self.loan = Loan(self.lease.task.sync_places, self.call)
+        return self.context()
+
+    def on_loop(self) -> Coroutine[Any, Any, Encoded]:
+        """Run a tool of any kind from the loop, after waiting for its turn and its component."""
+        outlet = self.call.outlet
+        if not self.owners:  # other results may have filled the outbox since this call was started
+            if outlet is None or not (outlet.is_full or (self.route.returns and not self._takes_room())):
+                return self.ready()
+            self.owners = (self.route,)
+        return self._when_ready()
+
+    def ready(self) -> Coroutine[Any, Any, Encoded]:
+        """Run a tool of any kind from the loop, which waits for nothing but a thread. The rest is that of the outermost run."""
+        spec = self.route.spec
+        node = self.node
+        if node is None:
+            node = self.node = self.lease.node(self.route.component.id)
+        if spec.is_def and (spec.thread != "main" or spec.kind == "sync"):
+            return self._in_thread()
+        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
+        assert kwargs is not None
+        return self._awaited(node, kwargs)
+
+    async def _when_ready(self) -> Encoded:
+        await self._get_ready()
+        self.owners = ()
+        return await self.ready()
+
+    async def _awaited(self, node: Node, kwargs: dict[str, Any]) -> Encoded:
+        spec = self.route.spec
+        outcome = spec.invoke(node, kwargs, self.context)
+        if spec.kind == "async":
+            value = await outcome
+            has_more = type(value) in _NO_JSON or self.reports
+            return self.encode(value) if has_more else (spec.encode(node, value, self.host.limits), None)
+        chunks = self._chunks()
+        if spec.kind == "async_generator":
+            return await chunks.drain_async(outcome), None
+        return await chunks.drain_on_loop(outcome), None
+
+    async def _in_thread(self) -> Encoded:
+        if self.spec.thread == "main":
+            return self.blocking()
+        places, call, label = self.lease.task.sync_places, self.call, self.trail[-1]
+
+        def work() -> Encoded:
+            self.loan = Loan(places, call)
+            return self.blocking()
+
+        if self.spec.thread != "same":
+            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label)
+        own = self.route.component.own_thread
+        if not self.is_outermost:
+            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
+        own_places = self.route.component.thread_places
+        own_place = own_places.take(call.caller, call)
+        try:
+            await self.host.granted(own_place)
+        except BaseException:
+            own_place.release()
+            raise
+        return await in_thread(
+            self.host,
+            work,
+            places=places,
+            lease=self.lease,
+            call=call,
+            label=label,
+            run=own.run,
+            own_places=own_places,
+            own_place=own_place,
+        )
+
+    # result and error
+
+    def encode(self, value: Any) -> Encoded:
+        """Check and encode a result that is more than a JSON value; bytes stay raw. Raises `ToolError` and `ResultTooLarge`."""
+        spec, limits = self.route.spec, self.host.limits
+        if type(value) is Content:
+            operation = self.call.operation
+            if isinstance(operation, Tool) and operation.content and self.is_outermost:
+                self.has_content = True
+                return spec.encode_content(self.node, value, limits), None
+            value = spec.value_of(value)
+        if type(value) is bytes and spec.options.output_schema is None:
+            if len(value) > limits.max_result:
+                raise ResultTooLarge.of(len(value), limits.max_result)
+            return b"", value
+        return spec.encode(self.node, value, limits), None
+
+    def failure(self, error: BaseException) -> RrextError:
+        tool, node_id = self.spec.name, self.route.component.id
+        if isinstance(error, asyncio.CancelledError):
+            return cancelled_from_inside(tool, node_id)
+        return failure_of(
+            error,
+            what=f'Tool "{tool}" on node "{node_id}" failed',
+            node_id=node_id,
+            tool=tool,
+            request=self.call.name,
+            trusted=self.call.caller.trusted,
+            limits=self.host.limits,
+        )
+
+    def _succeed(self, encoded: Encoded) -> None:
+        call = self.call
+        result, raw = encoded
+        if raw is not None or len(result) > LARGE_RESULT or self.route.returns:
+            self.route.learn_size(len(result) if raw is None else len(raw))
+        if call.deadline is not None and self.host.clock.now() >= call.deadline:
+            self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
+            return
+        try:
+            if call.operation.content and not self.has_content:  # type: ignore[attr-defined]
+                result, raw = self._as_content(result, raw), None
+            body = b'{"result":%b}' % result if raw is None else b"{}"
+        except (MemoryError, RrextError) as error:  # a large result is there twice for a moment
+            del encoded, result
+            self._fail(error)
+            return
+        self.give_back()
+        call.succeed(body, raw)
+
+    def _as_content(self, result: bytes, raw: bytes | None) -> bytes:
+        """The content of a result that is none."""
+        if raw is None:
+            return encoded_content(result, wraps=self.spec.wraps(self.node))
+        return b'{"content":[%b]}' % block_of_bytes(raw)
+
+    def to_thread(self) -> None:
+        self.learns = True
+        super().to_thread()
+
+    def begin_in_thread(self) -> None:
+        outlet = self.call.outlet
+        if outlet is not None and (outlet.is_full or (self.route.returns and not self._takes_room())):
+            self.host.post(self._wait_for_room)
+        else:
+            self.run()
+
+    def _wait_for_room(self) -> None:
+        """Wait without a thread and without a place: other results filled the outbox since this call was sent to a thread."""
+        if self.call.settled:  # and withdrawn
+            return
+        if self.place is not None:
+            self.place.release()
+            self.place = None
+        self.owners = (self.route,)
+        self.start()
+
+    def left_behind(self, reason: CancelReason) -> None:
+        super().left_behind(reason)
+        self.route.forget()
+        self.give_room_back()
+
+    def overstay(self) -> None:
+        super().overstay()
+        self.route.forget()
+
+    # context of the tool
+
+    def _chunks(self) -> Chunks:
+        feed = Chunks.wanted_by(self.call) if self.is_outermost else None
+        return Chunks(self.spec, self.node, self.host.limits, feed=feed)
+
+    def _report(self, feed: Feed | None) -> Report | None:
+        if feed is None:
+            return None
+        redactor = self.host.redactor
+        if not redactor.knows_any:
+            return feed.progress
+        return lambda value, total, message: feed.progress(value, total, None if message is None else redactor.text(message))
+
+    def context(self) -> ToolContext:
+        """Make a context for the tool or for its predicate."""
+        call, operation = self.call, self.call.operation
+        feed: Feed | None = None
+        questions: _Questions | None = None
+        if call.feed is not None and isinstance(operation, Tool):
+            feed = call.feed if operation.progress and self.is_outermost else None
+            questions = _Questions(self, call.feed, operation.questions) if operation.questions else None
+        pipe = self.lease.pipe
+        caller = call.caller if pipe is None else pipe.caller
+        return ToolContext(
+            node_id=self.route.component.id,
+            token=self.token,
+            user_id=caller.user_id,
+            space_id=caller.space_id,
+            request_id=call.request_id,
+            connection_id=call.caller.connection_id,
+            pipe_id=None if pipe is None else pipe.id,
+            meta=operation.meta,
+            deadline=self.deadline,
+            clock=self.host.clock.now,
+            report=self._report(feed),
+            nested=Nesting(self),
+            callbacks=self.host.callbacks,
+            authorization=caller.authorization,
+            questions=questions,
+        )
+
+
+class TaskWork:
+    """Stops the asyncio task of an operation such as `execute`, which holds no place and no lease."""
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+
+    def stop(self, reason: CancelReason) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def overstay(self) -> None: ...
+
+
+class _Questions:
+    """Asks the user of a call's caller for a run."""
+
+    __slots__ = ("_feed", "_run", "modes")
+
+    def __init__(self, run: ToolRun, feed: Feed, modes: Sequence[str]) -> None:
+        self._run = run
+        self._feed = feed
+        self.modes = modes
+
+    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._run.asked(self._feed, "rrext_question", {"params": params})
+        return answer if isinstance(answer, dict) else {"action": "cancel"}
+
+
+def _cancel(asking: asyncio.Future[Any]) -> None:
+    asking.cancel()
+
+
+def _unavailable(message: str, spec: ToolSpec, predicate: Any, **data: str) -> Unavailable:
+    """The error for a tool that the caller cannot use; attributes of its predicate name the remedy and another tool."""
+    instead = getattr(predicate, "instead", None)
+    about = {**data, "tool": spec.name, **({} if instead is None else {"instead": instead})}
+    return Unavailable(message, hint=getattr(predicate, "missing", None), data=about)
+
+
+_LOCK: Final = threading.Lock()
+"""Shared by all leases: it is held for a few instructions, and making a lock costs as much."""
+
+
+class Lease(msgspec.Struct, eq=False):
+    """The node objects of a running call: either those of an open pipe, with a turn on it, or pooled ones, with a place of the
+    task. The last user gives the lease back.
+
+    If a call is answered while one of its threads still runs, its lease is `spoiled`: the objects are never used again, and
+    the place is released when the thread returns. `of_pipe` makes that of a pipe.
+    """
+
+    task: Task
+    turn: Place | HeldPlace | LockTurn
+    pipe: OpenPipe | None = None
+    objects: NodeObjects | None = None
+    """Of the pipe, or borrowed from the task's spare ones at first use."""
+    users: int = 1
+    spoiled: bool = False
+    is_left: bool = False
+    """Whether its call is recorded as left behind."""
+    is_tainted: bool = False
+    """Whether its call was stopped half-way: borrowed objects are not used again."""
+
+    @classmethod
+    def of_pipe(cls, pipe: OpenPipe, turn: Place | LockTurn) -> Lease:
+        """The lease of a turn on a pipe, or of work within one."""
+        return cls(pipe.task, turn, pipe, pipe.objects)
+
+    def node(self, node_id: str) -> Node:
+        """The object of a node."""
+        objects = self.objects
+        if objects is None:
+            try:
+                objects = self.task.spare.pop()  # atomic
+            except IndexError:
+                objects = self.task.new_objects()
+            self.objects = objects
+        made = objects.made.get(node_id)
+        return objects.object(node_id) if made is None else made
+
+    def keep(self) -> None:
+        """Add a user: a thread."""
+        with _LOCK:
+            self.users += 1
+
+    def drop(self) -> None:
+        """Remove a user. The last one gives back the objects and the place or turn."""
+        with _LOCK:
+            self.users -= 1
+            if self.users:
+                return
+        if self.is_left:
+            self.returned()
+        if self.pipe is not None:
+            self._leave(self.pipe)
+            return
+        if self.objects is not None and not (self.spoiled or self.is_tainted):
+            self._give_spare(self.objects)
+        self.turn.release()
+
+    def _give_spare(self, objects: NodeObjects) -> None:
+        """Return node objects to the task; no thread works on them. Those that may hold data of the call are dropped.
+
+        A class with its own `__init__` may have put a caller's data into the objects that it made.
+        """
+        task = self.task
+        if len(task.spare) < MAX_SPARE_CHAINS:
+            for node_id, node in objects.made.items():
+                component = task.components.get(node_id)
+                if (
+                    component is None
+                    or component.makes_state
+                    or len(node.__dict__) != GIVEN
+                    or node.shared is not component.shared
+                ):
+                    return
+            task.spare.append(objects)
+
+    def hand_over(self) -> LockTurn:
+        """The turn on the pipe, which another holder releases from now on."""
+        turn, self.turn = self.turn, Place.free()
+        assert isinstance(turn, LockTurn)
+        return turn
+
+    def leave(self, host: Host, call: Call, label: str, thread: int | None = None) -> None:
+        """Record an answered call that still runs: its places are missing until it returns. On the loop's thread.
+
+        `thread` is given for a run in a thread, which has a place among the running sync calls: the thread's id if it may
+        lend that place, else 0.
+        """
+        task = self.task
+        with _LOCK:
+            if not self.users:
+                return
+            self.is_left = True
+            host.left_behind(task.places).add(self, label, holder=self.pipe, call=call)
+            if thread is not None:
+                host.left_behind(task.sync_places).add(self, label, thread=thread)
+
+    def returned(self) -> None:
+        """Remove the record of a left-behind call: all its threads have returned."""
+        if self.is_left:
+            for places in (self.task.places, self.task.sync_places):
+                if places.left_behind is not None:
+                    places.left_behind.remove(self)
+
+    def spoil(self) -> None:
+        """Release the pipe's turn though an answered call still runs on it: from now on the pipe can only be closed."""
+        with _LOCK:
+            if self.spoiled or not self.users:
+                return
+            self.spoiled = True
+        if self.pipe is not None:
+            self.pipe.leave_thread_behind()
+            self.turn.release()
+
+    def _leave(self, pipe: OpenPipe) -> None:
+        if self.spoiled:
+            pipe.thread_returned()
+        else:
+            pipe.last_used = self.task.now()
+            self.turn.release()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rrext.engine.host.places import HeldPlace, Place, Places
 
 if TYPE_CHECKING:
-    from rrext.engine.calls.lease import Lease
+    from rrext.engine.calls.run import Lease
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Call
     from rrext.threads import Job

@@ -12,11 +12,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.engine.calls.call_run import TaskWork
 from rrext.engine.calls.dynamic_tools import learn_tool
-from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.run import Lease, TaskWork, ToolRun
 from rrext.engine.calls.tool_list import ToolList
-from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
@@ -58,7 +56,7 @@ class ToolCalls:
 
         `learnt`: the nodes were asked for their dynamic tools.
         """
-        route = call.route or task.routes.only(operation.node_id, operation.tool)
+        route = _route(call, task, operation)
         if (route is None or operation.unique) and not learnt and _may_learn(task, operation):
             self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
             return False
@@ -99,7 +97,7 @@ class ToolCalls:
 
         False if the call has to wait, for which the loop is needed.
         """
-        route = call.route or task.routes.only(operation.node_id, operation.tool)
+        route = _route(call, task, operation)
         if route is None or not (route.for_threads and route.component.ready):
             return False
         if operation.unique and _may_learn(task, operation):
@@ -212,7 +210,13 @@ class ToolCalls:
         if turn.granted and pipe.failed is not None:
             turn.release()
             pipe.check_usable()
-        return Lease(task, turn, pipe)
+        return Lease.of_pipe(pipe, turn)
+
+
+def _route(call: Call, task: Task, operation: Tool) -> Route | None:
+    """The route that was found before, or the only one of these names."""
+    routes, names = task.routes, (operation.node_id, operation.tool)
+    return call.route or routes.direct.get(names) or routes.only(*names)
 
 
 def _may_learn(task: Task, operation: Tool) -> bool:

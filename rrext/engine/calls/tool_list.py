@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.dynamic_tools import learn_tools
-from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.tool_run import ToolRun
+from rrext.engine.calls.run import Lease, ToolRun
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Place
 from rrext.engine.interface import failures

@@ -8,10 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.calls.call_run import Encoded
 from rrext.engine.calls.chunks import Chunks
-from rrext.engine.calls.run import Run
-from rrext.engine.calls.tool_run import Report, ToolRun
+from rrext.engine.calls.run import Encoded, Report, Run, ToolRun
 from rrext.engine.calls.watched_answer import watch_of
 from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.events.trace import TracedCall
@@ -43,6 +41,7 @@ class WatchedRun(ToolRun):
 
     _watch: CallWatch | None = None
     _reported: ReportedCall | None = None
+    reports = True
 
     @property
     def watch(self) -> CallWatch | None:
@@ -74,13 +73,13 @@ class WatchedRun(ToolRun):
         self._watch.start(value, None)
         return NestedWatch(self, self._watch, traced)
 
-    def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
+    def _called(self, node: Node, kwargs: dict[str, Any]) -> Encoded:
         with self._report_run(), self._traced() as traced:
-            return traced.returned(super()._called(node, kwargs, ctx))
+            return traced.returned(super()._called(node, kwargs))
 
-    async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
+    async def _awaited(self, node: Node, kwargs: dict[str, Any]) -> Encoded:
         with self._report_run(), self._traced() as traced:
-            return traced.returned(await super()._awaited(node, kwargs, ctx))
+            return traced.returned(await super()._awaited(node, kwargs))
 
     def _traced(self) -> TracedCall | Untraced:
         """The trace of an outermost call on a pipe; that of a nested call has begun already."""

@@ -19,6 +19,8 @@ from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any, Protocol
 
+from rrext.engine.interface.engine import CallBatch
+
 
 class Runnable(Protocol):
     """An async call that is ready to run. `task` is the task that runs it."""
@@ -34,7 +36,7 @@ class Runnable(Protocol):
         ...
 
 
-class EagerRunner:
+class EagerRunner(CallBatch):
     """Collects async calls between `begin` and `end`, and runs their first steps at `end`. On the loop's thread."""
 
     __slots__ = ("_fiber", "_jobs", "_loop", "is_collecting")

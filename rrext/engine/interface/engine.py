@@ -18,8 +18,23 @@ if TYPE_CHECKING:
     from rrext.tools.context import CancelReason
 
 
+class CallBatch:
+    """Several calls that are started before the loop's next iteration. This one does nothing."""
+
+    __slots__ = ()
+
+    def begin(self) -> None:
+        """Begin a batch."""
+
+    def end(self) -> None:
+        """End the batch, and run those of its calls that can run at once."""
+
+
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
+
+    batch: CallBatch = CallBatch()
+    """The batch of calls in which a face may start several."""
 
     times: CallTimes | None = None
     """The times of its calls, if somebody asks for them."""
@@ -97,12 +112,6 @@ class Engine:
     async def totals(self) -> Totals:
         """The numbers of all pipelines, also of those that have ended."""
         raise NotImplementedError
-
-    def begin_batch(self) -> None:
-        """Begin a batch: several calls are started before the loop's next iteration, until `end_batch`."""
-
-    def end_batch(self) -> None:
-        """End the batch, and run those of its calls that can run at once."""
 
     def disconnect(self, connection_id: str) -> None:
         """Free the pipes of a connection that ended. The face must have cancelled its calls before."""

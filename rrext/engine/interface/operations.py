@@ -20,6 +20,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether its request may name its caller."""
     counts: ClassVar[bool] = False
     """Whether its request counts against `max_inflight`."""
+    runs_here: ClassVar[bool] = False
+    """Whether the thread that reads may begin it."""
 
     token: str | None = None
     timeout: float | None = None
@@ -52,6 +54,8 @@ FEEDS: Final = frozenset(Fed.__struct_fields__) - frozenset(Operation.__struct_f
 class Tool(Fed, frozen=True, kw_only=True, rename="camel"):
     """Call one tool. An empty `node_id` asks every node in chain order, with `unique` the only owner. → `{result}`"""
 
+    runs_here = True
+
     tool: str
     node_id: str | None = None
     unique: bool | None = None
@@ -69,6 +73,8 @@ class ResolveTools(Operation, frozen=True, kw_only=True):
 
 class CallTool(Fed, frozen=True, kw_only=True):
     """Call a tool by its call ref, or by a name. → `{result}`"""
+
+    runs_here = True
 
     call_ref: str | None = None
     name: str | None = None
@@ -104,6 +110,7 @@ class Open(Operation, frozen=True, kw_only=True, rename="camel"):
 class Write(Operation, frozen=True, kw_only=True):
     """Write to a pipe: exactly one of text, base64 text and (outside of JSON) raw bytes. → `{}`"""
 
+    runs_here = True
     takes_tail = True
 
     pipe_id: int

@@ -46,8 +46,8 @@ class Component:
     """
 
     __slots__ = (
-        "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
-        "bindings", "blocked", "config", "confined", "directory", "dynamic_tools", "failure", "id", "is_hidden", "missing",
+        "_checked", "_is_closed", "_keeper", "_leave", "_setup", "_thread", "_thread_lock", "_waiting", "bindings", "blocked",
+        "config", "confined", "directory", "dynamic_tools", "failure", "id", "is_hidden", "makes_state", "missing",
         "node_class", "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix",
         "tools_changed",
     )  # fmt: skip
@@ -73,7 +73,7 @@ class Component:
         self.confined = confined
         self.tool_description = tool_description
         self.bindings = bindings
-        self._makes_state = "__init__" in _overrides(node_class)
+        self.makes_state = "__init__" in _overrides(node_class)
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
@@ -118,13 +118,6 @@ class Component:
     def tool_names(self) -> Iterable[str]:
         """The names of all its tools, as far as they are known."""
         return [name for name in {**self.node_class.tools, **self.dynamic_tools} if name != HOST_REQUEST]
-
-    def is_untouched(self, node: Node) -> bool:
-        """Whether a call left no data on a node object, so that another caller may use it.
-
-        False for a class with its own `__init__`: a caller's data may be in the objects that it made.
-        """
-        return not self._makes_state and len(node.__dict__) == GIVEN and node.shared is self.shared
 
     async def ensure(self, host: Host, *, trusted: bool) -> None:
         """Wait until the component is set up. Raises `Unavailable`, or the error of `setup` as `failure_of` translates it."""

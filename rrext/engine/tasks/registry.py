@@ -28,11 +28,12 @@ class Tasks(Generic[T]):
     among its own tasks: no other user's token is taken, and none can be told from one that never was.
     """
 
-    __slots__ = ("_by_token", "_ended", "_only")
+    __slots__ = ("_by_token", "_ended", "only")
 
     def __init__(self) -> None:
         self._by_token: dict[tuple[str | None, str], T] = {}
-        self._only: T | None = None
+        self.only: T | None = None
+        """The only task, also if some callers do not see it."""
         self._ended = (0, 0, 0)
         """The calls, the completed and the failed objects of tasks that have ended."""
 
@@ -63,7 +64,7 @@ class Tasks(Generic[T]):
     def get(self, token: str | None, caller: Caller = ANONYMOUS) -> T:
         """The task of a token, or the only task, as a caller sees it. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
         if token is None:
-            only = self._only
+            only = self.only
             return only if only is not None and (caller.trusted or only.is_visible_to(caller)) else self._only_visible(caller)
         task = self._named(token, caller)
         if task is None:
@@ -115,7 +116,7 @@ class Tasks(Generic[T]):
 
     def _find_only(self) -> None:
         tasks = list(self._by_token.values())
-        self._only = tasks[0] if len(tasks) == 1 else None
+        self.only = tasks[0] if len(tasks) == 1 else None
 
     def totals(self, pipes: int) -> Totals:
         """The numbers of all tasks, with that of the open pipes."""

@@ -25,7 +25,7 @@ class RouteTable:
     A table never changes: `updated` makes another one. Any thread may read it.
     """
 
-    __slots__ = ("_by_name", "_by_node", "_prefixes", "_references")
+    __slots__ = ("_by_name", "_by_node", "_prefixes", "_references", "direct")
 
     def __init__(
         self,
@@ -58,6 +58,12 @@ class RouteTable:
                 route = self._by_node[key]
                 route.exported_name = name
                 self._by_name.setdefault(name, [route])
+
+        self.direct: dict[tuple[str | None, str], Route] = {**self._by_node}
+        """The tools by node and own name, and without a node those of which there is one; `only` knows the others too."""
+        for name, routes in self._by_name.items():
+            if len(routes) == 1:
+                self.direct[None, name] = routes[0]
 
     def _add_offers(self, kept: Mapping[NodeTool, Route]) -> None:
         """Add the way to prompts and resources of servers that references take whole."""

@@ -20,7 +20,7 @@ from rrext.engine.tasks.route import Route
 from rrext.engine.tasks.route_table import OfferedReference, RouteTable
 from rrext.engine.tasks.throughput import Throughput
 from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
-from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, Limits
+from rrext.limits import MAX_KEPT_ERRORS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
@@ -48,8 +48,8 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_clock", "_plan", "_spare", "began", "blocks", "components", "dynamic", "errors", "metrics", "places", "plans",
-        "publisher", "references", "routes", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
+        "_clock", "_plan", "began", "blocks", "components", "dynamic", "errors", "metrics", "places", "plans",
+        "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
     active: set[Call]
@@ -97,7 +97,8 @@ class Task(TaskIdentity):
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
         self._clock = clock
-        self._spare: list[NodeObjects] = []
+        self.spare: list[NodeObjects] = []
+        """Node objects for calls without a pipe, which no call uses now."""
         self.references = references
         self.routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
@@ -173,22 +174,9 @@ class Task(TaskIdentity):
         """The time of the engine's clock."""
         return self._clock.now()
 
-    def take_spare(self) -> NodeObjects:
-        """Take pooled node objects for a call without a pipe. They are never opened, and no other call uses them."""
-        try:
-            return self._spare.pop()  # atomic
-        except IndexError:
-            return NodeObjects(self._plan, self.make_object)
-
-    def give_spare(self, objects: NodeObjects) -> None:
-        """Return node objects to the pool; no thread works on them. Objects that may hold data of the call are dropped."""
-        if len(self._spare) < MAX_SPARE_CHAINS:
-            components = self.components
-            for node_id, node in objects.made.items():
-                component = components.get(node_id)
-                if component is None or not component.is_untouched(node):
-                    return
-            self._spare.append(objects)
+    def new_objects(self) -> NodeObjects:
+        """Make node objects for calls without a pipe, which are never opened. One call at a time uses them."""
+        return NodeObjects(self._plan, self.make_object)
 
     def make_object(self, node_id: str, publisher: Publisher | None = None) -> Node:
         """Make a node object of a component. `publisher` takes its messages; the default is the task's.
@@ -289,7 +277,7 @@ class Task(TaskIdentity):
     def drop_component(self, node_id: str) -> None:
         """Remove a component, if there is one of this id; calls that have found it run to their end."""
         if self.components.pop(node_id, None) is not None:
-            self._spare.clear()
+            self.spare.clear()
             self.update_routes()
 
     @property

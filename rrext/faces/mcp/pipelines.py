@@ -26,6 +26,7 @@ class ManyPipelines(Engine):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.batch = engine.batch
         self._tools: dict[str, tuple[str, str]] = {}  # listed name → token and name in its pipeline
         self._running: set[asyncio.Task[None]] = set()
 
@@ -44,12 +45,6 @@ class ManyPipelines(Engine):
         if isinstance(operation, Tool) and (operation.token is not None or self._directed(call, operation)):
             return self._engine.start_here(call, alone=alone)
         return False
-
-    def begin_batch(self) -> None:
-        self._engine.begin_batch()
-
-    def end_batch(self) -> None:
-        self._engine.end_batch()
 
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         return self._engine.subscribe(filter, sink)
