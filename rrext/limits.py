@@ -1,7 +1,7 @@
 """Limits of rrext, each with its default and its reason: limits that an operator sets, and constants of behaviour.
 
-Rooms that a server does not load have a `limits.py` of their own (`cli`, `editor`, `faces/lsp`), and so has each family of
-nodes. A limit that an operator sets per node is a field of the node's `Config`.
+A constant that one module uses stands in that module, with its reason. A limit that an operator sets per node is a field of the
+node's `Config`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ def fixed_text(
 ) -> str | None:
     """The text after all fixes that have one obvious answer; None without any, as for bytes that are not UTF-8."""
     from rrext.editor.analysis import AnalysisSettings, analyse
-    from rrext.editor.edits import applied
-    from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
+    from rrext.editor.fixes.table import fix_all_edits, is_safe
+    from rrext.editor.text import applied
 
     try:
         text = content.decode()

@@ -1,15 +1,17 @@
-"""A document's text with positions in the units of the editor."""
+"""A document's text with positions in the units of the editor, and edits of a text."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 MARK_STEP: Final = 512
 """Characters. In a longer line, the units before every so many characters are counted once and kept."""
-
 
 Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Position: TypeAlias = tuple[int, int]
@@ -173,3 +175,21 @@ def _may_join(content: str, start: int, end: int) -> bool:
 def _joined(content: str) -> str:
     """The text with each pair of surrogates joined into one character."""
     return content.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+class Edit(msgspec.Struct, frozen=True, order=True):
+    """A replacement: `text` in place of the span between two offsets of the old text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """The text after edits, which do not overlap; of two at one offset the first comes first."""
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        pieces += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*pieces, text[at:]])

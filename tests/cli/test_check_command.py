@@ -211,8 +211,8 @@ def test_fix_lists_what_it_leaves_and_does_not_touch_a_good_file(folder: Path, c
 @pytest.mark.promise("check:fix:as-in-editors")
 def test_fix_makes_the_same_text_as_fix_all_of_an_editor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from rrext.editor.analysis import AnalysisSettings, analyse
-    from rrext.editor.edits import applied
-    from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
+    from rrext.editor.fixes.table import fix_all_edits, is_safe
+    from rrext.editor.text import applied
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.completions.completion import Completer, Completion
-from rrext.editor.completions.offer import CompletionItem, Offer
-from rrext.editor.completions.template import as_plain
-from rrext.editor.edits import Edit, applied
+from rrext.editor.completions.offer import CompletionItem, Offer, as_plain
+from rrext.editor.text import Edit, applied
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import builtin_nodes

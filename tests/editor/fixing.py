@@ -7,10 +7,9 @@ from typing import Any
 from pipefile import sample_nodes
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.edits import applied
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.fix import Fix, FixContext
 from rrext.editor.fixes.table import fixes_for
+from rrext.editor.text import applied
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.text.problems import Problem

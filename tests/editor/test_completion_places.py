@@ -7,8 +7,8 @@ from editor.completing import CURSOR
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.completions.gap import Gap, gap_at
-from rrext.editor.edits import Edit
+from rrext.editor.completions.cursor import Gap, gap_at
+from rrext.editor.text import Edit
 from rrext.pipefile.text.source import parse
 
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.completions.template import Indent, Stop, Template, as_plain, as_snippet, block, deeper, literal
+from rrext.editor.completions.offer import Indent, Stop, Template, as_plain, as_snippet, block, deeper, literal
 
 TEXTS = st.text(alphabet=st.sampled_from("ab$}{\\|,:\"'/ é"), max_size=8)
 STOPS = st.builds(Stop, TEXTS, st.lists(TEXTS.filter(bool), max_size=3).map(tuple))

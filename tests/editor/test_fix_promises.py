@@ -13,9 +13,9 @@ from editor.fixing import SAMPLE, SECRET, breach, look, mistakes, preferred
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.edits import applied
-from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.fix import FixContext
 from rrext.editor.fixes.table import fixes_for
+from rrext.editor.text import applied
 from rrext.pipefile.text.source import parse
 
 LINES = """{

@@ -13,12 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings
-from rrext.editor.edits import Edit, applied
-from rrext.editor.fixes.changes import Changes
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix_all import fix_all_edits, fixes_any, is_safe
-from rrext.editor.fixes.table import fixes_for
+from rrext.editor.fixes.fix import Changes, FixContext
+from rrext.editor.fixes.table import fix_all_edits, fixes_any, fixes_for, is_safe
 from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.text import Edit, applied
 from rrext.pipefile.text.source import parse
 
 BROKEN = """{

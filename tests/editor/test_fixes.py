@@ -9,9 +9,9 @@ from editor.fix_cases import CASES, Case, doc
 from editor.fixing import REAL, breach, fixes, look, mended_by, titles, untouched
 from pipefile.sample_nodes import component
 
-from rrext.editor.edits import applied
-from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.fix import FixContext
 from rrext.editor.fixes.table import MAKERS, NO_FIX, fixes_for
+from rrext.editor.text import applied
 from rrext.pipefile.text.problems import CODES
 
 W = component("w", "webhook")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rrext.editor.edits import applied
 from rrext.editor.formatting import formatted
+from rrext.editor.text import applied
 from rrext.pipefile.text.source import parse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

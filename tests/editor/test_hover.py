@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.pages.hover import hover_at
-from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, ROOT_TEXTS
+from rrext.editor.hover import hover_at
+from rrext.editor.page import COMPONENT_TEXTS, CONFIG_TEXTS, ROOT_TEXTS
 from rrext.pipefile.config import COMMON
 from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.edits import applied
-from rrext.editor.layout import Edits, TextLayout, joined
-from rrext.editor.style import style_of
+from rrext.editor.formatting import Edits, TextLayout, joined, style_of
+from rrext.editor.text import applied
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.outline.lenses import MAX_TOOL_COMMENTS, Lens, lenses_of
+from rrext.editor.outline import MAX_TOOL_COMMENTS, Lens, lenses_of
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

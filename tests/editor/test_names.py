@@ -10,10 +10,9 @@ from editor.readers import at, broken, documents, look, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Analysis
-from rrext.editor.edits import applied
-from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.written_pipeline import text_of
+from rrext.editor.analysis import Analysis, text_of
+from rrext.editor.names import Name, Names, NotRenamed
+from rrext.editor.text import applied
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]
 

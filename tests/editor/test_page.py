@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.pages.page import MAX_BLOCK, Code, Page
+from rrext.editor.page import MAX_BLOCK, Code, Page
 
 HOSTILE = st.lists(
     st.sampled_from(

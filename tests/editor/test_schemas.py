@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.pages.page import json_text
-from rrext.editor.schemas.descriptions import bounds_text, parameters_of, signature_of, type_text
-from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.lookup import field_at, schema_at, schemas_at
+from rrext.editor.page import json_text
+from rrext.editor.schemas import (
+    bounds_text,
+    example_of,
+    field_at,
+    parameters_of,
+    schema_at,
+    schemas_at,
+    signature_of,
+    type_text,
+)
 
 DEEP: dict[str, Any] = {
     "type": "object",

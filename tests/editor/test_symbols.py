@@ -10,7 +10,7 @@ from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, writte
 from hypothesis import given
 
 from rrext.editor.analysis import AnalysisSettings, analyse
-from rrext.editor.outline.symbols import MAX_SYMBOLS, Symbol, symbols_of
+from rrext.editor.outline import MAX_SYMBOLS, Symbol, symbols_of
 from rrext.pipefile.environment import Environment
 
 

@@ -10,12 +10,12 @@ import pytest
 from editor.completing import AROUND, CURSOR, Typing, at, mistakes
 
 from rrext.editor.analysis import analyse
-from rrext.editor.edits import applied
-from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.fix import FixContext
 from rrext.editor.fixes.table import fixes_for
+from rrext.editor.hover import hover_at
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.outline.names import Names
-from rrext.editor.pages.hover import hover_at
+from rrext.editor.names import Names
+from rrext.editor.text import applied
 from rrext.references import KnownConnection
 
 pytestmark = pytest.mark.promise("editor:references:known")

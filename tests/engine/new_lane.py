@@ -33,7 +33,7 @@ def add_the_line() -> None:
 def found() -> dict[str, Any]:
     from rrext.editor.analysis import AnalysisSettings, analyse
     from rrext.editor.completions.completion import Completer
-    from rrext.editor.pages.hover import hover_at
+    from rrext.editor.hover import hover_at
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.testing import open_pipeline, run_node

@@ -39,7 +39,7 @@ OF_FORMATS = {
         *("routes.py", "svg.py"),
     },
     "cli": {"sync_state.py"},  # the version of a format
-    "editor": {"completions/walk.py"},  # a state of a parser
+    "editor": {"completions/cursor.py"},  # a state of a parser
     "engine": {"flow/node_link.py", "task_status.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format

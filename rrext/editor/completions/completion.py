@@ -1,36 +1,65 @@
-"""Completion: the texts that can be inserted at an offset of a pipeline file."""
+"""Completion: the texts that can be inserted at an offset of a pipeline file, and the documentation beside each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.configs import config_keys, config_values, path_offers, takes_texts
 from rrext.editor.completions.context import CompletionContext, CursorComponent
-from rrext.editor.completions.documentation import page_about
+from rrext.editor.completions.cursor import Gap, gap_at
 from rrext.editor.completions.edges import edge_keys, edge_snippets, edge_values
-from rrext.editor.completions.gap import Gap, gap_at
-from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
-from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
-from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
+from rrext.editor.completions.nodes import (
+    component_keys,
+    component_snippets,
+    component_values,
+    provider_names,
+    root_keys,
+    root_values,
+    source_ids,
+    suggested_ids,
+)
+from rrext.editor.completions.offer import About, CompletionItem, Indent, Offer, completion_item, ranked
 from rrext.editor.completions.references import connection_names, reference_at
-from rrext.editor.completions.template import Indent
-from rrext.editor.completions.variables import variables_as_values, variables_in_text
-from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.pages.page import Page
-from rrext.editor.style import Style, margin_of, style_of
+from rrext.editor.completions.settings import (
+    config_keys,
+    config_values,
+    path_offers,
+    takes_texts,
+    variables_as_values,
+    variables_in_text,
+)
+from rrext.editor.formatting import Style, margin_of, style_of
+from rrext.editor.hover import add_lanes, listed
+from rrext.editor.known_nodes import KnownNode, KnownNodes, input_schema
+from rrext.editor.page import (
+    COMPONENT_TEXTS,
+    CONFIG_TEXTS,
+    EDGE_TEXTS,
+    LANE_TEXTS,
+    REFERENCE_TEXTS,
+    ROOT_TEXTS,
+    Code,
+    Page,
+    inlines_of,
+    json_text,
+)
+from rrext.editor.schemas import Schema, bounds_text, field_at, signature_of, type_text
+from rrext.editor.setting_page import profile_page
 from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.services import definition_of
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
+from rrext.secrets.names import masked
 
 # completions
 MAX_OFFERS: Final = 200
 """The number of offers that are listed; of more, those that match the typed text."""
+
 STYLE_COMPONENTS: Final = 10
 """The number of components from which the style of a document is derived."""
 
@@ -170,3 +199,92 @@ def _in_config(context: CompletionContext, component: CursorComponent) -> Iterat
     yield from config_values(context, component)
     if takes_texts(context, component):
         yield from variables_as_values(context)
+
+
+_TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "pipeline": ROOT_TEXTS,
+    "component": COMPONENT_TEXTS,
+    "config": CONFIG_TEXTS,
+    "edge": EDGE_TEXTS,
+    "reference": REFERENCE_TEXTS,
+}
+
+
+def page_about(known_nodes: KnownNodes, about: About) -> Page | None:
+    """The documentation of an offer; None if there is none, or if `about` is invalid."""
+    match about:
+        case ("provider", name):
+            entry = known_nodes.entry(name)
+            return None if entry is None else _node_page(known_nodes, entry)
+        case ("key", where, key):
+            text = _TEXTS.get(where, {}).get(key)
+            return None if text is None else Page().prose(text)
+        case ("lane", lane):
+            return Page().text("Carries ", *inlines_of(LANE_TEXTS[lane]), ".") if lane in LANE_TEXTS else None
+        case ("profile", provider, name):
+            return profile_page(known_nodes.node(provider), name)
+        case ("tool", provider, name):
+            return _tool_page(known_nodes, provider, name)
+        case ("setting", provider, profile, *parts):
+            return _setting_page(known_nodes, provider, profile, tuple(parts))
+        case ("variable", name):
+            return Page().text("What the environment variable ", Code(name), " says when the pipeline runs.")
+        case _:
+            return None
+
+
+def _node_page(known_nodes: KnownNodes, entry: KnownNode) -> Page:
+    node = entry.node
+    page = Page().title(entry.title)
+    if node is None:
+        return page.text(entry.reason)
+    try:
+        definition = definition_of(node, None, entry.aliases)
+    except Exception as error:  # descriptions are code of node authors
+        return page.text(f"{type(error).__name__}: {error}")
+    page.prose(definition["description"].partition("\n\n")[0])
+    add_lanes(page, definition)
+    if entry.aliases:
+        page.text("Also called ", *listed(entry.aliases), ".")
+    if node.tools:
+        page.text("Tools: ", *listed(tuple(node.tools)), ".")
+    return page
+
+
+def _tool_page(known_nodes: KnownNodes, provider: str, name: str) -> Page | None:
+    node = known_nodes.node(provider)
+    spec = None if node is None else node.tools.get(name)
+    schema = None if spec is None else input_schema(spec)
+    if spec is None or schema is None:
+        return None
+    page = Page().text(Code(signature_of(name, schema)))
+    return page.prose(str(spec.describe(None).get("description", "")))
+
+
+def _setting_page(known_nodes: KnownNodes, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:
+    node = known_nodes.node(provider)
+    root = None if node is None else known_nodes.schema(node)
+    if node is None or root is None:
+        return None
+    chosen = profile or node.default_profile or ""
+    return _field_page(root, parts, chosen, node.profiles.get(chosen, {}) if len(parts) == 1 else {})
+
+
+def _field_page(root: Schema, parts: tuple[str, ...], profile: str, given: Mapping[str, Any]) -> Page | None:
+    """The page of a key of an object; `given` holds the values that a profile sets."""
+    while parts and parts[-1].isdecimal():  # the text of a list describes its elements
+        parts = parts[:-1]
+    field = field_at(root, parts)
+    if field is None:
+        return None
+    text = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]
+    page = Page().text(Code(field.name), ": ", ", ".join(text), ", required." if field.required else ".")
+    text = field.schema.get("description")
+    if text:
+        page.prose(str(text))
+    if given.get(field.name) is not None:
+        value = json_text(masked(given[field.name], field.name))
+        page.text("The profile ", Code(profile), " sets ", Code(value), ".")
+    elif field.default is not None:
+        page.text("If it is left out: ", Code(json_text(masked(field.default, field.name))), ".")
+    return page

@@ -6,12 +6,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any, Final
 
-from rrext.editor.analysis import Analysis
-from rrext.editor.completions.gap import Gap
-from rrext.editor.completions.template import Wrapping
+from rrext.editor.analysis import Analysis, WrittenComponent
+from rrext.editor.completions.cursor import Gap
+from rrext.editor.completions.offer import Wrapping
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.workspace_files import WorkspaceFiles
-from rrext.editor.written_pipeline import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from rrext.editor.analysis import WrittenComponent
 from rrext.editor.completions.context import CompletionContext, CursorComponent
-from rrext.editor.completions.fields import schema_keys, schema_values
-from rrext.editor.completions.offer import Offer
-from rrext.editor.completions.template import Stop, Template, inside_quotes, joined, literal
-from rrext.editor.completions.variables import variables_as_values
+from rrext.editor.completions.offer import Offer, Stop, Template, inside_quotes, joined, literal
+from rrext.editor.completions.settings import schema_keys, schema_values, variables_as_values
 from rrext.editor.known_nodes import input_schema
-from rrext.editor.pages.vocabulary import PERMISSION_TEXTS, REFERENCE_FORMS
-from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, schemas_at
-from rrext.editor.written_pipeline import WrittenComponent
+from rrext.editor.page import PERMISSION_TEXTS, REFERENCE_FORMS
+from rrext.editor.schemas import Schema, fields_of, kinds_of, schemas_at
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import EDGE_TOOLS
 from rrext.references import CONDITIONS, FORMS, OF_ONE_TOOL, PATTERNS, WHOLE, WITH_VALUES, WRAPPING, KnownConnection

@@ -1,24 +1,25 @@
-"""Fixes of settings: profiles and their sections, unknown keys, invalid values."""
+"""Fixes of settings: profiles and their sections, unknown keys, values that a schema refuses, and variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from rrext.editor.edits import Edit
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix, fix, replacements
-from rrext.editor.fixes.values import allowed_near
-from rrext.editor.layout import Edits
-from rrext.editor.limits import MAX_VALUE_FIXES
-from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
-from rrext.editor.style import begin_of
-from rrext.editor.written_pipeline import text_of
+from rrext.editor.analysis import text_of
+from rrext.editor.fixes.fix import MAX_VALUE_FIXES, Fix, FixContext, fix, is_obvious, replacements
+from rrext.editor.formatting import Edits, begin_of
+from rrext.editor.schemas import Field, Schema, choices_of, example_of, field_at, kinds_of, schemas_at
+from rrext.editor.text import Edit
+from rrext.errors import near_matches
+from rrext.pipefile.environment import NEVER, PREFIX
+from rrext.pipefile.literal_secrets import variable_for
 from rrext.pipefile.near_names import is_typing_mistake
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
+from rrext.secrets.names import secret_in
+from rrext.tools.validation import InvalidSchema, SchemaValidator
 
 
 def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
@@ -144,3 +145,133 @@ def misplaced_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     if taken is not None:
         put = layout.insert(component, [lambda margin: layout.moved(taken, margin)], note=taken.note)
         yield fix(problem, f"Move {shown(key)} out of config", taken.edits, put, preferred=True)
+
+
+_WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def allowed_near(value: Any, schemas: Sequence[Schema], root: Schema) -> list[Any]:
+    """Valid values that an invalid one may stand for, the most likely first."""
+    found: list[Any] = []
+    for schema in schemas:
+        fits = _validator(schema, root)
+        for candidate in (*_meant(value, schema, root), *_near_choices(value, schema)):
+            if fits is not None and fits(candidate) and not any(_same(candidate, other) for other in found):
+                found.append(candidate)
+    return found
+
+
+def _validator(schema: Schema, root: Schema) -> Any:
+    whole = {**schema, "$defs": root["$defs"]} if "$defs" in root else schema
+    validator = SchemaValidator(whole)
+    try:
+        validator.compile()
+    except InvalidSchema:
+        return None
+    return validator.fits
+
+
+def _meant(value: Any, schema: Schema, root: Schema) -> Iterator[Any]:
+    """The same value in the right type, or the nearest within its bounds."""
+    kinds = kinds_of([schema])
+    if isinstance(value, str):
+        number = _number(value)
+        if number is not None:
+            yield int(number) if number == int(number) else number
+        if value.strip().lower() in _WORDS:
+            yield _WORDS[value.strip().lower()]
+    elif isinstance(value, bool):
+        yield str(value).lower()
+        yield int(value)
+    elif isinstance(value, int | float):
+        yield str(value)
+        if value in (0, 1) and "boolean" in kinds:
+            yield bool(value)
+        yield from _in_bounds(value, schema)
+    if "array" in kinds and not isinstance(value, list | dict):
+        yield [value]
+    if isinstance(value, list) and len(value) == 1:
+        yield value[0]
+    if value in (None, "", [], {}):
+        yield example_of(root, [schema])
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text) if len(text) < 30 and text.isascii() else None
+    except ValueError:
+        return None
+    return number if number is not None and number - number == 0 else None
+
+
+def _in_bounds(value: float, schema: Schema) -> Iterator[Any]:
+    if isinstance(value, float) and value.is_integer():
+        yield int(value)
+    if value - value == 0:
+        yield round(value)
+    for word, step in (("minimum", 0), ("maximum", 0), ("exclusiveMinimum", 1), ("exclusiveMaximum", -1)):
+        limit = schema.get(word)
+        if isinstance(limit, int | float) and (value < limit + step) == word.endswith("inimum"):
+            yield limit + step
+
+
+def _near_choices(value: Any, schema: Schema) -> list[Any]:
+    choices = choices_of(schema)
+    if isinstance(value, str):
+        near = near_matches(value[:100], [choice for choice in choices if isinstance(choice, str)])
+        if near:
+            return near
+    return list(choices[:MAX_VALUE_FIXES])
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """A variable that has a value; for a forbidden name, the same name with the allowed prefix."""
+    located = context.find(problem.path)
+    if located is None or not problem.part:
+        return
+    start, end = context.span(problem)
+    if context.text[start:end] != problem.part:
+        return
+    name = problem.part[2:-1]
+    names = problem.near
+    if problem.code == "variable_not_allowed" and not names and name not in NEVER:
+        names = (PREFIX + name,)
+    for other in names:
+        title = f"Replace {problem.part} with ${{{other}}}"
+        edits = _everywhere(context, located.start, located.end, problem.part, other)
+        yield fix(problem, title, edits, preferred=other == PREFIX + name or is_obvious(name, other, names))
+
+
+def _everywhere(context: FixContext, start: int, end: int, part: str, name: str) -> tuple[Edit, ...]:
+    """The replacement of every occurrence of a variable in a string."""
+    edits: list[Edit] = []
+    at = context.text.find(part, start, end)
+    while at >= 0:
+        edits.append(Edit(at, at + len(part), f"${{{name}}}"))
+        at = context.text.find(part, at + len(part), end)
+    return tuple(edits)
+
+
+def variable_in_project_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """A literal id; or none, so that each run gets one."""
+    yield fix(problem, "Write a new project id", context.replace(problem.path, str(uuid.uuid4())), preferred=True)
+    yield fix(problem, 'Remove "project_id"', context.remove(problem.path))
+
+
+def literal_secret(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
+    """A variable in the place of the secret. The title must not show it, and the author has to keep it elsewhere first."""
+    located, draft = context.find(problem.path), context.draft(problem.path)
+    if located is None or draft is None or not isinstance(located.value, str):
+        return
+    key = next((part for part in reversed(context.parts(problem.path)) if not part.isdecimal()), "")
+    found = secret_in(located.value, key)
+    if found is None:
+        return
+    start, name = context.text.find(found[1], located.start, located.end), variable_for(draft.provider, key)
+    written = Edit(start, start + len(found[1]), f"${{{name}}}") if start >= 0 else None
+    whole = context.replace(problem.path, f"${{{name}}}")
+    yield fix(problem, f"Replace the secret with ${{{name}}}", whole if written is None else (written,))

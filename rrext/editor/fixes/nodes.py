@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.layout import Edits, joined
-from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.lookup import fields_of, schemas_at
-from rrext.editor.written_pipeline import member, text_of
+from rrext.editor.analysis import member, text_of
+from rrext.editor.fixes.fix import FixContext
+from rrext.editor.formatting import Edits, joined
+from rrext.editor.schemas import example_of, fields_of, schemas_at
 from rrext.nodes.base.node import Node, accepted_lanes
 from rrext.pipefile.shape import COMPONENT_KEYS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rrext.editor.edits import Edit
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.edge_ends import names_for, sources_for
-from rrext.editor.fixes.fix import Fix, fix, replacements
+from rrext.editor.analysis import member
+from rrext.editor.fixes.edges import names_for, sources_for
+from rrext.editor.fixes.fix import Fix, FixContext, fix, replacements
 from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
-from rrext.editor.layout import Edits
-from rrext.editor.style import begin_of, quoted
-from rrext.editor.written_pipeline import member
+from rrext.editor.formatting import Edits, begin_of, quoted
+from rrext.editor.text import Edit
 from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
 from rrext.pipefile.text.pointer import below, parts_of, pointer

@@ -1,47 +1,39 @@
-"""The fixes of each problem code."""
+"""The fixes of each problem code, and the fix of several problems at once: in rounds, because one error may hide another."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right, insort
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from rrext.editor.fixes import (
-    brackets,
-    config,
-    connections,
-    edges,
-    literals,
-    punctuation,
-    responses,
-    shape,
-    sources,
-    variables,
-)
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix, Maker, replacements
+from rrext.editor.analysis import Analysis, analyse
+from rrext.editor.fixes import config, edges, flow_ends, shape, syntax
+from rrext.editor.fixes.fix import Changes, Fix, FixContext, Maker, replacements
+from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.text import Edit, applied
 from rrext.pipefile.text.problems import Problem
 
 SYNTAX_MAKERS: Final[Mapping[str, Maker]] = {
-    "missing_bracket": brackets.missing_bracket,
-    "missing_brace": brackets.missing_brace,
-    "unclosed": brackets.unclosed,
-    "unexpected_closer": brackets.unexpected_closer,
-    "trailing_text": brackets.trailing_text,
-    "unterminated_comment": brackets.unterminated_comment,
-    "wrapped": brackets.wrapped,
-    "expected_comma": punctuation.expected_comma,
-    "extra_comma": punctuation.extra_comma,
-    "expected_colon": punctuation.expected_colon,
-    "expected_value": punctuation.expected_value,
-    "expected_key": punctuation.expected_key,
-    "unterminated_string": literals.unterminated_string,
-    "single_quotes": literals.single_quotes,
-    "unquoted_text": literals.unquoted_text,
-    "invalid_escape": literals.invalid_escape,
-    "control_character": literals.control_character,
-    "invalid_number": literals.invalid_number,
-    "not_finite": literals.not_finite,
-    "unexpected_text": literals.unexpected_text,
+    "missing_bracket": syntax.missing_bracket,
+    "missing_brace": syntax.missing_brace,
+    "unclosed": syntax.unclosed,
+    "unexpected_closer": syntax.unexpected_closer,
+    "trailing_text": syntax.trailing_text,
+    "unterminated_comment": syntax.unterminated_comment,
+    "wrapped": syntax.wrapped,
+    "expected_comma": syntax.expected_comma,
+    "extra_comma": syntax.extra_comma,
+    "expected_colon": syntax.expected_colon,
+    "expected_value": syntax.expected_value,
+    "expected_key": syntax.expected_key,
+    "unterminated_string": syntax.unterminated_string,
+    "single_quotes": syntax.single_quotes,
+    "unquoted_text": syntax.unquoted_text,
+    "invalid_escape": syntax.invalid_escape,
+    "control_character": syntax.control_character,
+    "invalid_number": syntax.invalid_number,
+    "not_finite": syntax.not_finite,
+    "unexpected_text": syntax.unexpected_text,
 }
 """Code of an error in the text → maker of its fixes."""
 
@@ -54,10 +46,10 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "duplicate_id": shape.duplicate_id,
     "duplicate_key": shape.duplicate_key,
     "unknown_provider": replacements,
-    "literal_secret": variables.literal_secret,
-    "unresolved_variable": variables.wrong_variable,
-    "variable_not_allowed": variables.wrong_variable,
-    "variable_in_project_id": variables.variable_in_project_id,
+    "literal_secret": config.literal_secret,
+    "unresolved_variable": config.wrong_variable,
+    "variable_not_allowed": config.wrong_variable,
+    "variable_in_project_id": config.variable_in_project_id,
     "misplaced_key": config.misplaced_key,
     "profile_not_found": config.profile_not_found,
     "beside_profile": config.beside_profile,
@@ -73,19 +65,19 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "control_on_invoker": edges.control_on_invoker,
     "cycle": edges.circle,
     "control_cycle": edges.circle,
-    "not_connected": connections.not_connected,
-    "invoke_missing": connections.invoke_missing,
-    "invoke_excess": connections.invoke_excess,
-    "no_response": responses.no_response,
-    "output_unread": responses.output_unread,
-    "source_unread": responses.source_unread,
-    "response_key_unread": responses.response_key_unread,
-    "empty_file": sources.empty_file,
-    "no_source": sources.no_source,
-    "multiple_sources": sources.multiple_sources,
-    "source_not_found": sources.source_not_found,
-    "not_a_source": sources.not_a_source,
-    "other_source": sources.other_source,
+    "not_connected": edges.not_connected,
+    "invoke_missing": edges.invoke_missing,
+    "invoke_excess": edges.invoke_excess,
+    "no_response": flow_ends.no_response,
+    "output_unread": flow_ends.output_unread,
+    "source_unread": flow_ends.source_unread,
+    "response_key_unread": flow_ends.response_key_unread,
+    "empty_file": flow_ends.empty_file,
+    "no_source": flow_ends.no_source,
+    "multiple_sources": flow_ends.multiple_sources,
+    "source_not_found": flow_ends.source_not_found,
+    "not_a_source": flow_ends.not_a_source,
+    "other_source": flow_ends.other_source,
     "invalid_reference": replacements,
     "reference_not_found": replacements,
 }
@@ -126,3 +118,106 @@ def fixes_for(context: FixContext, problem: Problem, *, tried: bool = True) -> l
         taken = any(other.preferred for other in found)
         found.append(Fix(made.title, made.edits, made.problem, made.preferred and not taken))
     return sorted(found, key=lambda each: not each.preferred)
+
+
+MAX_FIX_ROUNDS: Final = 50
+"""Rounds of fixing everything; errors behind more rounds are left for the next invocation."""
+
+_WITHOUT_LOSS: Final = frozenset(
+    {
+        *SYNTAX_MAKERS,
+        "duplicate_key",
+        "duplicate_edge",
+        "invalid_version",
+        "misplaced_key",
+    }
+)
+_NAMES: Final = frozenset(
+    {
+        "unknown_key",
+        "unknown_provider",
+        "unknown_config_key",
+        "profile_not_found",
+        "from_not_found",
+        "unknown_lane",
+        "lane_not_offered",
+        "lane_not_accepted",
+        "class_type_not_served",
+        "source_not_found",
+    }
+)
+
+
+def is_safe(problem: Problem) -> bool:
+    """Whether "fix all" includes a problem: broken text, and names with a near match.
+
+    Of these it takes the preferred fix, if there is one: the only name that can have been mistyped so, or that is possible
+    there. It removes nothing that somebody wrote, except duplicate edges, and values of duplicate keys that hold no others.
+    """
+    code = problem.code
+    if code in ("trailing_text", "unexpected_text") and not problem.near:
+        return False
+    if code in _WITHOUT_LOSS:
+        return True
+    return code in _NAMES and bool(problem.near)
+
+
+def fix_all_edits(
+    analysis: Analysis, wanted: Callable[[Problem], bool], known_nodes: KnownNodes | None = None
+) -> tuple[Edit, ...]:
+    """The edits that fix all wanted problems by their preferred fixes, as far as no round leaves more errors.
+
+    The document is analysed after each round; no code of it runs.
+    """
+    known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
+    changes, context = Changes(analysis.text), FixContext(analysis, known_nodes)
+    seen = {analysis.text}
+    for _ in range(MAX_FIX_ROUNDS):
+        edits, context = _round(context, wanted)
+        if context.text in seen:
+            break
+        changes.add(edits)
+        seen.add(context.text)
+    return changes.edits()
+
+
+def fixes_any(analysis: Analysis, wanted: Callable[[Problem], bool], known_nodes: KnownNodes) -> bool:
+    """Whether `fix_all_edits` has any edits, which its first round decides."""
+    return _round(FixContext(analysis, known_nodes), wanted)[1].text != analysis.text
+
+
+def _round(context: FixContext, wanted: Callable[[Problem], bool]) -> tuple[tuple[Edit, ...], FixContext]:
+    """The edits of one round, and the document after it: the same one if no fix is left."""
+    found = (_preferred(context, problem) for problem in context.analysis.problems if wanted(problem))
+    chosen = [fix for fix in found if fix is not None]
+    if not chosen:
+        return (), context
+    around, before = context.analysis.settings, context.mistakes
+    fewer = any(fix.problem.span is not None for fix in chosen) and before < around.limits.max_problems
+    for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
+        after = FixContext(analyse(applied(context.text, edits), around), context.known_nodes)
+        if after.mistakes <= most:
+            return edits, after
+    return (), context
+
+
+def _preferred(context: FixContext, problem: Problem) -> Fix | None:
+    found = fixes_for(context, problem, tried=False)
+    return found[0] if found and found[0].preferred else None
+
+
+def _apart(fixes: list[Fix]) -> tuple[Edit, ...]:
+    """The edits of all fixes that do not touch those of an earlier fix."""
+    found: list[Edit] = []
+    for fix in fixes:
+        if all(_is_free(found, edit) for edit in fix.edits):
+            for edit in fix.edits:
+                insort(found, edit)
+    return tuple(found)
+
+
+def _is_free(taken: list[Edit], edit: Edit) -> bool:
+    """Whether an edit touches none of `taken`, which are sorted and disjoint."""
+    place = bisect_right(taken, edit)
+    before, after = taken[place - 1 : place], taken[place : place + 1]
+    return all(other.end < edit.start for other in before) and all(edit.end < other.start for other in after)

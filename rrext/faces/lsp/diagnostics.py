@@ -9,7 +9,7 @@ import msgspec
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.pages.page import readable
+from rrext.editor.page import readable
 from rrext.editor.text import Text
 from rrext.faces.lsp.manual import Manual
 from rrext.limits import DEFAULTS

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from rrext.editor.edits import Edit
-from rrext.editor.text import Text
+from rrext.editor.text import Edit, Text
 from rrext.pipefile.text.problems import Span
 
 

@@ -10,8 +10,7 @@ import pytest
 from faces.lsp.editors import URI, Editor
 from lsprotocol import types
 
-from rrext.editor.edits import Edit, applied
-from rrext.editor.text import Text
+from rrext.editor.text import Edit, Text, applied
 from rrext.faces.lsp.features.actions import FIX_ALL
 
 BROKEN = """{

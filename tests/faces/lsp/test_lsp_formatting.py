@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from faces.lsp.editors import URI, Editor
 
-from rrext.editor.edits import Edit, applied
-from rrext.editor.text import Text
+from rrext.editor.text import Edit, Text, applied
 
 TEXT = '// é😀 head\n{"components":[\n{"id":"a",\n"provider":"webhook","config":{}}, // 😀\n{"id":"b"}]}'
 

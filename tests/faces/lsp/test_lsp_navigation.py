@@ -9,8 +9,7 @@ import pytest
 from faces.lsp.editors import URI, Editor
 from faces.lsp.places import asked, piece_of, place
 
-from rrext.editor.edits import Edit, applied
-from rrext.editor.text import Text, Unit
+from rrext.editor.text import Edit, Text, Unit, applied
 
 TEXT = """{ /* 😀é */ "components": [
     { "id": "wé😀", "provider": "webhook", "config": {} },

@@ -13,13 +13,11 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.edits import Edit
-from rrext.editor.fixes.context import FixContext
-from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.fix_all import fix_all_edits, fixes_any, is_safe
-from rrext.editor.fixes.table import fixes_for
+from rrext.editor.fixes.fix import Fix, FixContext
+from rrext.editor.fixes.table import fix_all_edits, fixes_any, fixes_for, is_safe
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.pages.page import readable
+from rrext.editor.page import readable
+from rrext.editor.text import Edit
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
 from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit

@@ -13,8 +13,7 @@ from pygls.capabilities import get_capability
 
 from rrext.columns import cut, one_line
 from rrext.editor.completions.completion import TRIGGERS, Completer, Completion
-from rrext.editor.completions.offer import CompletionItem, Kind
-from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
+from rrext.editor.completions.offer import CompletionItem, Indent, Kind, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text
 from rrext.faces.lsp.document_params import Identifier, SyncPosition, read
 from rrext.faces.lsp.features.hover import as_markup

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from rrext.editor.pages.hover import hover_at
-from rrext.editor.pages.page import Page
+from rrext.editor.hover import hover_at
+from rrext.editor.page import Page
 from rrext.faces.lsp.positions import as_range, offset_of
 
 if TYPE_CHECKING:

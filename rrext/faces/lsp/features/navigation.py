@@ -8,7 +8,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.editor.outline.names import Name, Names, NotRenamed
+from rrext.editor.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit
 

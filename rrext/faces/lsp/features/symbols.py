@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from rrext.editor.outline.symbols import Symbol, SymbolKind, symbols_of
+from rrext.editor.outline import Symbol, SymbolKind, symbols_of
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range
 

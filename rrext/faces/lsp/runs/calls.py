@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.editor.outline.lenses import source_of
+from rrext.editor.outline import source_of
 from rrext.errors import ResultTooLarge, RrextError
 from rrext.faces.lsp.runs.deployments import Ready
 from rrext.faces.lsp.runs.errors import FilesFailed

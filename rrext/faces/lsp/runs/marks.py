@@ -9,7 +9,7 @@ import msgspec
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.outline.lenses import source_of
+from rrext.editor.outline import source_of
 from rrext.editor.text import Text
 from rrext.errors import RrextError
 from rrext.faces.lsp.positions import as_range

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.outline.lenses import Action, Lens, lenses_of
+from rrext.editor.outline import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.faces.lsp.positions import as_range
 from rrext.pipefile.text.problems import Span

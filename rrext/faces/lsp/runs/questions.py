@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.lookup import schemas_at
+from rrext.editor.schemas import example_of, schemas_at
 from rrext.faces.lsp.runs.errors import InputNeeded
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rrext.editor.analysis import Analysis
-from rrext.editor.edits import Edit
-from rrext.editor.written_pipeline import WrittenPipeline, member
+from rrext.editor.analysis import Analysis, WrittenPipeline, member
+from rrext.editor.text import Edit
 from rrext.pipefile.text.problems import Span, shown
 from rrext.pipefile.text.tree import Located
 

@@ -1,1 +1,0 @@
-"""The structure of a pipeline's text: symbols, names and lenses."""

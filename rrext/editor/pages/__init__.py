@@ -1,1 +1,0 @@
-"""Pages about the parts of a pipeline, for hover and for completion."""

@@ -1,1 +1,0 @@
-"""JSON Schemas, also hand-written ones: lookup by path, description in words, example values."""
