@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rrext.cli.sql.statements import sql_dialect
-from rrext.nodes.sql.gate.dialect import SqlDialect
+from rrext.nodes.sql.dialect import SqlDialect
 
 DIALECTS: dict[str, SqlDialect] = {
     name: dialect for name in ("sqlite", "duckdb", "postgres", "mysql") if (dialect := sql_dialect(name)) is not None

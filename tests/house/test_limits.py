@@ -23,7 +23,7 @@ OF_FORMATS = {
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
     "nodes/sql": {  # of protocols
-        *("duckdb/worker.py", "mysql/node.py", "mysql/types.py", "postgres/params.py", "sqlite/schema.py"),
+        *("duckdb/worker.py", "mysql.py", "mysql_values.py", "postgres/types.py", "sqlite.py"),
     },
     "nodes/vectors": {
         "edge/folder.py",  # the version of a format

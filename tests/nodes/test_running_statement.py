@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rrext.nodes.databases.running_statement import RunningStatement
-from rrext.nodes.databases.timer_thread import TimerThread
+from rrext.nodes.databases.database import RunningStatement, TimerThread
 from rrext.tools.context import ToolContext
 
 

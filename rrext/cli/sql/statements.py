@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from rrext.nodes import BUILTIN
-from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.patterns import BACKTICKED_NAME, ESCAPED_LITERAL
+from rrext.nodes.sql.dialect import BACKTICKED_NAME, ESCAPED_LITERAL, SqlDialect
 
 
 class Statement(msgspec.Struct, frozen=True):

@@ -10,9 +10,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import Rows
-from rrext.nodes.databases.database import SharedDatabase
+from rrext.nodes.databases.database import DatabaseSession, SharedDatabase
 from rrext.nodes.databases.node import RowMode
-from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.tools.context import ToolContext
 from rrext.tools.results import JsonText, NotJson, table_json
 

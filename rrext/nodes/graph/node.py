@@ -11,9 +11,18 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.failure import CYPHER
-from rrext.nodes.databases.limits import QUERY_ROWS
-from rrext.nodes.databases.node import ALLOW_EXECUTE, MAX_ROWS, MODEL_BOUND, READS, WRITES, DatabaseNode, Mode, Question
-from rrext.nodes.databases.questions import DatabaseQuestion
+from rrext.nodes.databases.node import (
+    ALLOW_EXECUTE,
+    MAX_ROWS,
+    MODEL_BOUND,
+    QUERY_ROWS,
+    READS,
+    WRITES,
+    DatabaseNode,
+    DatabaseQuestion,
+    Mode,
+    Question,
+)
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, CypherCall
 from rrext.nodes.graph.database import Graph

@@ -9,9 +9,8 @@ from typing import Any, Final
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.child.process import ProcessLost
 from rrext.nodes.databases.cells import Rows, size_of, unique_names
+from rrext.nodes.databases.database import RunningStatement, TimerThread, cancellation, too_slow
 from rrext.nodes.databases.failure import CYPHER
-from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
-from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor
 from rrext.tools.context import ToolContext
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
 
 from rrext.nodes.databases.cells import json_cell, json_document, json_rows, size_of, unique_names
-from rrext.nodes.sql.mysql.node import MysqlBackend
+from rrext.nodes.sql.mysql import MysqlBackend
 
 UUID_TEXT = "12345678-1234-5678-1234-567812345678"
 

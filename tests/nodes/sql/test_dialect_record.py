@@ -11,18 +11,18 @@ from sql_dialects import DIALECTS
 from rrext.cli.sql.statements import statements
 from rrext.errors import ToolError
 from rrext.nodes import BUILTIN
-from rrext.nodes.sql.gate.dialect import KEYWORDS, SqlDialect
-from rrext.nodes.sql.gate.gate import read_only
-from rrext.nodes.sql.sqlite.dialect import SQLITE
+from rrext.nodes.sql.dialect import KEYWORDS, SqlDialect
+from rrext.nodes.sql.gate import read_only
+from rrext.nodes.sql.sqlite import SQLITE
 from rrext.pipefile.catalog.plugins import load_nodes
 
 ROOT = Path(__file__).parents[3]
 
 MODULE = """
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.sqlite.dialect import SQLITE
-from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode
+from rrext.nodes.sql.dialect import SqlDialect
+from rrext.nodes.sql.sqlite import SQLITE
+from rrext.nodes.sql.sqlite import SqliteBackend, SqliteNode
 
 LIBSQL = SqlDialect(name="libsql", patterns=SQLITE.patterns, queries=SQLITE.queries, quote="`", open_comments=True)
 
@@ -74,7 +74,7 @@ def test_the_gate_names_no_dialect(name: str) -> None:
 
 def test_a_dialect_is_one_file_and_one_line_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "new_database.py").write_text(
-        "from rrext.nodes.sql.gate.dialect import SqlDialect\n"
+        "from rrext.nodes.sql.dialect import SqlDialect\n"
         "from rrext.nodes.sql.node import SqlNode\n"
         "class NewNode(SqlNode):\n"
         "    provider = 'db_new'\n"

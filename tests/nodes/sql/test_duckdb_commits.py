@@ -14,11 +14,9 @@ import pytest
 from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.duckdb.instance import DuckdbInstance
 from rrext.nodes.sql.duckdb.messages import Begin, DuckdbSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
-from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb.process import DuckdbConnection, DuckdbProcess
-from rrext.nodes.sql.duckdb.session import DuckdbSession
+from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbConnection, DuckdbNode, DuckdbProcess
+from rrext.nodes.sql.duckdb.session import DuckdbInstance, DuckdbSession
 
 COUNT = "SELECT count(*)::INTEGER AS n FROM t"
 

@@ -15,8 +15,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import RrextError, Unavailable
-from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb.process import DuckdbError
+from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbError, DuckdbNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

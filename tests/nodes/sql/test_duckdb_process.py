@@ -16,9 +16,8 @@ import pytest
 from sql_contract import Desk, opened, until
 
 from rrext.errors import Cancelled, RrextError, ToolTimeout
-from rrext.nodes.sql.duckdb import process as duckdb_process
-from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb.process import DuckdbProcess
+from rrext.nodes.sql.duckdb import node as duckdb_process
+from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode, DuckdbProcess
 
 GIB = 1024**3
 ENORMOUS = "SELECT length(repeat('x', 4000000000)) AS n"

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.gate.lexer import readings
-from rrext.nodes.sql.gate.placeholders import split_at_placeholders
-from rrext.nodes.sql.gate.tokens import PLACEHOLDER
+from rrext.nodes.sql.dialect import PLACEHOLDER
+from rrext.nodes.sql.lexer import readings, split_at_placeholders
 
 OPAQUE = {
     "sqlite": [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sql_contract import opened
 
-from rrext.nodes.sql.calls import plan_lines
-from rrext.nodes.sql.sqlite.node import SqliteNode
+from rrext.nodes.sql.node import plan_lines
+from rrext.nodes.sql.sqlite import SqliteNode
 
 UNION = "SELECT max(id) FROM a UNION SELECT 1"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, Unavailable
-from rrext.nodes.databases.pool import Pool, PoolExhausted
+from rrext.nodes.databases.database import Pool, PoolExhausted
 from rrext.tools.context import ToolContext
 
 LONG = 60.0

@@ -15,11 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rrext.errors import Cancelled, RrextError, ToolError
 from rrext.nodes.databases.calls import collected
-from rrext.nodes.databases.sessions import DatabaseSession
-from rrext.nodes.databases.timer_thread import TimerThread
-from rrext.nodes.sql.calls import SqlCall
+from rrext.nodes.databases.database import DatabaseSession, TimerThread
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
-from rrext.nodes.sql.sqlite.node import MEMORY, SqliteBackend
+from rrext.nodes.sql.node import SqlCall
+from rrext.nodes.sql.sqlite import MEMORY, SqliteBackend
 from rrext.tools.context import ToolContext
 
 
@@ -122,7 +121,7 @@ def test_who_waits_for_a_session_may_be_cancelled(database: SqlDatabase) -> None
 
 
 def test_a_statement_that_ends_the_transaction_ends_its_session(database: SqlDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.nodes.sql.calls.check_statement", lambda sql: None)  # as if one were hidden from it
+    monkeypatch.setattr("rrext.nodes.sql.node.check_statement", lambda sql: None)  # as if one were hidden from it
     ctx = asker()
     session = database.sessions.begin(ctx)
     with pytest.raises(ToolError) as ended:

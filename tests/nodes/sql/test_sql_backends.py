@@ -9,7 +9,7 @@ import pytest
 from sql_contract import Desk, Kind, SqlContract, opened
 
 from rrext.nodes.sql.duckdb.node import DuckdbNode
-from rrext.nodes.sql.sqlite.node import SqliteNode
+from rrext.nodes.sql.sqlite import SqliteNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

@@ -15,7 +15,7 @@ from sql_contract import opened
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.databases.calls import ENCODED_ROWS
-from rrext.nodes.sql.sqlite.node import MANY_VALUES, SqliteBackend, SqliteNode, with_values
+from rrext.nodes.sql.sqlite import MANY_VALUES, SqliteBackend, SqliteNode, with_values
 
 WRITER = {"allow_execute": True}
 
@@ -262,7 +262,7 @@ KILLED = """
 import asyncio, os, signal, sys
 sys.path.insert(0, {tests!r})
 from sql_contract import opened
-from rrext.nodes.sql.sqlite.node import SqliteNode
+from rrext.nodes.sql.sqlite import SqliteNode
 
 async def main():
     async with opened(SqliteNode, {{"path": {path!r}, "allow_execute": True}}) as db:

@@ -13,7 +13,7 @@ from sql_contract import Desk
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.cells import json_rows, unique_names
-from rrext.nodes.sql.mysql.types import name_of_expression
+from rrext.nodes.sql.mysql_values import name_of_expression
 
 __all__ = ["Alone", "Comparison", "Found", "mysql_alone", "numbers", "postgres_alone", "sqlite_alone"]
 

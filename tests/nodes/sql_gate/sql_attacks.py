@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.gate.tokens import ReadingSql
+from rrext.nodes.sql.dialect import ReadingSql
 
 __all__ = ["SECRET", "Attack", "NoGate", "World", "attacks", "broken_by"]
 

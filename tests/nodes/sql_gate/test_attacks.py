@@ -17,7 +17,7 @@ from sql_contract import Desk, opened
 from rrext.nodes.databases.calls import collected
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.postgres.node import PostgresNode
-from rrext.nodes.sql.sqlite.node import SqliteNode
+from rrext.nodes.sql.sqlite import SqliteNode
 from rrext.tools.context import ToolContext
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_children")]

@@ -19,9 +19,9 @@ from sql_contract import opened
 from statement_mill import statements
 
 from rrext.nodes.sql.duckdb.node import DuckdbNode
-from rrext.nodes.sql.mysql.node import MysqlBackend, MysqlNode
+from rrext.nodes.sql.mysql import MysqlBackend, MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
-from rrext.nodes.sql.sqlite.node import SqliteNode
+from rrext.nodes.sql.sqlite import SqliteNode
 
 pytestmark = [
     pytest.mark.anyio,
@@ -109,7 +109,7 @@ def _iso_interval(text: str) -> str:
 async def test_on_postgres(postgres_database: Database) -> None:
     import psycopg
 
-    from rrext.nodes.sql.postgres.connection import adapters  # how values are read: rrext's, with the driver alone
+    from rrext.nodes.sql.postgres.rows import adapters  # how values are read: rrext's, with the driver alone
 
     with psycopg.connect(postgres_database.url, autocommit=True, context=adapters()) as connection:
         connection.execute(TABLES.encode())

@@ -9,7 +9,7 @@ from sql_attacks import attacks
 from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.sql.gate.gate import SqlGate
+from rrext.nodes.sql.gate import SqlGate
 
 GATES = {dialect: SqlGate(DIALECTS[dialect]) for dialect in DIALECTS}
 

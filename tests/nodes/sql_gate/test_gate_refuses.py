@@ -17,9 +17,9 @@ from sql_attacks import attacks
 from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.sql.gate import gate as gate_module
-from rrext.nodes.sql.gate.gate import MAX_STATEMENT, SqlGate, read_only
-from rrext.nodes.sql.gate.lexer import MAX_TOKENS
+from rrext.nodes.sql import gate as gate_module
+from rrext.nodes.sql.gate import MAX_STATEMENT, SqlGate, read_only
+from rrext.nodes.sql.lexer import MAX_TOKENS
 
 LEFT_TO_THE_DATABASE = {
     "SELECT * FROM secret_frame",  # a name is as good as a table's

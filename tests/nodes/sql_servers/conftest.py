@@ -15,7 +15,7 @@ from mariadb_server import MariadbServer, running_mariadb
 from postgres_server import DEBIAN_POSTGRES, PostgresServer, running_postgres
 from served import Served
 
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 
 # What all SQL backends do alike, and what none may do.

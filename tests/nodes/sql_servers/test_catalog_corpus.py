@@ -19,8 +19,7 @@ from rrext.errors import RrextError
 from rrext.nodes.databases.cells import json_rows
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.duckdb.values import converter, exact_type
-from rrext.nodes.sql.postgres.dialect import POSTGRES
-from rrext.nodes.sql.postgres.node import PostgresNode
+from rrext.nodes.sql.postgres.node import POSTGRES, PostgresNode
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300), pytest.mark.promise("data:functions:by-the-catalog")]
 
@@ -114,7 +113,7 @@ def statements_of_postgres(run: Any) -> tuple[list[str], dict[str, str]]:
 async def test_what_postgresql_has_is_answered_as_the_driver_answers_it(programs: Path | None) -> None:
     import psycopg
 
-    from rrext.nodes.sql.postgres.connection import adapters
+    from rrext.nodes.sql.postgres.rows import adapters
 
     counts: Counter[str] = Counter()
     wrong: list[str] = []

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from mariadb_server import running_mariadb
 
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.testing import open_node
 
 pytestmark = [pytest.mark.system, pytest.mark.promise("data:session:as-it-is")]

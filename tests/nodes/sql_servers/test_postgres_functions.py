@@ -82,7 +82,7 @@ async def test_a_server_is_asked_for_its_functions_once(postgres_database: Datab
 async def test_a_server_with_another_catalog_is_one_without_more_functions(
     postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rrext.nodes.sql.postgres.schema.FUNCTIONS", "SELECT name FROM pg_catalog.nothing")
+    monkeypatch.setattr("rrext.nodes.sql.postgres.backend.FUNCTIONS", "SELECT name FROM pg_catalog.nothing")
     async with open_node(PostgresNode, postgres_database.settings) as client:
         assert await code(client, "SELECT int4mul(1, 2)") == "not_read_only"
         assert await code(client, "SELECT abs(-1)") == "answered"

@@ -9,8 +9,8 @@ import pytest
 from postgres_server import DEBIAN_POSTGRES, Database, running_postgres
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.postgres.moments import iso_interval
 from rrext.nodes.sql.postgres.node import PostgresNode
+from rrext.nodes.sql.postgres.types import iso_interval
 from rrext.testing import open_node
 
 TEXTS = """SELECT i::text, to_json(i)::text, d::text, z::text, b::text, f::text, (i = interval '2 hours')::text, ROW(i, d)::text

@@ -23,9 +23,9 @@ from postgres_server import DEBIAN_POSTGRES, Database, running_postgres
 from sql_contract import opened
 
 from rrext.nodes.databases.word_lists import words
-from rrext.nodes.sql.mysql.node import MysqlBackend, MysqlNode
+from rrext.nodes.sql.mysql import MysqlBackend, MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
-from rrext.nodes.sql.sqlite.node import SqliteNode, _text_or_bytes
+from rrext.nodes.sql.sqlite import SqliteNode, _text_or_bytes
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600), pytest.mark.promise("data:statement:as-written")]
 
@@ -157,7 +157,7 @@ def make_postgres(connection: Any, statements: Iterator[tuple[str, str]]) -> Non
 async def replay_postgres(script: Path, database: Database, corpus: Corpus) -> None:
     import psycopg
 
-    from rrext.nodes.sql.postgres.connection import adapters  # how values are read: rrext's, with the driver alone
+    from rrext.nodes.sql.postgres.rows import adapters  # how values are read: rrext's, with the driver alone
 
     text = text_of(script.with_name("test_setup.sql")) + text_of(script)
     with (

@@ -15,8 +15,8 @@ from sql_attacks import World, attacks, broken_by
 from sql_dialects import DIALECTS
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.gate.gate import read_only
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.gate import read_only
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 
 POSTGRES_STATE = """SELECT (SELECT string_agg(kept::text, ',' ORDER BY a) FROM kept), (SELECT last_value FROM numbers),

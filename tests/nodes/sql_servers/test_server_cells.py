@@ -8,7 +8,7 @@ import pytest
 from mariadb_server import MariadbServer
 from postgres_server import Database
 
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 

@@ -6,7 +6,7 @@ import pytest
 from served import Served
 from sql_contract import Kind, SqlContract
 
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 
 POSTGRES_ENDLESS = "SELECT a.n FROM generate_series(1, 1000000000) AS a (n) WHERE a.n < 0"
 POSTGRES_NUMBERS = "SELECT n FROM generate_series(1, {count}) AS s (n)"

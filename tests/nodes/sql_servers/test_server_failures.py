@@ -13,8 +13,8 @@ from served import Served, until
 
 from rrext import Client
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.sql.mysql.node import MysqlNode
-from rrext.nodes.sql.postgres.libpq import ask
+from rrext.nodes.sql.mysql import MysqlNode
+from rrext.nodes.sql.postgres.types import ask
 
 
 async def one(client: Client) -> int:

@@ -7,7 +7,7 @@ from mariadb_server import MariadbServer
 from postgres_server import Database, PostgresServer
 
 from rrext import Client
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 

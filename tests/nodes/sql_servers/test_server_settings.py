@@ -17,7 +17,7 @@ from postgres_server import DEBIAN_POSTGRES, Database, PostgresServer, running_p
 from served import Served
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 

@@ -10,7 +10,7 @@ from postgres_server import Database
 from served import Served, until
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError
-from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 

@@ -6,9 +6,23 @@ from collections.abc import Sequence
 from typing import Final
 
 from rrext.nodes.databases.word_lists import words, words_of
-from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
-from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, POSTGRES_LITERALS, SIGN, STRAIGHT
-from rrext.nodes.sql.gate.tokens import NAME, SqlToken
+from rrext.nodes.sql.dialect import (
+    BLOCK,
+    DOLLARS,
+    KEYWORDS,
+    LINE,
+    LIST,
+    NAME,
+    NUMBERED,
+    PLAIN_NUMBER,
+    POSTGRES_LITERALS,
+    QUERIES,
+    SIGN,
+    STRAIGHT,
+    SqlDialect,
+    SqlToken,
+    opening,
+)
 
 _WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
 """Blanks of Unicode. DuckDB reads them as blanks; other databases read them as letters."""
@@ -51,8 +65,8 @@ def _shows(tokens: Sequence[SqlToken]) -> bool:
 DUCKDB: Final = SqlDialect(
     name="duckdb",
     patterns=(
-        rf"(?P<space>[\s{_WIDE_SPACES}]++)", LIST, NUMBER, NUMBERED, _TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", _WORD, STRAIGHT,
-        r'(?P<name>["`])', DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", SIGN,
+        rf"(?P<space>[\s{_WIDE_SPACES}]++)", LIST, PLAIN_NUMBER, NUMBERED, _TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", _WORD,
+        STRAIGHT, r'(?P<name>["`])', DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", SIGN,
     ),
     literals=POSTGRES_LITERALS,
     queries=QUERIES | {"from", "table", "pivot", "unpivot"},

@@ -21,7 +21,6 @@ import msgspec
 from rrext.errors import InternalError, RrextError
 from rrext.nodes.child.calls import receive
 from rrext.nodes.child.worker import begin, ending_within
-from rrext.nodes.sql.duckdb.instance import DuckdbInstance, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     DuckdbSettings,
@@ -33,7 +32,7 @@ from rrext.nodes.sql.duckdb.messages import (
     is_committing,
     message_frame,
 )
-from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
+from rrext.nodes.sql.duckdb.session import DuckdbInstance, DuckdbSession, failure_of, limit_memory
 
 LEAVING_TIMEOUT: Final = 5.0
 """Seconds that rollback and close may take after the server is gone."""

@@ -1,14 +1,26 @@
 """PostgreSQL as a backend of the SQL nodes: psycopg 3 for connections and values, libpq for statements.
 
-Importing this imports psycopg.
+Importing this imports psycopg. The schema and the server's own functions come from queries over its catalog.
+
+The reading role is the role that reading statements run with. The gate refuses functions that are not known. Some run
+without being named: of operators, of domains and casts, of `row.function`. In a read-only transaction they can write
+nothing, but what a superuser's function may do to files and programs no transaction forbids. So where the server has
+`pg_read_all_data`, and the user may become that role, it does.
+
+No answer may change by that. Where it would (row-level security, foreign tables, views that ask who reads), the user
+stays who it is; and a statement that asks for the role, or reads what the server shows each role otherwise or only to
+some, runs as the user, and sees nothing then but the system's own tables and functions.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
-from typing import Any, ClassVar, Final
+from itertools import pairwise, zip_longest
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -22,22 +34,19 @@ from rrext.nodes.databases.postgres import (
     connection_parameters,
     driver_sentence,
 )
-from rrext.nodes.sql.backend import Backend, Cursor
-from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.inspection import refusal
-from rrext.nodes.sql.gate.lexer import tokens
-from rrext.nodes.sql.gate.placeholders import check_placeholders
-from rrext.nodes.sql.gate.tokens import STRING
+from rrext.nodes.databases.word_lists import words
+from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
+from rrext.nodes.sql.dialect import ESCAPED_NAME, STRING, SqlDialect, SqlToken
+from rrext.nodes.sql.gate import refusal
+from rrext.nodes.sql.lexer import check_placeholders, tokens
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT
-from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
-from rrext.nodes.sql.postgres.dialect import POSTGRES
-from rrext.nodes.sql.postgres.libpq import ask, settle, tell
-from rrext.nodes.sql.postgres.params import encoded, needs_type
-from rrext.nodes.sql.postgres.reading_role import ReadingRole
-from rrext.nodes.sql.postgres.rows import ResultStream
-from rrext.nodes.sql.postgres.schema import read_functions, read_schema
-from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
-from rrext.nodes.sql.schema import Schema
+from rrext.nodes.sql.postgres.node import POSTGRES
+from rrext.nodes.sql.postgres.rows import PostgresConnection, ResultStream, adapters
+from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes, ask, encoded, needs_type, rows_of, settle, tell
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 
 ANSWER_TIMEOUT: Final = 10.0
 """Seconds for the server to answer quick statements: begin, rollback, reset. After that it counts as gone."""
@@ -243,3 +252,244 @@ def _kind_of(code: str) -> FailureKind:
         if code.startswith(beginning):
             return kind
     return "statement"
+
+
+_NAME: Final = """CASE WHEN pg_catalog.pg_table_is_visible({0}.oid) THEN {0}.relname
+  ELSE {0}n.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) {0}.relname END"""
+_IS: Final = "OPERATOR(pg_catalog.=)"
+"""Users may have operators and functions of the same names, and the path of the session, which the names in the answer follow,
+may lead to them: everything is called by its full name here."""
+
+COLUMNS: Final = f"""
+SELECT {_NAME.format("c")}, c.relkind {_IS} ANY ('{{v,m}}'), a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace cn ON cn.oid {_IS} c.relnamespace
+LEFT JOIN pg_catalog.pg_attribute a
+  ON a.attrelid {_IS} c.oid AND a.attnum OPERATOR(pg_catalog.>) 0::pg_catalog.int2 AND NOT a.attisdropped
+WHERE c.relkind {_IS} ANY ('{{r,p,v,m,f}}') AND NOT c.relispartition
+AND cn.nspname OPERATOR(pg_catalog.<>) 'information_schema' AND cn.nspname OPERATOR(pg_catalog.!~) '^pg_'
+AND pg_catalog.has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+ORDER BY pg_catalog.pg_table_is_visible(c.oid) DESC, 1, a.attnum"""
+"""Every table that the user may do something with, but the parts of partitioned ones."""
+
+_COLUMNS_OF: Final = f"""ARRAY(SELECT a.attname::pg_catalog.text FROM pg_catalog.unnest(k.{{0}}) WITH ORDINALITY u(n, i)
+    JOIN pg_catalog.pg_attribute a ON a.attrelid {_IS} k.{{1}} AND a.attnum {_IS} u.n ORDER BY u.i)"""
+KEYS: Final = f"""
+SELECT {_NAME.format("c")}, k.contype {_IS} 'p', {_COLUMNS_OF.format("conkey", "conrelid")},
+  {_NAME.format("f")}, {_COLUMNS_OF.format("confkey", "confrelid")}
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid {_IS} k.conrelid
+JOIN pg_catalog.pg_namespace cn ON cn.oid {_IS} c.relnamespace
+LEFT JOIN pg_catalog.pg_class f ON f.oid {_IS} k.confrelid LEFT JOIN pg_catalog.pg_namespace fn ON fn.oid {_IS} f.relnamespace
+WHERE k.contype {_IS} ANY ('{{p,f}}') ORDER BY k.conname"""
+
+FUNCTIONS: Final = """
+WITH own AS (
+  SELECT proname AS name, pronamespace::regnamespace::text IN ('pg_catalog', 'information_schema') AND oid < 16384
+    AND prokind <> 'p' AND provolatile <> 'v' AND proacl IS NULL AND prorettype <> 'void'::regtype
+    AND NOT proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[] AS reads
+  FROM pg_catalog.pg_proc
+  UNION ALL
+  SELECT typname, true FROM pg_catalog.pg_type
+  WHERE typnamespace = 'pg_catalog'::regnamespace AND oid < 16384 AND typtype IN ('b', 'r', 'm') AND typcategory <> 'A')
+SELECT name FROM own GROUP BY name HAVING pg_catalog.bool_and(reads)"""
+"""Functions of the server itself that it marks immutable or stable, and types, which are called as `inet('::1')`.
+
+A name counts only if all functions of that name, in every schema, are so: what a user made may be marked wrongly. Functions
+whose right to EXECUTE is restricted read files and settings of the server, those without a result are called for an effect,
+and those that take a `cstring` read values of any type by its number, and so run functions of users."""
+
+
+def read_functions(connection: Connection[Any]) -> frozenset[str]:
+    """Functions that only compute or look, by the catalog, without the server's own that do more all the same."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path = pg_catalog")  # operators of users may stand in the path before the system's
+        found = cursor.execute(FUNCTIONS.encode()).fetchall()
+    return frozenset(name for (name,) in found) - (POSTGRES.attributes or frozenset())
+
+
+def read_schema(connection: Connection[Any], database: str) -> Schema:
+    """Read the tables that the user may see. Names outside of the default schemas have their schema as a prefix."""
+    with connection.cursor() as cursor:
+        columns = cursor.execute(COLUMNS.encode()).fetchall()
+        keys = cursor.execute(KEYS.encode()).fetchall()
+    return schema_of(database, columns, keys)
+
+
+READER_CHECKED_AGAIN: Final = 60.0
+"""Seconds after which the database is asked again whether the reading role would change answers."""
+
+_ASKING: Final = (
+    "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"
+    "pg_stat_(?!statements)[a-z_]+|pg_statio_[a-z_]+|pg_stats[a-z_]*|pg_settings|pg_show_all_settings|pg_file_settings|pg_user_mappings?"
+)
+_ASKS: Final = re.compile(rf"\b(?:{_ASKING}|current_setting)\b", re.IGNORECASE)
+_ASKS_WORD: Final = re.compile(rf"(?:{_ASKING})\Z")
+_SHOWS: Final = re.compile(r"\s*show\b", re.IGNORECASE)
+_OTHER_SETTING: Final = re.compile(
+    r"current_setting\s*\(\s*'(?!(?:is_superuser|role|row_security|search_path|session_authorization)')[\w.]+'", re.IGNORECASE
+)
+"""A setting of the session that is the same for the reading role."""
+
+_PLACES: Final = re.compile(r"current_schemas?\Z|to_reg[a-z]+\Z|current_setting\Z")
+_OF_TYPES: Final = re.compile(r"pg_input_[a-z_]+\Z")
+"""Functions that read a value of a type which a text names."""
+
+_OPERATOR_SIGNS: Final = frozenset("+-*/<>=~!@#%^&|`?")
+_OPERATOR_WORDS: Final = words("between case distinct ilike in like natural nullif similar using")
+"""Words that stand for operators, which are looked for by name."""
+
+_AS_USER: Final = b"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; SET LOCAL row_security TO DEFAULT; "
+_OWN_PATH: Final = b"SET LOCAL search_path TO DEFAULT"
+_SYSTEM_ONLY: Final = _AS_USER + b"SET LOCAL search_path = pg_catalog"
+
+_NOT_OF_EXTENSIONS: Final = """NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+    WHERE d.classid = '{0}'::pg_catalog.regclass AND d.objid = o.oid AND d.deptype = 'e')"""
+_IS_MADE: Final = f"""
+SELECT EXISTS (SELECT FROM pg_catalog.json_array_elements_text($1::json) n WHERE
+    EXISTS (SELECT FROM pg_catalog.pg_class o WHERE o.oid >= 16384 AND o.relname = n::name)
+    OR EXISTS (SELECT FROM pg_catalog.pg_type o WHERE o.oid >= 16384 AND o.typname = n::name)
+    OR EXISTS (SELECT FROM pg_catalog.pg_proc o WHERE o.oid >= 16384 AND o.proname = n::name
+      AND {_NOT_OF_EXTENSIONS.format("pg_catalog.pg_proc")}))
+  OR EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND pg_catalog.strpos($2, o.oprname) > 0
+    AND {_NOT_OF_EXTENSIONS.format("pg_catalog.pg_operator")})"""
+"""Whether one of some names is that of a table, a type or a function that a user made, or some signs have one's operator."""
+
+_POSIX: Final = _ASKING.replace("(?:", "(").replace("(?!statements)", "")
+_CHECK: Final = f"""
+SELECT CASE
+    WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data') THEN ''
+    WHEN NOT pg_catalog.pg_has_role(session_user, 'pg_read_all_data',
+        CASE WHEN pg_catalog.current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
+      OR current_user <> session_user
+      OR NOT EXISTS (
+        SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.oid >= 16384 AND l.lanname NOT IN ('internal', 'c')
+          AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+          AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+            WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'))
+      OR EXISTS (SELECT FROM pg_catalog.pg_class WHERE relrowsecurity OR relkind = 'f')
+      OR EXISTS (
+        SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class >= 16384 AND r.ev_type = '1' AND (
+          r.ev_action::text ~ (
+            SELECT '[{{]SQLVALUEFUNCTION :op (9|10|11|12) |:funcid (' || pg_catalog.string_agg(p.oid::text, '|') || ') '
+            FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND p.proname ~ '^({_POSIX})$')
+          OR r.ev_action::text ~ (
+            SELECT ':relid (' || pg_catalog.string_agg(c.oid::text, '|') || ') '
+            FROM pg_catalog.pg_class c WHERE c.oid < 16384 AND c.relkind = 'v'
+              AND (c.relnamespace = 'information_schema'::regnamespace OR c.relname ~ '^({_POSIX})$'))
+          OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
+            WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_proc'::regclass
+              AND p.prosrc ~* '\\y({_POSIX})\\y')))
+    THEN ''
+    WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user) THEN 'SESSION AUTHORIZATION'
+    ELSE 'ROLE' END,
+  (SELECT pg_catalog.json_agg(nspname)::text FROM pg_catalog.pg_namespace
+    WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')),
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = session_user)
+    THEN (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(s), ', ')
+      FROM pg_catalog.json_array_elements_text($1::json) s) END
+"""
+"""How a statement becomes the reader, if it should; the schemas that are not the system's; and the path, `$1`, of a user who
+has a schema of the same name, which a role of another name would not find."""
+
+_PATH: Final = b"SELECT pg_catalog.to_json(pg_catalog.current_schemas(false))"
+
+
+class ReadingRole:
+    """The reading role of a database. Shared by its connections."""
+
+    def __init__(self) -> None:
+        self._checked = float("-inf")
+        self._form = ""
+        self._schemas: frozenset[str] = frozenset()
+        self._path = ""
+
+    def setup(self, connection: Connection[Any]) -> bytes:
+        """Statements for the beginning of a reading transaction, after which the reading role runs it; b"" if it should not.
+
+        Asks the database, once in `READER_CHECKED_AGAIN` seconds.
+        """
+        if monotonic() - self._checked > READER_CHECKED_AGAIN:
+            ((schemas,),) = rows_of(connection, _PATH)
+            ask(connection, b"SET search_path = pg_catalog")  # operators of users may stand in the path before the system's
+            ((form, schemas, path),) = rows_of(connection, _CHECK.encode(), (schemas or "[]").encode())
+            ask(connection, b"RESET search_path")
+            self._form, self._schemas, self._path = form or "", frozenset(json.loads(schemas or "[]")), path or ""
+            self._checked = monotonic()
+        if not self._form:
+            return b""
+        # What row-level security would hide by now is refused then, and not left out.
+        path = f"; SET LOCAL search_path = {self._path}" if self._path else ""
+        return f"SET LOCAL row_security = off{path}; SET LOCAL {self._form} pg_read_all_data; ".encode()
+
+    def as_user(self, connection: Connection[Any]) -> None:
+        """Switch back to the user until the end of the transaction."""
+        if self._form:
+            ask(connection, _AS_USER + _OWN_PATH)
+
+    @property
+    def is_another(self) -> bool:
+        """Whether statements run as the reading role."""
+        return bool(self._form)
+
+    def prepare(self, connection: Connection[Any], sql: str, *, is_denied: bool = False) -> bool:
+        """Let a statement that asks for its role, or one that the role was denied something, run as the user, with access to
+        the system's objects only.
+
+        Returns whether names of other objects are out of reach. Raises `ToolError` for a statement that names some.
+        """
+        if not self._form:
+            return False
+        if _SHOWS.match(sql):
+            ask(connection, _AS_USER + _OWN_PATH)
+            return False
+        if not is_denied and not _ASKS.search(sql):
+            return False
+        found = list(tokens(sql, POSTGRES))
+        if not is_denied and not any(
+            _is_asking(sql, before, token) for before, token in zip([None, *found], found, strict=False)
+        ):
+            return False
+        named = any(
+            token.kind == ESCAPED_NAME or (token.kind in ("word", "name") and token.text in self._schemas and after.kind == ".")
+            for token, after in pairwise(found)
+        )
+        said = [token.text for token in found if token.kind == "word"]
+        if named or any(map(_OF_TYPES.match, said)):
+            raise self.refusal()
+        ask(connection, _SYSTEM_ONLY)
+        if not self._may_reach(connection, found):
+            ask(connection, _OWN_PATH)  # it decides about names in texts that the server writes, as of a view's definition
+            return False
+        if any(map(_PLACES.match, said)):
+            raise self.refusal()
+        return True
+
+    def _may_reach(self, connection: Connection[Any], found: list[SqlToken]) -> bool:
+        """Whether a name without a schema may be that of something that a user made."""
+        names = sorted({token.text for token in found if token.kind in ("word", "name")})
+        if not all(map(str.isascii, names)):
+            return True  # in some encodings the server folds more letters than the lexer
+        signs = "".join(token.kind if token.kind in _OPERATOR_SIGNS else " " for token in found)
+        if not _OPERATOR_WORDS.isdisjoint(names):
+            signs += " = <> <= >= ~~* !~~*"
+        ((is_made,),) = rows_of(connection, _IS_MADE.encode(), json.dumps(names).encode(), signs.encode())
+        return is_made != "f"
+
+    def refusal(self) -> ToolError:
+        """The error for a statement that needs both: the user's own role and the database's own objects."""
+        return ToolError(
+            "The statement asks who runs it (current_user, information_schema, pg_stat_…), and names a table, type or function "
+            "of the database: read-only statements run as pg_read_all_data there, and would be answered something else",
+            code="not_read_only",
+            hint="Ask for the role and the catalogs in a statement of their own, or use execute.",
+        )
+
+
+def _is_asking(sql: str, before: SqlToken | None, token: SqlToken) -> bool:
+    if before is not None and (before.text == "as" or (before.kind == "." and token.text in ("user", "current_user"))):
+        return False
+    if token.text == "current_setting":
+        return _OTHER_SETTING.match(sql, token.start) is None
+    if token.kind == "word":
+        return _ASKS_WORD.match(token.text) is not None
+    return token.kind == "name" and token.text not in ("user", "current_user") and _ASKS_WORD.match(token.text) is not None

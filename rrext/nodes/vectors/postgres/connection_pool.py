@@ -20,10 +20,8 @@ from psycopg import Connection, sql
 from psycopg.pq import TransactionStatus
 
 from rrext.errors import RrextError, ToolError
-from rrext.nodes.databases.pool import Pool, PoolExhausted
+from rrext.nodes.databases.database import Pool, PoolExhausted, RunningStatement, TimerThread
 from rrext.nodes.databases.postgres import connection_failure, place_of
-from rrext.nodes.databases.running_statement import RunningStatement
-from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 

@@ -1,14 +1,21 @@
-"""`db_sqlite`: an SQLite file, or a database in memory, with the SQLite that comes with Python."""
+"""`db_sqlite`: an SQLite file, or a database in memory, with the SQLite that comes with Python.
+
+SQLite reports each table, function and PRAGMA that a statement uses to a callback, the authorizer. So SQLite's own parser
+is the read-only gate, and the connection, which is opened with `mode=ro`, is the second wall. The declared types of a
+result's columns come from a temporary view of the statement: Python's driver does not report them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol
 from urllib.parse import quote
+from weakref import ref
 
 import msgspec
 
@@ -16,25 +23,44 @@ from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.cells import bytes_in, rows_within
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.sql.backend import Backend, Cursor
-from rrext.nodes.sql.gate.inspection import refusal
-from rrext.nodes.sql.gate.placeholders import check_placeholders, without_names
+from rrext.nodes.databases.word_lists import words
+from rrext.nodes.sql.backend import Backend, Column, Cursor, ForeignKey, Schema, SqlTable
+from rrext.nodes.sql.dialect import (
+    BACKTICKED_NAME,
+    BLOCK,
+    LINE,
+    LINE_COMMENT,
+    LIST,
+    LITERAL,
+    NUMBERED,
+    PLAIN_NUMBER,
+    PLAIN_WORD,
+    QUERIES,
+    QUOTED_NAME,
+    SIGN,
+    SPACES,
+    STRAIGHT,
+    TORN,
+    SqlDialect,
+)
+from rrext.nodes.sql.gate import refusal
+from rrext.nodes.sql.lexer import check_placeholders, split_at_placeholders, without_names
+from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.node import SqlNode
-from rrext.nodes.sql.schema import Schema
-from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
-from rrext.nodes.sql.sqlite.dialect import SQLITE
-from rrext.nodes.sql.sqlite.schema import read_schema
-from rrext.nodes.sql.sqlite.types import SqliteTypes
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
+
 LONGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+
 LARGEST_HEAP: Final = 512 * 1024 * 1024
 """Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
+
 MANY_VALUES: Final = 200
 """Placeholders of a statement beyond which the search for their names takes SQLite longer than all else."""
+
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
 
@@ -108,6 +134,18 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
+
+
+SQLITE: Final = SqlDialect(
+    name="sqlite",
+    patterns=(
+        SPACES, LIST, PLAIN_NUMBER, NUMBERED, TORN, LINE, BLOCK, PLAIN_WORD, STRAIGHT,
+        r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", SIGN,
+    ),
+    literals=rf"{LINE_COMMENT}|{LITERAL}|{QUOTED_NAME}|{BACKTICKED_NAME}|\[[^\]]*(?:\]|\Z)",
+    queries=QUERIES | {"pragma"},
+    open_comments=True,
+)  # fmt: skip
 
 
 class SqliteBackend(Backend):
@@ -360,3 +398,262 @@ class SqliteNode(SqlNode):
             foreign_keys=config.foreign_keys,
             shown=ctx.shown(config.path),
         )
+
+
+_ASKING_PRAGMAS: Final = words(
+    """table_info table_xinfo table_list index_info index_xinfo index_list foreign_key_list foreign_key_check integrity_check
+    quick_check"""
+)
+"""PRAGMAs that only report something about the object that their value names."""
+
+_TELLING_PRAGMAS: Final = _ASKING_PRAGMAS | words(
+    """analysis_limit application_id auto_vacuum automatic_index busy_timeout cache_size cache_spill cell_size_check
+    checkpoint_fullfsync collation_list compile_options data_version defer_foreign_keys encoding foreign_keys
+    freelist_count fullfsync function_list hard_heap_limit ignore_check_constraints journal_mode journal_size_limit
+    legacy_alter_table locking_mode max_page_count mmap_size module_list page_count page_size pragma_list query_only
+    read_uncommitted recursive_triggers reverse_unordered_selects schema_version secure_delete soft_heap_limit synchronous
+    temp_store threads trusted_schema user_version wal_autocheckpoint writable_schema"""
+)
+"""PRAGMAs that only report something when they have no value. Others act, as `optimize` does, or show the file's path."""
+
+_OF_THE_FILE: Final = frozenset({"application_id", "user_version", "defer_foreign_keys"})
+"""PRAGMAs that a statement of any kind may set: the end of the transaction undoes them."""
+
+_READS: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
+)
+_NEVER: Final = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+"""Actions on other files than the one of the settings: always refused."""
+
+_MAKES_TEMPORARY: Final = frozenset(
+    {
+        sqlite3.SQLITE_CREATE_TEMP_INDEX,
+        sqlite3.SQLITE_CREATE_TEMP_TABLE,
+        sqlite3.SQLITE_CREATE_TEMP_TRIGGER,
+        sqlite3.SQLITE_CREATE_TEMP_VIEW,
+    }
+)
+_PREPARED: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_INNER_TABLES: Final = (
+    *("sqlite_master", "sqlite_temp_master", "_node", "_rowid", "_parent", "_content", "_segments", "_segdir", "_docsize"),
+    *("_stat", "_data", "_idx", "_config"),
+)
+"""How tables end for which a virtual table prepares writes when it is opened, also to be read: R-tree does. They never run:
+who writes such a table meets the connection's `mode=ro`."""
+
+_REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
+
+_ACTIONS: Final = {
+    sqlite3.SQLITE_INSERT: "INSERT writes",
+    sqlite3.SQLITE_UPDATE: "UPDATE writes",
+    sqlite3.SQLITE_DELETE: "DELETE writes",
+    sqlite3.SQLITE_ATTACH: "ATTACH opens another file",
+    sqlite3.SQLITE_DETACH: "DETACH closes a file",
+}
+
+
+class AuthorizedConnection(Protocol):
+    """A connection with an authorizer: `refused` is the last action that it refused."""
+
+    refused: str | None
+    has_temporary: bool
+
+
+def reader_may(connection: AuthorizedConnection) -> Callable[..., int]:
+    """The authorizer of a connection that only reads."""
+    owner = ref(connection)  # a weak reference, because SQLite holds the authorizer: no reference circle
+
+    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+        if action in _READS or (action in _PREPARED and (first or "").endswith(_INNER_TABLES)):
+            return _function(owner, action, second)
+        if action == sqlite3.SQLITE_PRAGMA:
+            return _pragma(owner, first, second, _ASKING_PRAGMAS)
+        return _answer(owner, False, _ACTIONS.get(action, "it changes the database"))
+
+    return may
+
+
+def writer_may(connection: AuthorizedConnection) -> Callable[..., int]:
+    """The authorizer of a connection for statements of any kind."""
+    owner = ref(connection)
+
+    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+        if action == sqlite3.SQLITE_PRAGMA:
+            return _pragma(owner, first, second, _ASKING_PRAGMAS | _OF_THE_FILE)
+        if action in _MAKES_TEMPORARY and (made_on := owner()) is not None:
+            made_on.has_temporary = True
+        if action in _NEVER:
+            return _answer(owner, False, _ACTIONS[action])
+        return _function(owner, action, second)
+
+    return may
+
+
+def _pragma(owner: ref[AuthorizedConnection], name: str | None, value: str | None, with_value: frozenset[str]) -> int:
+    name = (name or "").lower()
+    what = f"PRAGMA {name} acts" if value is None else f"PRAGMA {name} with a value changes a setting"
+    if name == "database_list":
+        what = "PRAGMA database_list tells where the file is, which is nobody's business"
+    return _answer(owner, name in (_TELLING_PRAGMAS if value is None else with_value), what)
+
+
+def _function(owner: ref[AuthorizedConnection], action: int, name: str | None) -> int:
+    name = (name or "").lower() if action == sqlite3.SQLITE_FUNCTION else ""
+    return _answer(owner, name not in _REFUSED_FUNCTIONS, f'the function "{name}" reaches files')
+
+
+def _answer(owner: ref[AuthorizedConnection], is_allowed: bool, what: str) -> int:
+    if is_allowed:
+        return sqlite3.SQLITE_OK
+    asked = owner()
+    if asked is not None:
+        asked.refused = what
+    return sqlite3.SQLITE_DENY
+
+
+_NAMES: Final = """
+SELECT name, type = 'view' FROM sqlite_master
+WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"""
+_SHADOWS: Final = "SELECT name FROM pragma_table_list WHERE type = 'shadow' AND schema = 'main'"
+"""Tables in which a virtual table, such as a full-text index, keeps its data."""
+
+_HIDDEN: Final = 1
+"""The value of `table_xinfo` for columns that are arguments of a virtual table."""
+
+
+def read_schema(connection: sqlite3.Connection, database: str) -> Schema:
+    """Read every table and view of the file. `problem` explains those that SQLite cannot read, as a view of a dropped table,
+    and those with a column whose name is not UTF-8."""
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    try:
+        shadows = {name for (name,) in connection.execute(_SHADOWS)}
+    except sqlite3.OperationalError:  # SQLite before 3.37 does not report them
+        shadows = set()
+    names = connection.execute(_NAMES).fetchall()
+    connection.text_factory = str
+    return Schema(
+        database, {name: _table(connection, name, is_view=bool(is_view)) for name, is_view in names if name not in shadows}
+    )
+
+
+def _table(connection: sqlite3.Connection, name: str, *, is_view: bool) -> SqlTable:
+    try:
+        rows = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+        keys = connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
+    except sqlite3.DatabaseError as error:
+        return SqlTable(name, (), is_view=is_view, problem=str(error))
+    columns = tuple(Column(row[1], row[2]) for row in rows if row[6] != _HIDDEN)
+    primary = tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
+    return SqlTable(name, columns, primary, _foreign_keys(connection, keys), is_view)
+
+
+def _foreign_keys(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> tuple[ForeignKey, ...]:
+    found: dict[int, tuple[str, list[str], list[str | None]]] = {}
+    for number, _, table, column, reference, *_ in rows:
+        _, columns, references = found.setdefault(number, (table, [], []))
+        columns.append(column)
+        references.append(reference)
+    return tuple(
+        ForeignKey(tuple(columns), table, _referenced(connection, table, references))
+        for table, columns, references in reversed(found.values())
+    )
+
+
+def _referenced(connection: sqlite3.Connection, table: str, columns: list[str | None]) -> tuple[str, ...]:
+    """The columns that a foreign key references; the other table's primary key if it names none."""
+    if None not in columns:
+        return tuple(name for name in columns if name is not None)
+    rows = connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
+    return tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+_VIEWS: Final = frozenset({sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_DROP_TEMP_VIEW})
+_CHANGES: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "described"})
+
+
+class SqliteTypes:
+    """The column types of the statements of one database. Uses a connection of its own that runs no caller's statement."""
+
+    def __init__(self, opened: Callable[[], SqliteConnection]) -> None:
+        """`opened` opens a read-only connection."""
+        self._open = opened
+        self._lock = threading.Lock()
+        self._connection: SqliteConnection | None = None
+        self._statements: dict[tuple[int, str], list[str | None] | None] = {}
+
+    def of(self, connection: SqliteConnection, sql: str, parameters: int, count: int) -> list[str | None]:
+        """The types of the columns of a statement with that many parameters and columns; None for an expression.
+
+        All are None for a statement that is no query, and where the connection has changed tables and committed nothing
+        yet.
+        """
+        found: list[str | None] | None = None
+        if len(sql) <= LONGEST_KEPT:
+            with self._lock:
+                found = self._known(connection, sql, parameters)
+        return found if found is not None and len(found) == count else [None] * count
+
+    def _known(self, asking: SqliteConnection, sql: str, parameters: int) -> list[str | None] | None:
+        try:
+            own = self._connection
+            if own is None or own.file != asking.file:
+                self.close()
+                own = self._connection = self._open()
+                _authorize(own)
+            version = _version(own)
+            if version != _version(asking):
+                return None
+            if (version, sql) not in self._statements:
+                if len(self._statements) >= KEPT_STATEMENTS:
+                    self._statements.clear()
+                texts, _ = split_at_placeholders(sql, SQLITE, parameters) if parameters else ([sql], None)
+                self._statements[version, sql] = _described(own, "NULL".join(texts))
+            return self._statements[version, sql]
+        except (sqlite3.Error, OSError):
+            return None
+
+    def close(self) -> None:
+        """Close the connection and drop the cache."""
+        self._statements.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA schema_version").fetchone()[0]
+
+
+def _described(connection: sqlite3.Connection, sql: str) -> list[str | None] | None:
+    connection.execute("SELECT 1 FROM main.sqlite_master LIMIT 1").fetchone()  # makes SQLite read the current schema
+    try:
+        connection.execute(f"CREATE TEMP VIEW described AS {sql}")
+    except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError):
+        return None
+    try:
+        return [row[2] or None for row in connection.execute("PRAGMA temp.table_info(described)")]
+    except sqlite3.Error:
+        return None
+    finally:
+        connection.execute("DROP VIEW temp.described")
+
+
+def _authorize(connection: sqlite3.Connection) -> None:
+    """Allow only to create, inspect and drop a view of any query."""
+    connection.execute("PRAGMA temp_store=MEMORY")
+
+    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+        is_allowed = (
+            action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+            or action in _VIEWS
+            or (action in _CHANGES and (first or "") in _OWN_TABLES)
+            or (action == sqlite3.SQLITE_PRAGMA and first in ("schema_version", "table_info"))
+        )
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(may)

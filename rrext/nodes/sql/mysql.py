@@ -1,38 +1,61 @@
-"""MySQL and MariaDB as a backend of the SQL nodes, over PyMySQL."""
+"""MySQL and MariaDB as a backend of the SQL nodes, over PyMySQL: the dialect, the settings of connections, the schema in two
+queries over the information schema, the node.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.cells import JsonDocument, bytes_in, json_document
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.sql.backend import Backend, Cursor
-from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+from rrext.nodes.databases.word_lists import words, words_of
+from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
+from rrext.nodes.sql.dialect import (
+    BACKTICKED_NAME,
+    BLOCK,
+    ESCAPED_LITERAL,
+    EXPLAIN_WORDS,
+    KEYWORDS,
+    LIST,
+    NAME,
+    NUMBERED,
+    PLAIN_NUMBER,
+    PLAIN_WORD,
+    QUERIES,
+    SIGN,
+    SPACES,
+    STRAIGHT,
+    SqlDialect,
+    SqlToken,
+    opening,
+)
+from rrext.nodes.sql.dialect import WORD as A_WORD
+from rrext.nodes.sql.lexer import split_at_placeholders
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT
-from rrext.nodes.sql.mysql.dialect import MYSQL
-from rrext.nodes.sql.mysql.rows import MysqlRows
-from rrext.nodes.sql.mysql.schema import read_schema
-from rrext.nodes.sql.mysql.settings import MysqlSettings, connection_options
-from rrext.nodes.sql.mysql.types import DECIMALS, MysqlTypes
+from rrext.nodes.sql.mysql_values import DECIMALS, MysqlRows, MysqlTypes
 from rrext.nodes.sql.node import SqlNode
-from rrext.nodes.sql.schema import Schema
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     import pymysql
+    from pymysql import Connection
+
 
 SPARE_TIME: Final = 30.0
 """Seconds beyond the statement timeout without a message from the server, which then counts as gone."""
-
 
 RESET_CONNECTION: Final = 0x1F
 """The protocol's command that resets a session completely; PyMySQL has no name for it."""
@@ -83,6 +106,60 @@ class MysqlConnection:
 
         with suppress(pymysql.MySQLError):  # the connection is closed already
             self.raw.close()
+
+
+_NUMBER: Final = PLAIN_NUMBER.replace("_]", "]")
+"""`1_000` is a name in MySQL."""
+
+_COMMENT: Final = r"(?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\r]*+"
+_TORN: Final = rf"(?P<torn>{_COMMENT}\r(?!\n)|\$?\d|@[\w.$]*+[\x80-\U0010ffff])"
+_VARIABLE: Final = r"(?P<variable>@(?![@`'\"])[\w.$]*+)"
+"""A variable of a session in MySQL: dots belong to its name."""
+
+_KEYWORDS: Final = words("""
+against columns convert default distinctrow div force ignore index json_table key keys mediumtext match mod path partitions
+persistent regexp returning rlike sounds straight_join use xor system_time nested partition recursive
+""")
+
+_FUNCTIONS: Final = words_of(__file__, "mysql_functions.txt")
+
+
+def _shows(tokens: Sequence[SqlToken]) -> bool:
+    match opening(tokens):
+        case "show", _:
+            names = [token.text for token in tokens[1:4] if token.kind == A_WORD and token.text not in _MODIFIERS]
+            return bool(names) and names[0] in _SHOWN
+        case "describe" | "desc" | "explain", second:
+            if not second or tokens[1].kind == NAME:
+                return bool(second)
+            return second not in _DESCRIBED and (len(tokens) == 2 or second not in EXPLAIN_WORDS)
+        case "check", "table" | "view":
+            return all(token.text in _CHECKS for token in _options(tokens))
+        case "checksum", "table":
+            return True
+        case "help", _:
+            return len(tokens) == 2
+    return False
+
+
+MYSQL: Final = SqlDialect(
+    name="mysql",
+    patterns=(
+        SPACES, LIST, _NUMBER, NUMBERED, _TORN, rf"(?P<line>{_COMMENT})", BLOCK, PLAIN_WORD, STRAIGHT,
+        r'(?P<name>["`])', _VARIABLE, r"(?P<other>\?)", SIGN,
+    ),
+    literals=rf"--(?=\s|\Z)[^\n]*|\#[^\n]*|{ESCAPED_LITERAL}|\"(?:[^\"\\]|\\(?:.|\Z)|\"\")*(?:\"|\Z)|{BACKTICKED_NAME}",
+    queries=QUERIES | {"table"},
+    quote="`",
+    functions=_FUNCTIONS,
+    keywords=KEYWORDS | _KEYWORDS,
+    own_schemas=frozenset(),
+    shows=_shows,
+    explains=frozenset({"explain", "analyze", "describe", "desc"}),
+    sql_modes=True,
+    reserved_words=True,
+    assignment=True,
+)  # fmt: skip
 
 
 class MysqlBackend(Backend):
@@ -293,6 +370,30 @@ def _json(value: str) -> JsonDocument | str:
     return value if is_bytes else found
 
 
+SslMode = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
+
+
+class MysqlSettings:
+    """The address of a MySQL or MariaDB server, the user and the password. The base of the `Config` of nodes that use one."""
+
+    url: Annotated[
+        str, "`mysql://user:password@host:3306/database?sslmode=require`; the other settings fill what it leaves out."
+    ] = ""
+    host: Annotated[str, "Name or address of the server."] = "localhost"
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535), "Port of the server."] = 3306
+    database: Annotated[str, "Name of the database."] = ""
+    user: Annotated[str, "Who connects."] = "root"
+    password: Annotated[str, "The user's password; best as `${ROCKETRIDE_…}`, filled from the environment."] = ""
+    socket: Annotated[str, "File of the server's socket, in place of host and port; below the root if there is one."] = ""
+    sslmode: Annotated[SslMode, "Whether TLS is used, and what is verified, by PostgreSQL's names."] = "prefer"
+    sslrootcert: Annotated[str, "File of the certificates that sign the server's; without it, the machine's own."] = ""
+    sslcert: Annotated[str, "File of the certificate that we show to the server, if it wants one."] = ""
+    sslkey: Annotated[str, "File of that certificate's key."] = ""
+    connect_timeout: Annotated[
+        float, msgspec.Meta(gt=0, le=600), "Seconds for one attempt to connect: a server that is there answers in one."
+    ] = 10.0
+
+
 class MysqlNode(SqlNode):
     """A MySQL or MariaDB database. Reading needs no permission; `allow_execute` adds statements of any kind.
 
@@ -314,3 +415,163 @@ class MysqlNode(SqlNode):
         ctx.require_local_pipeline()
         options, preferred = connection_options(config, ctx.path)
         return MysqlBackend(options, statement_timeout=config.statement_timeout, preferred=preferred)
+
+
+_SHOWN: Final = words(
+    """all authors binary binlog character charset client_statistics collation columns contributors count create databases
+    engine engines errors events fields function grants index index_statistics indexes keys locales master open package
+    plugins privileges procedure processlist profile profiles relaylog replica schemas slave status storage table
+    table_statistics tables triggers user_statistics variables warnings"""
+)
+"""Objects of MySQL's SHOW, after FULL, EXTENDED, GLOBAL or SESSION."""
+
+_MODIFIERS: Final = frozenset({"full", "extended", "global", "session", "local"})
+_DESCRIBED: Final = words(
+    """select with values table insert update delete replace merge for call create alter drop set do load truncate"""
+)
+"""Words after DESCRIBE that explain a statement instead of describing a table."""
+
+_CHECKS: Final = frozenset({"quick", "fast", "medium", "extended", "changed"})
+
+
+def _options(tokens: Sequence[SqlToken]) -> list[SqlToken]:
+    """The words behind the last name of `CHECK TABLE a, b.c QUICK FAST`."""
+    at = 2
+    while at < len(tokens):
+        at += 1
+        if at < len(tokens) and tokens[at].kind in (".", ","):
+            at += 1
+        else:
+            break
+    return list(tokens[at:])
+
+
+IN_URL: Final = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})
+"""Parameters that may follow `?` in a URL. No option file, no socket, no init command."""
+
+
+def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> tuple[dict[str, Any], SSLContext | None]:
+    """Keyword arguments for `pymysql.connect`, complete: no option file and no account of this machine changes their meaning;
+    and the context of TLS that is only preferred.
+
+    `path` makes paths absolute and refuses those that the node may not use. Raises `Unavailable` for an invalid URL,
+    and for unreadable certificates.
+    """
+    given = {name: getattr(settings, name) for name in _names()} | _parts_of(settings.url)
+    options: dict[str, Any] = {
+        "host": given["host"],
+        "port": int(given["port"]),
+        "user": given["user"],
+        "password": str(given["password"]).encode(),  # PyMySQL would refuse letters beyond Latin-1
+        "database": given["database"] or None,
+        "connect_timeout": float(given["connect_timeout"]),
+    }
+    if given["socket"]:
+        options["unix_socket"] = path(given["socket"])
+    if given["sslmode"] in ("disable", "prefer"):
+        options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _no_clear_text)
+        options["ssl_disabled"] = True
+        return options, _preferred() if given["sslmode"] == "prefer" else None
+    options["ssl"] = _tls(given, path)
+    return options, None
+
+
+def _preferred() -> SSLContext:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _no_clear_text(connection: object) -> object:
+    """Refuses clear-text password authentication on a connection without required TLS."""
+    from pymysql.err import OperationalError
+
+    raise OperationalError(2059, "the server wants the password in clear text, which needs sslmode=require or more")
+
+
+def _names() -> list[str]:
+    return [name for name in MysqlSettings.__annotations__ if name != "url"]
+
+
+def _parts_of(url: str) -> dict[str, Any]:
+    """The parameters of a URL. No message contains its text, because it may hold the password."""
+    if not url:
+        return {}
+    try:
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        found = {
+            "host": parts.hostname,
+            "port": parts.port,
+            "user": unquote(parts.username or ""),
+            "password": unquote(parts.password or ""),
+            "database": unquote(parts.path.removeprefix("/")),
+            **query,
+        }
+        if parts.scheme.partition("+")[0] not in ("mysql", "mariadb") or not 0 < float(query.get("connect_timeout", 1)) <= 600:
+            raise ValueError
+    except ValueError:
+        raise Unavailable(
+            'The "url" of this node is no URL of a MySQL database',
+            hint="Write it as mysql://user:password@host:3306/database, with signs such as @ and / percent-encoded.",
+        ) from None
+    unknown = sorted(query.keys() - IN_URL)
+    if unknown:
+        raise Unavailable(
+            f'The "url" of this node may not set {", ".join(unknown)}', hint=f"It may set {', '.join(sorted(IN_URL))}."
+        )
+    if query.get("sslmode", "prefer") not in SslMode.__args__:
+        raise Unavailable(
+            'The "url" of this node sets an sslmode that does not exist', hint=f"There are {', '.join(SslMode.__args__)}."
+        )
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _tls(given: dict[str, Any], path: Callable[[str], str]) -> SSLContext:
+    import ssl
+
+    mode = given["sslmode"]
+    try:
+        context = ssl.create_default_context(cafile=path(given["sslrootcert"]) if given["sslrootcert"] else None)
+        # The certificates that MySQL generates fail the strict check.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = mode == "verify-full"
+        context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED
+        if given["sslcert"]:
+            context.load_cert_chain(path(given["sslcert"]), path(given["sslkey"]) if given["sslkey"] else None)
+    except (OSError, ssl.SSLError) as error:
+        raise Unavailable(
+            f"The certificates of this node cannot be used: {error.strerror or error}",
+            hint="Check sslrootcert, sslcert and sslkey: files in PEM format.",
+        ) from None
+    return context
+
+
+COLUMNS: Final = """
+SELECT t.TABLE_NAME, t.TABLE_TYPE LIKE '%VIEW', c.COLUMN_NAME, c.COLUMN_TYPE
+FROM information_schema.TABLES t JOIN information_schema.COLUMNS c
+  ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME
+WHERE t.TABLE_SCHEMA = DATABASE() AND t.TABLE_TYPE <> 'SEQUENCE'
+ORDER BY t.TABLE_NAME, c.ORDINAL_POSITION"""
+
+KEYS: Final = """
+SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME,
+  IF(REFERENCED_TABLE_SCHEMA = DATABASE(), REFERENCED_TABLE_NAME,
+     CONCAT(REFERENCED_TABLE_SCHEMA, '.', REFERENCED_TABLE_NAME)), REFERENCED_COLUMN_NAME
+FROM information_schema.KEY_COLUMN_USAGE
+WHERE TABLE_SCHEMA = DATABASE() AND (CONSTRAINT_NAME = 'PRIMARY' OR REFERENCED_TABLE_NAME IS NOT NULL)
+ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"""
+
+
+def read_schema(raw: Connection[Any], database: str | None) -> Schema:
+    """The tables and views of the database that the connection uses."""
+    with raw.cursor() as cursor:
+        cursor.execute(COLUMNS)
+        columns = cursor.fetchall()
+        cursor.execute(KEYS)
+        parts = [list(group) for _, group in groupby(sorted(cursor.fetchall(), key=itemgetter(0, 1)), key=itemgetter(0, 1))]
+    keys = [(rows[0][0], rows[0][3] is None, [row[2] for row in rows], rows[0][3], [row[4] for row in rows]) for rows in parts]
+    return schema_of(database or "", columns, keys)

@@ -1,38 +1,41 @@
-"""The lexer of SQL statements: it splits words, literals and signs as the database does.
+"""The lexer of SQL statements: it splits words, literals and signs as the database does, and finds placeholders.
 
 Nothing is parsed. The scan takes time in proportion to the text, and no single step of it holds the interpreter for long:
 other threads run in between. Lists of plain literals (`, 1, 'a'`) are passed over as a whole.
 
 MySQL reads a backslash in a literal by its `sql_mode`. `readings` gives every way in which a server may read a text.
+Placeholders are `$1`, `$2`, … in the text of a statement, as opposed to the same text in literals and comments.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.patterns import RUN
-from rrext.nodes.sql.gate.tokens import (
+from rrext.nodes.sql.dialect import (
     ESCAPED_NAME,
     NAME,
     NUMBER,
     OTHER_PLACEHOLDER,
     PLACEHOLDER,
     PLACEHOLDERS,
+    RUN,
     STRING,
     VARIABLE,
     WORD,
+    SqlDialect,
     SqlToken,
 )
 
 MAX_TOKENS: Final = 20_000
 """Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
+
 SCAN_STEPS: Final = 1000
 """Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
+
 NESTED_COMMENTS: Final = 100
 """The maximum depth of nested comments."""
 
@@ -43,6 +46,7 @@ _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)
 
 _EXECUTED: Final = ("!", "M!", "m!")
 """The begin of a comment that MySQL or MariaDB runs."""
+
 _SETTING_HINT: Final = re.compile(r"\b(?:set_var|resource_group|set)\s*\(", re.IGNORECASE)
 
 
@@ -125,7 +129,6 @@ def tokens(
 
 
 _NONE: Final = _Escapes(in_strings=False, in_names=False)
-
 
 _CONTINUED: Final = re.compile(r"(?:\s|--[^\n\r]*+)*+'")
 
@@ -271,3 +274,78 @@ def _too_many(limit: int) -> InvalidArguments:
     )
     problem.data["limit"], problem.data["maximum"] = "MAX_TOKENS", limit
     return problem
+
+
+PLACEHOLDERS_KEPT_OF: Final = 4096
+"""Characters of a statement whose placeholders are kept."""
+
+_SEVERAL: Final = re.compile(r"\$\d+", re.ASCII)
+_NUMBERS: Final = re.compile(r"\$(\d{1,9})", re.ASCII)
+"""No list has as many values as a number of nine digits says."""
+
+_Placed: TypeAlias = tuple[int, int, tuple[int, ...]]
+
+
+def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
+    """The text before, between and after the placeholders, and the number of each; one text more than numbers.
+
+    Literals, quoted names, comments and dollar-quoted strings hold no placeholders. Raises the errors of
+    `check_placeholders` does.
+    """
+    texts: list[str] = []
+    numbers: list[int] = []
+    done = 0
+    for start, end, found in _placed(sql, dialect):
+        first, *others, _ = _SEVERAL.split(sql[start:end])
+        texts += [sql[done:start] + first, *others]
+        numbers += found
+        done = end
+    texts.append(sql[done:])
+    _check(numbers, count)
+    return texts, numbers
+
+
+def without_names(sql: str, dialect: SqlDialect, count: int) -> tuple[str, list[int]]:
+    """The statement with `?` in the place of each placeholder, and the number of each. Raises as `split_at_placeholders`."""
+    texts: list[str] = []
+    numbers: list[int] = []
+    done = 0
+    for start, end, found in _placed(sql, dialect):
+        texts += [sql[done:start], _SEVERAL.sub("?", sql[start:end])]
+        numbers += found
+        done = end
+    _check(numbers, count)
+    return "".join(texts) + sql[done:], numbers
+
+
+def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
+    """Raise `InvalidArguments` for a placeholder that has no value among `count`, and for a value that no placeholder uses."""
+    _check([number for _, _, found in _placed(sql, dialect) for number in found], count)
+
+
+def _placed(sql: str, dialect: SqlDialect) -> tuple[_Placed, ...]:
+    """Where placeholders stand one after another, and the number of each. A cache keeps those of repeated statements."""
+    return (_kept if len(sql) <= PLACEHOLDERS_KEPT_OF else _found)(sql, dialect)
+
+
+def _found(sql: str, dialect: SqlDialect) -> tuple[_Placed, ...]:
+    return tuple(
+        (token.start, token.start + len(token.text), tuple(map(int, _NUMBERS.findall(token.text))))
+        for token in placeholders(sql, dialect)
+    )
+
+
+_kept: Final = lru_cache(maxsize=512)(_found)
+
+
+def _check(numbers: Collection[int], count: int) -> None:
+    used = set(numbers)
+    for number in used:
+        if not 1 <= number <= count:
+            message = f"placeholder ${number} out of range for {count} param(s)"
+            raise InvalidArguments(message, data={"errors": [{"path": "/input/sql", "message": message}]})
+    if len(used) < count:
+        unused = next(number for number in range(1, count + 1) if number not in used)
+        raise InvalidArguments.at(
+            f"/input/params/{unused - 1}", f"is used by no placeholder: ${unused} does not stand in the statement"
+        )

@@ -1,1 +1,0 @@
-"""SQLite as an SQL database."""
