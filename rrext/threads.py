@@ -9,6 +9,7 @@ Each job runs in an empty context of its own: a `ContextVar` that one call sets 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -18,18 +19,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from rrext.errors import Unavailable
-from rrext.limits import HEAPS, MAX_PARSE_FAILURES, THREAD_SWITCH_INTERVAL
+from rrext.limits import HEAPS, MAX_PARSE_FAILURES, MIB, THREAD_SWITCH_INTERVAL
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from concurrent.futures import Future
     from types import ModuleType
 
 ARENA_MAX: Final = "MALLOC_ARENA_MAX"
 FEW_HEAPS: Final = {ARENA_MAX: str(HEAPS)}
 """A variable for a new process that will have many threads: told at its start, glibc costs it no library to be told by."""
+MUCH_DROPPED: Final = MIB
+"""Bytes that a lost peer did not read, above which free memory is given back: a crowd of such peers leaves hundreds of MiB."""
+TRIM_DELAYS: Final = 1.0, 7.0
+"""Seconds until it is, and is again: their calls end meanwhile, and many peers cost few acts of tens of milliseconds."""
 
 T = TypeVar("T")
 Job = Callable[[], object]
@@ -68,6 +74,42 @@ def prepare_for_many() -> None:
 def give_back_memory() -> None:
     """Give the system what is free between the blocks of the heaps, which may take tens of milliseconds."""
     _tell_heaps("malloc_trim", 0)
+
+
+class _Trim:
+    """Gives memory back after much was dropped: the C library keeps it else, between what is still in use."""
+
+    _due: ClassVar[set[float]] = set()
+    """The delays whose acts are to come."""
+    _has_cycles: ClassVar[bool] = False
+    """Whether the last act collects garbage before, which stops all else for a tenth of a second or more."""
+
+    @classmethod
+    def soon(cls, loop: AbstractEventLoop, *, in_cycles: bool) -> None:
+        """Give back once after each delay for all that is dropped meanwhile."""
+        if in_cycles:
+            cls._has_cycles = True
+        for delay in TRIM_DELAYS:
+            if delay not in cls._due:
+                cls._due.add(delay)
+                loop.call_later(delay, cls._begin, delay)
+
+    @classmethod
+    def _begin(cls, delay: float) -> None:
+        cls._due.discard(delay)
+        if cls._has_cycles and delay == TRIM_DELAYS[-1]:
+            cls._has_cycles = False
+            gc.collect()
+        with suppress(NoThread):
+            start_thread(give_back_memory, "rrext-trim")
+
+
+def note_dropped(loop: AbstractEventLoop, nbytes: int, *, in_cycles: bool = False) -> None:
+    """Note that a peer is lost who did not read so many bytes, or sent them: of many, free memory is given back. `in_cycles`
+    if code of others keeps them in cycles, which may not be collected for hours.
+    """
+    if nbytes > MUCH_DROPPED:
+        _Trim.soon(loop, in_cycles=in_cycles)
 
 
 def memory_limits() -> dict[str, int]:

@@ -136,10 +136,10 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
         caller = Caller(
             user_id=args.user, space_id=args.space, trusted=False, tools=allowed_tools(args), is_keyed=tokens is not None
         )
-        host, limits = process.host, process.limits
-        budgets = None if tokens is None else Budgets(host.loop, limits.max_user_bytes, has_users=True)
+        host = process.host
+        budgets = Budgets(host.loop, process.limits.max_user_bytes, has_users=tokens is not None)
         offers = args.offers or HostOffers()
-        return McpApp(process.engine, limits, caller=caller, now=host.clock.now, offers=offers, tokens=tokens, budgets=budgets)
+        return McpApp(process.engine, host, budgets, caller=caller, offers=offers, tokens=tokens)
 
     def tell(address: Address) -> None:
         tell_listening(f"http://{address}{PATH}")

@@ -7,20 +7,13 @@ finds the descriptor writable. Over `outbox_bytes`, producers of chunks wait and
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import ClassVar, Final, Protocol
+from typing import Protocol
 
-from rrext.limits import MAX_OUTBOX_PIECES, MIB, WAKES_PER_ITERATION
-from rrext.threads import NoThread, give_back_memory, start_thread
-
-MUCH_DROPPED: Final = MIB
-"""Bytes that a lost peer did not read, above which free memory is given back: a crowd of such peers leaves hundreds of MiB."""
-TRIM_DELAYS: Final = 1.0, 7.0
-"""Seconds until it is, and is again: their calls end meanwhile, and many peers cost few acts of tens of milliseconds."""
+from rrext.limits import MAX_OUTBOX_PIECES, WAKES_PER_ITERATION
+from rrext.threads import note_dropped
 
 
 class Sink(Protocol):
@@ -246,42 +239,6 @@ class Outbox:
     def _notify(self) -> None:
         if self._waiters is not None:
             self._waiters.notify_all()
-
-
-class _Trim:
-    """Gives memory back after much was dropped: the C library keeps it else, between what is still in use."""
-
-    _due: ClassVar[set[float]] = set()
-    """The delays whose acts are to come."""
-    _has_cycles: ClassVar[bool] = False
-    """Whether the last act collects garbage before, which stops all else for a tenth of a second or more."""
-
-    @classmethod
-    def soon(cls, loop: asyncio.AbstractEventLoop, *, in_cycles: bool) -> None:
-        """Give back once after each delay for all that is dropped meanwhile."""
-        if in_cycles:
-            cls._has_cycles = True
-        for delay in TRIM_DELAYS:
-            if delay not in cls._due:
-                cls._due.add(delay)
-                loop.call_later(delay, cls._begin, delay)
-
-    @classmethod
-    def _begin(cls, delay: float) -> None:
-        cls._due.discard(delay)
-        if cls._has_cycles and delay == TRIM_DELAYS[-1]:
-            cls._has_cycles = False
-            gc.collect()
-        with suppress(NoThread):
-            start_thread(give_back_memory, "rrext-trim")
-
-
-def note_dropped(loop: asyncio.AbstractEventLoop, nbytes: int, *, in_cycles: bool = False) -> None:
-    """Note that a peer is lost who did not read so many bytes, or sent them: of many, free memory is given back. `in_cycles`
-    if code of others keeps them in cycles, which may not be collected for hours.
-    """
-    if nbytes > MUCH_DROPPED:
-        _Trim.soon(loop, in_cycles=in_cycles)
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

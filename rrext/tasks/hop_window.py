@@ -19,6 +19,7 @@ from rrext.server.outbox import Outbox
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Outlet
     from rrext.server.call_feed import FeedPort, LateEvent
     from rrext.server.questions import Questions
     from rrext.wire.connection import ServedConnection
@@ -103,7 +104,8 @@ class HopWindow(Outbox):
     @property
     def held(self) -> int:
         """What waits here, and what the server has not passed on; the little is not counted for which no credit was due yet."""
-        return self.size + (self._on_the_way if self._on_the_way > CREDIT else 0)
+        on_the_way = 0 if self.is_broken or self._on_the_way <= CREDIT else self._on_the_way
+        return self.size + on_the_way
 
     def has_room_for(self, pieces: Sequence[bytes]) -> bool:
         """Whether a message may leave at once, which the caller sends then; it counts from now on."""
@@ -206,13 +208,13 @@ class HopWindow(Outbox):
 class HopCredit:
     """The credit of a connection that the server owes a worker. `give` sends it some for that many bytes. On the loop.
 
-    It waits long before the outbox is full: else the bytes of a client that reads nothing would be there and in the worker.
+    It waits long before an outbox is full: else the bytes of a client that reads nothing would be there and in the worker.
     """
 
-    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outbox", "nbytes")
+    __slots__ = ("_give", "_host", "_is_over", "_is_waiting", "_outlet", "nbytes")
 
-    def __init__(self, outbox: Outbox, host: Host, give: Callable[[int], object]) -> None:
-        self._outbox = outbox
+    def __init__(self, outlet: Outlet, host: Host, give: Callable[[int], object]) -> None:
+        self._outlet = outlet
         self._host = host
         self._give = give
         self.nbytes = 0
@@ -232,10 +234,10 @@ class HopCredit:
             self._host.spawn(self._wait(), "credit of a slow client")
 
     def _has_room(self) -> bool:
-        return self._outbox.held <= HOP_WINDOW and not self._outbox.is_full
+        return self._outlet.held <= HOP_WINDOW and not self._outlet.is_full
 
     async def _wait(self) -> None:
-        await self._outbox.until(self._has_room)
+        await self._outlet.until(lambda: self._is_over or self._has_room())
         self._is_waiting = False
         self._return()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from rrext.errors import Cancelled, PipeNotOpen, RrextError
 from rrext.limits import LAST_CALLS_TIMEOUT
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
+from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import Families, sweep
 from rrext.tasks.known_references import KnownReferences
 from rrext.tasks.operator_files import OperatorFiles
@@ -171,12 +173,18 @@ class TaskEngine(Engine):
 
     def run_in(self, worker: Worker, call: Call) -> None:
         """Give a call to a worker, and watch its deadline."""
-        batched = self._workers_of_batch.workers
         if self.times is not None and worker.task is not None:
             self.times.begin(call, worker.task.name)
         if call.operation.timeout is not None:
             self.host.limit(call)
             self.host.watch(call)
+        if CallGate.is_for(call):
+            worker.gate.run(call, partial(self._pass_on, worker))
+        else:
+            self._pass_on(worker, call)
+
+    def _pass_on(self, worker: Worker, call: Call) -> None:
+        batched = self._workers_of_batch.workers
         worker.run(call, batched=batched is not None)
         if batched is not None:
             batched.add(worker)

@@ -21,6 +21,7 @@ from rrext.engine.interface.operations import Close, Open, Operation, Write
 from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.begun_events import BegunEvents
+from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop_messages import HopMessages, Incoming
 from rrext.tasks.hop_window import HopCredit
@@ -30,7 +31,7 @@ from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.engine.interface.call import Caller, Feed
+    from rrext.engine.interface.call import Caller, Feed, Outlet
     from rrext.tasks.home import Home
     from rrext.tasks.remote_task import RemoteTask
     from rrext.tasks.worker_process import WorkerProcess
@@ -164,6 +165,7 @@ class Worker:
         self.is_over = False
         self.ready: asyncio.Future[None] = host.loop.create_future()
         self.ended: asyncio.Future[None] = host.loop.create_future()
+        self.gate = CallGate(host)
         self._host = host
         self._loop = host.loop
         self._home = home
@@ -225,7 +227,7 @@ class Worker:
             return
         number = self._messages.next_number()
         known = self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id)
-        credit = None if call.outlet is None else known.credit or self._owe(known, call)
+        credit = None if call.outlet is None else known.credit or self._owe(known, call.caller.connection_id, call.outlet)
         routed = call.work = Routed(self, number, call, credit)
         if not call.unsettled:  # cancelled meanwhile
             return
@@ -270,15 +272,13 @@ class Worker:
         else:
             self.outbox.send(pieces)
 
-    def _owe(self, known: HopConnection, call: Call) -> HopCredit:
-        """The credit of a connection at its first call whose answer waits in an outbox."""
-        assert isinstance(call.outlet, Outbox)
-        connection = call.caller.connection_id
+    def _owe(self, known: HopConnection, connection: str, outlet: Outlet) -> HopCredit:
+        """The credit of a connection at its first call whose answer waits in an outlet."""
 
         def give(nbytes: int) -> None:
             self.order("worker_credit", {"connection": connection, "nbytes": nbytes})
 
-        known.credit = HopCredit(call.outlet, self._host, give)
+        known.credit = HopCredit(outlet, self._host, give)
         return known.credit
 
     def _let_go(self, number: int) -> None:

@@ -27,6 +27,23 @@ COPIES: Final = 3
 """Bytes of memory for each byte of a result while its call runs: of the value, of its JSON, and of the answer."""
 
 
+def learnt_size(known: int, size: int) -> int:
+    """The size that the next result of a tool will probably have, 0 if it is small. `known` is what was expected of this one: a
+    tool that returns less than before is trusted slowly.
+    """
+    size = max(size, known - known // 8)
+    return size if size > LARGE_RESULT else 0
+
+
+def no_room(maximum: int) -> TooManyRequests:
+    """The error for a user whose connections keep all that they may."""
+    return TooManyRequests(
+        f"all connections of this user keep {maximum} bytes (max_user_bytes)",
+        hint="read what waits on the others, or close them",
+        data={"limit": "max_user_bytes", "maximum": maximum},
+    )
+
+
 class Expecting(Protocol):
     """A run whose result may be expected."""
 
@@ -87,6 +104,12 @@ class LargeResults:
             run.expected = size
             return True
 
+    def note(self, outlet: Outlet, size: int, user: str | None) -> None:
+        """Count what waits in an outlet for its user from now on, after a result of that size, expected or not."""
+        if user is not None and size > LARGE_RESULT:
+            with self._lock:
+                self._share(outlet).user = user
+
     def give_back(self, outlet: Outlet, run: Expecting) -> None:
         """Expect it no longer, if it still is."""
         with self._lock:
@@ -111,11 +134,7 @@ class LargeResults:
     async def _until_fits(self, outlet: Outlet, size: int, user: str, late: float) -> None:
         while not (outlet.is_broken or self._fits(user, size)):
             if self._clock.now() >= late:
-                raise TooManyRequests(
-                    f"all connections of this user keep {self._of_user} bytes (max_user_bytes)",
-                    hint="read what waits on the others, or close them",
-                    data={"limit": "max_user_bytes", "maximum": self._of_user},
-                )
+                raise no_room(self._of_user)
             look = asyncio.Event()
             self._clock.call_later(ROOM_LOOK, look.set)
             await look.wait()

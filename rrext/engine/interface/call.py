@@ -69,16 +69,20 @@ class AnswerSink(Protocol):
 class Outlet(Protocol):
     """The queue of answers for a slow reader. While it is full, no waiting call begins."""
 
-    size: int
-    """The bytes that wait in it."""
+    @property
+    def size(self) -> int:
+        """The bytes that wait in it."""
+        ...
 
     @property
     def held(self) -> int:
         """The bytes that wait in it and behind it, until the reader has taken them."""
         ...
 
-    is_broken: bool
-    """Whether its reader is gone."""
+    @property
+    def is_broken(self) -> bool:
+        """Whether its reader is gone."""
+        ...
 
     @property
     def is_full(self) -> bool:

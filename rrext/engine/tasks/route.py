@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
-from rrext.limits import LARGE_RESULT, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
+from rrext.engine.host.large_results import learnt_size
+from rrext.limits import QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.component import Component
@@ -86,9 +87,8 @@ class Route:
         self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
 
     def learn_size(self, size: int) -> None:
-        """Note the size of the last result. A tool that returns less than before is trusted slowly."""
-        size = max(size, self.returns - self.returns // 8)
-        self.returns = size if size > LARGE_RESULT else 0
+        """Note the size of the last result."""
+        self.returns = learnt_size(self.returns, size)
 
     def forget(self) -> None:
         """Forget the duration, after a run that was stopped."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from starlette.types import Message, Receive
-
-from rrext.errors import TooManyRequests
+from rrext.engine.host.places import Places
 
 NOTED: Final = 1 << 16
 """Bytes of a connection below which it is not counted for its user: thousands of idle ones cost less than one message."""
@@ -21,8 +18,23 @@ ROOM_TIMEOUT: Final = 30.0
 """Seconds until a client is cut off whose message gets no room."""
 
 
+def encrypted_end(transport: asyncio.BaseTransport) -> asyncio.WriteTransport | None:
+    """With TLS the transport of the encrypted bytes: what waits there neither counts above nor pauses writing."""
+    tls = getattr(transport, "_ssl_protocol", None)
+    return None if tls is None else tls._transport
+
+
+def unsent_bytes(transport: asyncio.WriteTransport) -> int:
+    """What the system has not taken for a client yet."""
+    below = encrypted_end(transport)
+    if below is None:
+        return transport.get_write_buffer_size()
+    above = 0 if transport.is_closing() else transport.get_write_buffer_size()  # one that closes may know none
+    return above + below.get_write_buffer_size()
+
+
 class Holder(Protocol):
-    """One who keeps bytes of a user: a connection, or the body of a request over HTTP."""
+    """One who keeps bytes of a user: a WebSocket, or a request over HTTP with its answer."""
 
     @property
     def held_bytes(self) -> int:
@@ -74,6 +86,13 @@ class UserBudget:
             self._settle()
         self._look_later()
         return holder in self._held
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the user keeps more than its limit now."""
+        if self.total > self.limit:
+            self._count_all()
+        return self.total > self.limit
 
     def leave(self, holder: Holder) -> None:
         """Forget a holder."""
@@ -139,6 +158,8 @@ class Budgets:
         self._make: Callable[[], UserBudget] = lambda: UserBudget(loop, limit)
         self._has_users = has_users
         self._of: WeakValueDictionary[str, UserBudget] = WeakValueDictionary()
+        self.turns = Places(1, "large answers")
+        """The turn of the one large answer over HTTP that is made now."""
 
     def counts_for(self, user: str) -> str | None:
         """The user whose connections share one limit with this one."""
@@ -152,74 +173,3 @@ class Budgets:
         if budget is None:
             budget = self._of[user] = self._make()
         return budget
-
-
-class Body:
-    """The bytes of a body that were received."""
-
-    def __init__(self, budget: UserBudget | None) -> None:
-        self._budget = budget
-        self.held_bytes = 0
-        self.is_unfinished = True
-        self._may_go_on = asyncio.Event()
-        self._may_go_on.set()
-        self._is_given_up = False
-
-    async def grow(self, size: int) -> None:
-        """Count a piece, and wait until there is room for more. Raises `TooManyRequests`."""
-        self.held_bytes += size
-        if self._budget is not None:
-            self._budget.note(self)
-            await self._may_go_on.wait()
-            if self._is_given_up:
-                most = self._budget.limit
-                raise TooManyRequests(
-                    f"all connections of this user keep {most} bytes (max_user_bytes)",
-                    data={"limit": "max_user_bytes", "maximum": most},
-                )
-
-    def leave(self) -> None:
-        """Count no more."""
-        if self._budget is not None:
-            self._budget.leave(self)
-
-    def hold_up(self, *, is_held_up: bool) -> None:
-        """Read no more until told otherwise."""
-        if is_held_up:
-            self._may_go_on.clear()
-        else:
-            self._may_go_on.set()
-
-    def give_up(self) -> None:
-        """Refuse the request: there was no room for its body."""
-        self._is_given_up = True
-
-
-@contextmanager
-def counted_body(budget: UserBudget | None) -> Iterator[Body]:
-    """The body of a request, which counts for a user until the request is answered; the server's own pipelines have none."""
-    body = Body(budget)
-    try:
-        yield body
-    finally:
-        body.leave()
-
-
-async def received(receive: Receive, body: Body, most: int) -> Receive:
-    """What gives the whole body of a request at once; of one over `most` bytes the beginning. Raises `TooManyRequests`."""
-    pieces: list[bytes] = []
-    message = await receive()
-    while message["type"] == "http.request":
-        pieces.append(message.get("body", b""))
-        await body.grow(len(pieces[-1]))
-        if not message.get("more_body") or body.held_bytes > most:
-            message = {**message, "body": b"".join(pieces)}
-            break
-        message = await receive()
-    body.is_unfinished = False
-    first = [message]
-
-    async def next_message() -> Message:
-        return first.pop() if first else await receive()
-
-    return next_message

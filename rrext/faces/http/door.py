@@ -6,10 +6,16 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.errors import NotAuthenticated, TooManyRequests
+from rrext.faces.http.budget import unsent_bytes
 from rrext.faces.http.proxies import counted
+
+if TYPE_CHECKING:
+    from asyncio import Transport
+
+    from rrext.faces.http.exchange import Exchange
 
 STRANGERS_SHARE: Final = 2
 """One part in so many of the connections may be without a key; beyond it the oldest go."""
@@ -71,15 +77,28 @@ class Arrival:
     """A connection, from its accept to its end: that of a stranger until its client has shown a key.
 
     `address` is that of its client, as strangers are counted. `cut` ends the connection at once, in whatever state it is.
+    `transport` is that of its requests, `exchange` the latest of these that counts for a user.
     """
 
-    __slots__ = ("_door", "address", "cut", "since")
+    __slots__ = ("_door", "address", "cut", "exchange", "since", "transport")
 
     def __init__(self, door: Door, address: str, since: float) -> None:
         self._door = door
         self.address = address
         self.since = since
         self.cut: Callable[[], object] = lambda: None
+        self.transport: Transport | None = None
+        self.exchange: Exchange | None = None
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the system has not taken for the client yet."""
+        return 0 if self.transport is None else unsent_bytes(self.transport)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the client gets no further answer."""
+        return self.transport is None or self.transport.is_closing()
 
     def knows_client(self) -> None:
         """The client has shown a key, or needs none."""
@@ -104,6 +123,7 @@ class Arrival:
     def gone(self) -> None:
         """The connection has ended; repeated calls are allowed."""
         self._door.leave(self)
+        self.transport = self.exchange = None
 
 
 class Door:

@@ -30,6 +30,7 @@ from rrext.faces.http.tokens import UserTokens
 from rrext.limits import ACCEPT_RETRY_INTERVAL, READ_BUFFER, Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask
 from rrext.server.process import ServingProcess
+from rrext.threads import note_dropped
 
 if TYPE_CHECKING:
     from rrext.faces.http.certificate import Certificate
@@ -165,7 +166,7 @@ class HttpClients:
 
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
                 transport.max_size = READ_BUFFER  # type: ignore[attr-defined] # for 256 KiB, the system maps memory each time
-                self.arrival.cut = transport.abort
+                self.arrival.cut, self.arrival.transport = transport.abort, transport
                 super().connection_made(transport)
 
             def handle_websocket_upgrade(self, event: Request) -> None:
@@ -181,6 +182,9 @@ class HttpClients:
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
+                exchange = self.arrival.exchange
+                if exchange is not None:  # perhaps it has read it: at the end nothing tells what was left
+                    note_dropped(loop, exchange.most_unread, in_cycles=True)
                 self.arrival.gone()
                 lost.set()
 

@@ -27,6 +27,8 @@ from mcp_types import (
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
@@ -34,8 +36,9 @@ from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListOffers, ListTools, Operation, Tool
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, ShuttingDown
 from rrext.faces.http.access import TOKEN, USER
-from rrext.faces.http.budget import Budgets, counted_body, received
+from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import address_of, arrival_of
+from rrext.faces.http.exchange import NOBODY, Exchange, exchange_of, new_exchange
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.content import content_of, content_of_error
@@ -47,9 +50,9 @@ from rrext.faces.mcp.questions import METHOD as ELICIT
 from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
 from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import CAPABILITIES, PATH, SERVER, VERSIONS
-from rrext.limits import Limits
+from rrext.limits import LARGE_RESULT
 from rrext.server.arguments import decode, refuse_long_names
-from rrext.server.outbox import note_dropped
+from rrext.threads import note_dropped
 from rrext.wire.messages import Request
 
 MAX_SESSIONS: Final = 1000
@@ -60,6 +63,10 @@ MAX_SUBSCRIPTIONS: Final = 1000
 log: Final = logging.getLogger("rrext.server")
 
 Context = ServerRequestContext[Any, Any]
+
+
+SENT: Final = "rrext.sent"
+"""The member of a request's scope with its `_Sent`."""
 
 
 class McpServer(Server[Any]):
@@ -79,24 +86,23 @@ class McpApp:
     pipelines offer with each request.
 
     `caller` is the caller without a token; a token's user replaces its user. When `tokens` change, calls and sessions end.
-    The bodies of requests count for `budgets` of their users, if a server does not count them itself.
+    Requests and their answers count for the `budgets` of their users.
     """
 
     def __init__(
         self,
         engine: Engine,
-        limits: Limits,
+        host: Host,
+        budgets: Budgets,
         *,
         caller: Caller,
-        now: Callable[[], float],
         offers: HostOffers | None = None,
         tokens: UserTokens | None = None,
-        budgets: Budgets | None = None,
     ) -> None:
         self._engine = engine
-        self._limits = limits
+        self._host = host
+        self._limits = limits = host.limits
         self._caller = caller
-        self._now = now
         self._offers = offers
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
@@ -159,16 +165,17 @@ class McpApp:
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
-        elif self._budgets is None or user is None:
-            await self._answer(scope, receive, send)
-        else:
-            with counted_body(self._budgets.of(user)) as body:
-                try:
-                    receive = await received(receive, body, self._limits.max_frame)
-                except RrextError as error:
-                    await failure(error)(scope, receive, send)
-                else:
-                    await self._answer(scope, receive, send)
+            return
+        exchange = new_exchange(scope, self._budgets, user or NOBODY)
+        try:
+            try:
+                receive = await exchange.whole_body(receive, self._limits.max_frame)
+            except RrextError as error:
+                await failure(error)(scope, receive, send)
+            else:
+                await self._answer(scope, receive, send)
+        finally:
+            exchange.answered()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a message of a client."""
@@ -178,10 +185,12 @@ class McpApp:
             await self._refuse_batch(first, scope, receive, send)
             return
         message, sent = _Received(first, receive), _Sent(send)
+        scope[SENT] = sent
         del first
         try:
             await self._app(scope, message, sent)
         finally:
+            sent.end_turn()
             if not sent.is_whole:  # a cancelled task of the SDK leads to itself
                 note_dropped(self._loop, message.nbytes, in_cycles=True)
 
@@ -286,7 +295,7 @@ class McpApp:
                 body = await feed.sent_during(self._ask(context, operation, feed))
             else:
                 body = await self._ask(context, operation)
-            return _result(context, content_of(body))
+            return await self._encoded(context, body)
         except NO_RESULTS as error:
             raise _as_error(error) from None
         except RrextError as error:
@@ -334,10 +343,21 @@ class McpApp:
                     await asyncio.wait([call.run, changed], return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     changed.cancel()
-            return _result(context, content_of(await call.run))
+            return await self._encoded(context, await call.run)
         except BaseException:
             call.run.cancel()
             raise
+
+    async def _encoded(self, context: Context, body: bytes) -> dict[str, Any]:
+        """The result of a call. Large ones are made one after the other, and users take turns: the SDK keeps the loop for a
+        second for 50 MB, and holds several copies until they are on their way.
+        """
+        if len(body) > LARGE_RESULT and context.request is not None:
+            caller = msgspec.structs.replace(self._caller, user_id=self._user_of(context))
+            turn = self._budgets.turns.take(caller)
+            context.request.scope[SENT].turn = turn
+            await self._host.granted(turn)
+        return _result(context, content_of(body))
 
     async def _ask(self, context: Context, operation: Operation, feed: ProgressFeed | None = None) -> bytes:
         """Run an operation of a request, whose answer has no raw bytes. Raises the error of the operation."""
@@ -346,14 +366,25 @@ class McpApp:
         token = None if context.request is None else context.request.scope.get(TOKEN)
         if self._is_gone(token):  # since the request came: its session may take it later
             raise _token_gone()
+        exchange = None if context.request is None else exchange_of(context.request.scope)
         caller = msgspec.structs.replace(
             self._caller,
             connection_id=f"http-{next(self._numbers)}",
             user_id=self._user_of(context),
             address=None if context.request is None else address_of(context.request.scope),
+            counts_for=None if exchange is None else exchange.user,
         )
-        answer = AwaitedAnswer(self._loop)
-        call = Call(operation, answer, caller, context.request_id, "rrext_process", feed=feed, received=self._now())
+        answer = _KeptAnswer(self._loop, exchange)
+        call = Call(
+            operation,
+            answer,
+            caller,
+            context.request_id,
+            "rrext_process",
+            feed=feed,
+            received=self._host.clock.now(),
+            outlet=exchange,
+        )
         self._calls[call] = token
         try:
             self._engine.start(call)
@@ -437,10 +468,34 @@ class _Sent:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.is_whole = False
+        self.turn: Place | HeldPlace | None = None
+
+    def end_turn(self) -> None:
+        """Let the next large answer be made: this one is on its way, or will never be."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn.release()
 
     async def __call__(self, message: Message) -> None:
+        if message.get("body"):
+            self.end_turn()  # the client may read it slowly
         self.is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)
+
+
+class _KeptAnswer(AwaitedAnswer):
+    """The answer of a call, whose bytes count for the user of the request until they are sent."""
+
+    __slots__ = ("_exchange",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, exchange: Exchange | None) -> None:
+        super().__init__(loop)
+        self._exchange = exchange
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        if self._exchange is not None:
+            self._exchange.keep(len(body))
+        super().succeed(call, body, tail)
 
 
 async def _with_decoded_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rrext.engine.interface.call import Caller
 from rrext.errors import RrextError, ShuttingDown, Unavailable
 from rrext.faces.http.access import USER, TokenRequests
-from rrext.faces.http.budget import Budgets, counted_body, received
+from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import arrival_of
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
@@ -138,21 +137,18 @@ class Endpoints:
     async def _model_context(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the app of the request's user."""
         answer: ASGIApp
-        with ExitStack() as stack:
-            try:
-                user = await user_of(Request(scope), self._keys)
-                missing = missing_packages("mcp", "mcp")
-                if missing is not None:
-                    raise Unavailable(missing)
-                if self._is_draining:
-                    raise ShuttingDown("the server ends and takes no new requests")
-                answer = await self._mcp_app(user)
-                scope[USER] = user
-                body = stack.enter_context(counted_body(self._budgets.of(user)))
-                receive = await received(receive, body, self._process.limits.max_frame)
-            except RrextError as error:
-                answer = failure(error)
-            await answer(scope, receive, send)
+        try:
+            user = await user_of(Request(scope), self._keys)
+            missing = missing_packages("mcp", "mcp")
+            if missing is not None:
+                raise Unavailable(missing)
+            if self._is_draining:
+                raise ShuttingDown("the server ends and takes no new requests")
+            answer = await self._mcp_app(user)
+            scope[USER] = user
+        except RrextError as error:
+            answer = failure(error)
+        await answer(scope, receive, send)
 
     async def _mcp_app(self, user: str) -> Any:
         if user not in self._mcp_apps:
@@ -162,8 +158,8 @@ class Endpoints:
             from rrext.faces.mcp.pipelines import ManyPipelines
 
             caller = msgspec.structs.replace(self._caller, user_id=user)
-            now, limits = self._process.host.clock.now, self._process.limits
-            app: McpApp = module.McpApp(ManyPipelines(self._engine), limits, caller=caller, now=now, tokens=self._keys)
+            engine = ManyPipelines(self._engine)
+            app: McpApp = module.McpApp(engine, self._process.host, self._budgets, caller=caller, tokens=self._keys)
             app.on_answer = self._on_answer
             self._mcp_apps[user] = app, self._process.host.loop.create_task(app.run(), name=f"MCP of {user}")
         return self._mcp_apps[user][0]

@@ -18,10 +18,10 @@ from websockets.frames import (
 )
 from websockets.protocol import State
 
-from rrext.faces.http.budget import NOTED
+from rrext.faces.http.budget import NOTED, encrypted_end, unsent_bytes
 from rrext.faces.http.door import arrival_of
 from rrext.limits import KIB, MIB, READ_BUFFER
-from rrext.server.outbox import note_dropped
+from rrext.threads import note_dropped
 
 MAX_STRANGERS_MESSAGE: Final = 64 * KIB
 """Bytes of one message of a client that has shown no key."""
@@ -114,7 +114,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._on_lost = on_lost
         self._pong: bytes | None = None
         self._below: asyncio.WriteTransport | None = None
-        """With TLS the transport of the encrypted bytes: what waits there neither counts above nor pauses writing."""
         self._next_look: asyncio.TimerHandle | None = None
         self._most_unsent = 0
         self._is_large = False
@@ -128,8 +127,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.transport.set_write_buffer_limits(NOTED, NOTED)  # so what waits counts as long as writing pauses
-        tls = getattr(transport, "_ssl_protocol", None)
-        self._below = None if tls is None else tls._transport
+        self._below = encrypted_end(transport)
 
     def expect(self, most: int = MAX_MESSAGE) -> None:
         """From now on take messages of at most so many bytes; larger ones end the connection."""
@@ -182,12 +180,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     @property
     def unsent_bytes(self) -> int:
         """What the system has not taken for the client yet."""
-        if self.disconnected:
-            return 0
-        if self._below is None:
-            return self.transport.get_write_buffer_size()
-        above = 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()  # one that closes may know none
-        return above + self._below.get_write_buffer_size()
+        return 0 if self.disconnected else unsent_bytes(self.transport)
 
     def refuse_garbled(self) -> None:
         """End the connection if a text came that is none, perhaps before the answer to the handshake."""

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 import msgspec
+from starlette.background import BackgroundTask
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,8 +19,9 @@ from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.errors import FrameTooLarge, InvalidArguments, NotAuthenticated, RrextError, ShuttingDown, TooManyRequests
-from rrext.faces.http.budget import Body, Budgets, counted_body
+from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import address_of, found_by_key
+from rrext.faces.http.exchange import NOBODY, Exchange, new_exchange
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import UserTokens
 from rrext.faces.ws.bearer import key_of
@@ -119,6 +121,7 @@ class Webhook:
                 work.cancel()
 
     async def _worked(self, request: Request, task: TaskIdentity) -> Response:
+        exchange = new_exchange(request.scope, self._budgets, task.owner or NOBODY)
         try:
             caller = msgspec.structs.replace(
                 self._caller,
@@ -127,28 +130,36 @@ class Webhook:
                 is_keyed=True,
                 address=address_of(request.scope),
             )
-            with counted_body(None if task.owner is None else self._budgets.of(task.owner)) as held:
-                parts, is_form = await self._parts(request, held)
-                async with self._unless_gone(request, caller):
-                    results = [await self._sent(part, task.token, caller) for part in parts]
+            exchange.require_room()
+            parts, is_form = await self._parts(request, None if task.owner is None else exchange)
+            async with self._unless_gone(request, caller):
+                results = [await self._sent(part, task.token, caller) for part in parts]
         except RrextError as error:
             return failure(error)
         except ClientDisconnect:
             return Response(status_code=499)
-        body = {"objects": results} if is_form else results[0]
+        finally:
+            exchange.answered()
+        body = msgspec.json.encode({"objects": results} if is_form else results[0])
+        exchange.keep(len(body))
         is_failed = any("error" in result for result in results)
-        return Response(msgspec.json.encode(body), 500 if is_failed else 200, media_type="application/json")
+        sent = BackgroundTask(exchange.answered)
+        return Response(body, 500 if is_failed else 200, media_type="application/json", background=sent)
 
-    async def _parts(self, request: Request, held: Body) -> tuple[list[Part], bool]:
-        """The objects of a request, and whether it was a form. Raises `FrameTooLarge` and `InvalidArguments`."""
+    async def _parts(self, request: Request, exchange: Exchange | None) -> tuple[list[Part], bool]:
+        """The objects of a request, and whether it was a form. The body counts for an exchange if there is one: those of the
+        server's own pipelines do not. Raises `FrameTooLarge`, `InvalidArguments` and `TooManyRequests`.
+        """
         most, size, pieces = self._limits.max_frame, 0, []
         async for piece in request.stream():
             size += len(piece)
             if size > most:
                 raise FrameTooLarge(f"the body is over {most} bytes (max_frame)", data={"limit": "max_frame", "maximum": most})
             pieces.append(piece)
-            await held.grow(len(piece))
-        held.is_unfinished = False
+            if exchange is not None:
+                await exchange.grow(len(piece))
+        if exchange is not None:
+            exchange.is_unfinished = False
         body = b"".join(pieces)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower() or DEFAULT_TYPE
         if kind != "multipart/form-data":

@@ -78,3 +78,12 @@ def request(method: str, params: dict[str, Any] | None = None, **headers: str) -
     name = params.get({"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(method, ""))
     named = {"Mcp-Name": name} if isinstance(name, str) else {}
     return body, {**ACCEPT, "MCP-Protocol-Version": VERSION, "Mcp-Method": method, **named, **headers}
+
+
+def two_users(folder: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """The headers of the users ada and bob, and the options of a server that knows their tokens."""
+    path = folder / "tokens.toml"
+    path.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
+    path.chmod(0o600)
+    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
+    return ada, bob, ["--tokens", str(path)]

@@ -9,13 +9,14 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from http_server import HttpServer, request
+from http_server import HttpServer, request, two_users
 from mcp_host import PATIENCE
 from starlette.types import Receive, Scope, Send
 
@@ -82,13 +83,10 @@ def test_large_calls_of_clients_that_vanish_leave_nothing_behind() -> None:
 
 @pytest.mark.promise("ws:user:memory")
 def test_calls_of_a_user_whose_bodies_are_over_the_users_limit_wait_and_are_refused(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
-    tokens.chmod(0o600)
-    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
+    ada, bob, options = two_users(tmp_path)
     large = {"name": "wait", "arguments": {"key": "full"}, "pad": "x" * (3 * MIB)}
     first = "import rrext.faces.http.budget as budget\n\nbudget.ROOM_TIMEOUT = 1.0"
-    with HttpServer("--tokens", str(tokens), "--max-user-bytes", str(4 * MIB), first=first) as server, ExitStack() as stack:
+    with HttpServer(*options, "--max-user-bytes", str(4 * MIB), first=first) as server, ExitStack() as stack:
         for number in (1, 2):
             client = stack.enter_context(closing(server.connect()))
             client.request("POST", "/mcp", *request("tools/call", large, **ada))
@@ -99,6 +97,36 @@ def test_calls_of_a_user_whose_bodies_are_over_the_users_limit_wait_and_are_refu
         status, answer = server.ask("tools/call", more, **ada)
         assert (status, "max_user_bytes" in str(answer)) == (429, True)
         assert server.ask("tools/call", more, **bob)[0] == 200
+
+
+@pytest.mark.promise("ws:user:memory")
+def test_calls_of_a_user_whose_answers_are_not_read_wait_for_room(tmp_path: Path) -> None:
+    ada, bob, options = two_users(tmp_path)
+    size = 15 * MIB
+    body, headers = request("tools/call", {"name": "large", "arguments": {"size": size, "key": "deaf"}}, **ada)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": len(body)}.items())
+    message = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n".encode() + body
+    journal = {"name": "journal", "arguments": {"key": "deaf"}}
+    with HttpServer(*options, "--max-user-bytes", str(3 * size)) as server, ExitStack() as stack:
+
+        def begun() -> int:
+            return len(server.result("tools/call", journal, **bob)["structuredContent"]["result"])
+
+        server.result("tools/call", {"name": "large", "arguments": {"size": size}}, **bob)
+        crowd = [
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE))) for _ in range(12)
+        ]
+        for end in crowd:
+            end.sendall(message)
+        while not begun():
+            pass
+        for number in range(50):
+            add = {"name": "add", "arguments": {"a": number}}
+            assert server.result("tools/call", add, **bob)["structuredContent"] == {"sum": number + 1}
+        assert begun() < 8, "more began than the limit of their user is for"
+        with ThreadPoolExecutor(len(crowd)) as pool:
+            found = list(pool.map(lambda end: b"".join(iter(lambda: end.recv(MIB), b"")), crowd))
+        assert [answer.startswith(b"HTTP/1.1 200") and b"x" * size in answer for answer in found] == [True] * len(crowd)
 
 
 def test_a_client_that_never_reads_hinders_no_other(server: HttpServer) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from http_server import ACCEPT, HttpServer
+from http_server import ACCEPT, HttpServer, two_users
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_host import META, Host
@@ -300,11 +300,8 @@ def test_of_two_calls_with_one_answer_at_the_same_time_one_runs(host: Host | Htt
 
 @pytest.mark.promise("mcp:permits:once")
 def test_over_http_a_permit_is_for_its_user_alone(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
-    tokens.chmod(0o600)
-    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
-    with HttpServer("--tokens", str(tokens), files=[HERE / "asking.pipe"]) as server:
+    ada, bob, options = two_users(tmp_path)
+    with HttpServer(*options, files=[HERE / "asking.pipe"]) as server:
         params = asked_by_result(server, "mine", headers=ada)
         assert repeated(server, params, **bob) == "refused"
         assert repeated(server, params, **ada) == "complete"
@@ -329,11 +326,8 @@ def test_an_answer_that_comes_when_its_call_has_ended_runs_nothing(
 
 
 def test_calls_that_wait_for_answers_of_one_user_delay_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.toml"
-    path.write_text('a-token-of-ada-0123 = "ada"\na-token-of-bob-0123 = "bob"\n')
-    path.chmod(0o600)
-    ada, bob = ({"Authorization": f"Bearer a-token-of-{name}-0123"} for name in ("ada", "bob"))
-    with HttpServer("--tokens", str(path), "--threads", "1", files=[HERE / "asking.pipe"]) as server:
+    ada, bob, options = two_users(tmp_path)
+    with HttpServer(*options, "--threads", "1", files=[HERE / "asking.pipe"]) as server:
         for number in range(20):
             asked_by_result(server, f"key {number}", headers=ada)
         params = asked_by_result(server, "bobs", headers=bob)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_ws_http import task_of_echo
 from test_ws_load import HANDSHAKE
 from test_ws_unread import answers, deaf_client
 from ws_server import ADA, BOB, PATIENCE, WsClient, WsServer, certificate, keys_file, resident
 
 from rrext.errors import TooManyRequests
-from rrext.faces.http.budget import BUDGET_LOOK, NOTED, ROOM_TIMEOUT, Body, Budgets, UserBudget
+from rrext.faces.http.budget import BUDGET_LOOK, NOTED, ROOM_TIMEOUT, Budgets, UserBudget
+from rrext.faces.http.door import ARRIVAL, Arrival
+from rrext.faces.http.exchange import Exchange, new_exchange
 
 pytestmark = pytest.mark.promise("ws:user:memory")
 
@@ -153,16 +159,68 @@ def test_without_keys_each_connection_has_a_budget_of_its_own() -> None:
     assert own.of("local") is not own.of("local")
 
 
+class FakeTransport:
+    """A transport whose client reads by hand."""
+
+    unsent = 0
+    is_closed = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+
+def request_of(budgets: Budgets, transport: FakeTransport | None = None, arrival: Any = None) -> Exchange:
+    """A request of the user ada, of a connection of its own or of that of an earlier one."""
+    arrival = arrival or Arrival(cast(Any, None), "", 0.0)
+    arrival.transport = transport or FakeTransport()
+    return new_exchange({"state": {ARRIVAL: arrival}}, budgets, "ada")
+
+
 async def test_a_body_over_http_waits_for_room_and_is_refused_without() -> None:
-    loop, budget, _ = budget_of(LIMIT)
-    body, other = Body(budget), Body(budget)
-    await body.grow(1)
+    loop = FakeLoop()
+    budgets = Budgets(cast(Any, loop), LIMIT, has_users=True)
+    body, other = request_of(budgets), request_of(budgets)
+    await body.grow(LIMIT)
     waiting = asyncio.ensure_future(other.grow(LIMIT))
     await asyncio.sleep(0)
     assert not waiting.done()
     loop.pass_time(ROOM_TIMEOUT + 1)
     with pytest.raises(TooManyRequests, match="max_user_bytes"):
         await waiting
+
+
+@pytest.mark.parametrize("end", ["reads", "leaves"])
+def test_an_answer_over_http_counts_until_the_client_has_read_it_or_is_gone(end: str) -> None:
+    loop = FakeLoop()
+    budgets = Budgets(cast(Any, loop), LIMIT, has_users=True)
+    transport, arrival = FakeTransport(), Arrival(cast(Any, SimpleNamespace(leave=lambda arrival: None)), "", 0.0)
+    exchange = request_of(budgets, transport, arrival)
+    exchange.keep(2 * LIMIT)
+    assert exchange.held == 2 * LIMIT
+    transport.unsent = LIMIT + 1
+    exchange.answered()
+    with pytest.raises(TooManyRequests, match="max_user_bytes"):
+        request_of(budgets).require_room()
+    if end == "reads":
+        transport.unsent = 0
+    else:
+        arrival.gone()
+    loop.pass_time(BUDGET_LOOK)
+    request_of(budgets).require_room()
+    assert budgets.of("ada").total == 0
+
+
+def test_what_is_unread_on_a_connection_counts_once_however_many_requests_it_has() -> None:
+    budgets = Budgets(cast(Any, FakeLoop()), LIMIT, has_users=True)
+    transport, arrival = FakeTransport(), Arrival(cast(Any, None), "", 0.0)
+    transport.unsent = LIMIT
+    for _ in range(3):
+        exchange = request_of(budgets, transport, arrival)
+        exchange.answered()
+    assert budgets.of("ada").total == LIMIT
 
 
 # a real server
@@ -310,6 +368,72 @@ def test_calls_of_many_connections_of_a_user_begin_as_far_as_its_limit_goes(
         assert [len(answer["body"]["result"]) for answer in found] == [SIZE] * len(crowd)
 
 
+def deaf_request(server: Any, path: str, body: bytes, headers: dict[str, str], context: ssl.SSLContext | None) -> socket.socket:
+    """A connection with a request whose answer is not read yet."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    plain.settimeout(PATIENCE)
+    plain.connect(("127.0.0.1", server.port))
+    end = plain if context is None else context.wrap_socket(plain, server_hostname="localhost")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"Content-Length": str(len(body)), **headers}.items())
+    end.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n".encode() + body)
+    return end
+
+
+def whole(end: socket.socket) -> bytes:
+    """Everything that comes on a connection."""
+    return b"".join(iter(lambda: end.recv(1 << 20), b""))
+
+
+def host_request(name: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    """A call of a tool by a host of the user ada that makes no handshake."""
+    about = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+    meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments, "_meta": meta}}
+    headers = {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json", "Mcp-Method": "tools/call"}
+    more = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": name}
+    return json.dumps(call).encode(), headers | more
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_user_goes(
+    tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--isolation", isolation, "--max-user-bytes", str(3 * SIZE)]
+    context: ssl.SSLContext | None = None
+    if with_tls:
+        cert, key = certificate(tmp_path)
+        options += ["--tls-cert", str(cert), "--tls-key", str(key)]
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        context = ssl.create_default_context(cafile=str(cert))
+    with small_server(tmp_path, *options) as server, ExitStack() as stack, server.client(BOB) as bob:
+        assert len(bob.tool("large", {"size": SIZE})) == SIZE
+        request = host_request("large", {"size": SIZE, "key": "crowd"})
+        crowd = [stack.enter_context(closing(deaf_request(server, "/mcp", *request, context))) for _ in range(12)]
+        while not bob.tool("journal", {"key": "crowd"}):
+            pass
+        for number in range(200):
+            assert bob.tool("add", {"a": number}) == {"sum": number + 1}
+        assert 0 < len(bob.tool("journal", {"key": "crowd"})) < 8, "more began than the limit of their user is for"
+        with ThreadPoolExecutor(len(crowd)) as pool:  # which of them began is not known
+            found = list(pool.map(whole, crowd))
+        assert [answer.count(b"x" * SIZE) for answer in found] == [2] * len(crowd), [answer[:300] for answer in found]
+
+
+def test_a_webhook_is_refused_while_answers_of_its_pipelines_owner_are_not_read(tmp_path: Path) -> None:
+    with small_server(tmp_path, "--isolation", "none") as server, server.client(ADA) as ada:
+        public = ada.body("execute", pipeline=task_of_echo(), token="hook")["publicToken"]
+        headers = {"Authorization": f"Bearer {public}", "Content-Type": "text/plain"}
+        with closing(deaf_request(server, "/webhook", b"y" * SIZE, headers, None)) as deaf:
+            while server.request("POST", "/webhook", b"hi", headers)[0] == 200:
+                pass  # the large answer is not made yet
+            status, _, answer = server.request("POST", "/webhook", b"hi", headers)
+            assert (status, b"max_user_bytes" in answer) == (429, True)
+            assert whole(deaf).count(b"y" * SIZE) == 1
+        assert server.request("POST", "/webhook", b"hi", headers)[0] == 200
+
+
 @contextmanager
 def deaf_with_answer(server: WsServer) -> Iterator[WsClient]:
     """A client that has asked for one large answer, most of which waits in the server."""
@@ -318,7 +442,8 @@ def deaf_with_answer(server: WsServer) -> Iterator[WsClient]:
             deaf.post("rrext_ping")
         deaf.post("rrext_process", subcommand="tool", tool="large", input={"size": SIZE})
         yield deaf
-        deaf.socket.socket.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the server has closed it
+            deaf.socket.socket.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])
@@ -343,7 +468,11 @@ def test_an_answer_that_is_not_read_counts_for_its_user_also_after_a_goodbye(tmp
     options = ("--isolation", "none", "--drain", "0.1", "--max-user-bytes", str(SIZE + MIB))
     with small_server(tmp_path, *options) as server, deaf_with_answer(server) as deaf:
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] > SIZE // 2)
-        deaf.post(end)
+        goodbye = deaf.post(end)
         dashboard(server, ADA, lambda found: found["overview"]["heldBytes"] < MIB)
-        with deaf_with_answer(server):
-            dashboard(server, ADA, lambda found: any(row["heldUp"] for row in found["connections"]))
+        with server.client(ADA) as later:
+            number = later.post("rrext_process", subcommand="tool", tool="large", input={"size": 1, "key": "later"})
+            for _ in range(20):
+                assert later.tool("journal", {"key": "later"}) == []
+            assert len(deaf.answer(goodbye - 1)["body"]["result"]) == SIZE
+            assert later.answer(number)["body"]["result"] == "x"
