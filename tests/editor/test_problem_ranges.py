@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import AnalysisSettings
-from rrext.faces.lsp.manual import Manual
+from rrext.faces.lsp.diagnostics import Manual
 from rrext.pipefile.text.problem_json import related_places
 from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
 

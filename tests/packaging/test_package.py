@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 
-LINK = "from rrext.faces.lsp.manual import Manual; print(Manual().link('unknown_provider'))"
+LINK = "from rrext.faces.lsp.diagnostics import Manual; print(Manual().link('unknown_provider'))"
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -1,8 +1,10 @@
-"""Problems as LSP diagnostics, and their way to the client."""
+"""Problems as LSP diagnostics with links to the manual, and their way to the client."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -11,7 +13,6 @@ from lsprotocol import types
 from rrext.editor.analysis import Analysis
 from rrext.editor.page import readable
 from rrext.editor.text import Text
-from rrext.faces.lsp.manual import Manual
 from rrext.limits import DEFAULTS
 from rrext.pipefile.text.problem_json import related_places
 from rrext.pipefile.text.problems import Problem, Severity, Span
@@ -20,6 +21,7 @@ from rrext.pipefile.text.source import SourceMap
 if TYPE_CHECKING:
     from rrext.faces.lsp.documents import Document, State
     from rrext.faces.lsp.protocol import PipeProtocol
+
 
 Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
 """A source of further diagnostics of a document, from its URI, text and analysis."""
@@ -136,3 +138,27 @@ class DiagnosticPublisher:
     def retract(self, document: Document) -> None:
         """Remove all diagnostics of a closed document."""
         self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
+
+
+_ROW: Final = re.compile(r"\| `(\w+)` \|")
+
+
+class Manual:
+    """The lines of protocol.md that explain each code. Without the file there are no links."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Find the file in the package (in a wheel) or beside it (in a checkout)."""
+        package = Path(__file__).resolve().parents[2]
+        candidates = [path] if path is not None else [package / "protocol.md", package.parent / "protocol.md"]
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        self._uri = None if found is None else found.as_uri()
+        lines = () if found is None else found.read_text(encoding="utf-8").split("\n")
+        self._lines = {match[1]: number for number, line in enumerate(lines, 1) if (match := _ROW.match(line)) is not None}
+
+    def link(self, code: str) -> str | None:
+        """The URI of the line about a code, or None."""
+        line = self._lines.get(code)
+        return None if line is None else f"{self._uri}#L{line}"
+
+    def __repr__(self) -> str:
+        return f"<Manual {self._uri}, {len(self._lines)} codes>"

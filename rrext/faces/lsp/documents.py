@@ -1,22 +1,24 @@
-"""The documents that are open in the editor, and the analysis of each of their states."""
+"""The open documents, each with its latest analysis; offsets in a text as positions of the protocol, and back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
+from lsprotocol import types
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse, unread
-from rrext.editor.text import Text, Unit
+from rrext.editor.text import Edit, Text, Unit
 from rrext.errors import Cancelled
-from rrext.faces.lsp.document_params import TextChange
-from rrext.pipefile.text.problems import Problem
+from rrext.faces.lsp.params import TextChange
+from rrext.pipefile.text.problems import Problem, Span
 
 log: Final = logging.getLogger("rrext.lsp")
 
@@ -267,3 +269,35 @@ def _newest(document: Document) -> State:
 
 async def _at_once() -> None:
     """Return at once, before a transport is connected."""
+
+
+def as_position(text: Text, offset: int) -> types.Position:
+    """The position of an offset."""
+    line, character = text.position(offset)
+    return types.Position(line, character)
+
+
+def as_range(text: Text, span: Span) -> types.Range:
+    """The range of a span."""
+    return types.Range(as_position(text, span[0]), as_position(text, span[1]))
+
+
+def as_edits(text: Text, edits: Iterable[Edit]) -> list[types.TextEdit]:
+    """Edits as `TextEdit` objects."""
+    return [types.TextEdit(as_range(text, (edit.start, edit.end)), edit.text) for edit in edits]
+
+
+def offset_of(text: Text, position: types.Position) -> int:
+    """The offset of a position; the nearest one for an invalid position."""
+    return text.offset(position.line, position.character)
+
+
+def workspace_edit(
+    client: types.ClientCapabilities, uri: str, version: int | None, text: Text, edits: Sequence[Edit]
+) -> types.WorkspaceEdit:
+    """Edits of one document, bound to its version if the client supports that."""
+    changes = as_edits(text, edits)
+    if not get_capability(client, "workspace.workspace_edit.document_changes", False):
+        return types.WorkspaceEdit(changes={uri: changes})
+    document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, changes)])

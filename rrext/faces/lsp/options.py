@@ -1,14 +1,23 @@
-"""The options in the client's `initializationOptions`."""
+"""The options of the language server, and the nodes that the options of a trusted workspace name."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, cast
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.util import cache_from_source
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from pygls.uris import to_fs_path
 
-from rrext.errors import near_matches
+from rrext.editor.analysis import AnalysisSettings
+from rrext.errors import RrextError, near_matches
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
+from rrext.references import KnownConnection
 
 ONLY_THERE = (
     "rrext takes {names} from initializationOptions only: with other settings an editor may mix those of a folder that "
@@ -100,3 +109,113 @@ def _is_file(name: str) -> bool:
 
 def _path(path: str, folder: str | None) -> str:
     return os.path.join(folder or "", os.path.expanduser(path))
+
+
+_State: TypeAlias = tuple[int, int] | None
+"""Time of the last change in nanoseconds, and size; None for a file that is not there."""
+
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_OURS: Final = __name__.partition(".")[0]
+
+
+class OwnNodes:
+    """The nodes of files and modules that the user named. One thread at a time may use it."""
+
+    def __init__(self, targets: Iterable[str]) -> None:
+        self.targets = tuple(targets)
+        self._modules: dict[str, str] = {}
+        """The modules that came with the nodes: name → source file."""
+        self._seen: dict[str, _State] = {}
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders whose Python files the nodes are made of."""
+        return sorted({os.path.dirname(path) for path in self._seen})
+
+    def load(self, catalog: Catalog) -> list[str]:
+        """Add the nodes to a catalog; complaints about those that cannot be loaded. Their code runs."""
+        before, complaints = set(sys.modules), list[str]()
+        for target in self.targets:
+            try:
+                for node_class in load_nodes(target):
+                    catalog.add(node_class)
+            except RrextError as error:
+                complaints.append(error.message)
+        files = [os.path.realpath(target) for target in self.targets if target.endswith(".py")]
+        modules = [name for name, module in sys.modules.items() if getattr(module, "__rrext_nodes__", None) in files]
+        self._modules |= _own_modules({*(set(sys.modules) - before), *modules, *self.targets})
+        self._seen = {path: _state_of(path) for path in (*files, *self._modules.values())}
+        return complaints
+
+    def have_changed(self) -> bool:
+        """Whether a source file is other than it was when it was loaded."""
+        return any(_state_of(path) != state for path, state in self._seen.items())
+
+    def reload(self, catalog: Catalog) -> list[str]:
+        """Load the code again, as `load` does. If a part of it fails, its former modules stay."""
+        for path, state in self._seen.items():
+            if _state_of(path) != state:
+                _drop_bytecode(path)
+        former = {name: sys.modules.pop(name) for name in self._modules if name in sys.modules}
+        complaints = self.load(catalog)
+        if complaints:
+            sys.modules.update(former)
+        return complaints
+
+
+def analysis_settings_for(options: Options, own: OwnNodes, *, anew: bool = False) -> tuple[AnalysisSettings, list[str]]:
+    """The settings, and complaints about nodes that could not be loaded. `anew`: their code has changed.
+
+    Without trust only built-in nodes are known: a name in a file from a stranger must not select code to import.
+    """
+    catalog = Catalog(installed=options.trusted, unloaded=() if options.trusted else options.nodes)
+    complaints: list[str] = []
+    if options.trusted:
+        complaints = own.reload(catalog) if anew else own.load(catalog)
+    elif options.nodes:
+        complaints.append(f"Nodes of {', '.join(options.nodes)} are not loaded: initializationOptions.trusted is not true.")
+    connections, complaint = _connections(options.connections)
+    complaints += [] if complaint is None else [complaint]
+    environment = Environment.of_process(options.env)
+    return AnalysisSettings(catalog, environment, options.trusted, connections=connections), complaints
+
+
+def _connections(path: str | None) -> tuple[tuple[KnownConnection, ...] | None, str | None]:
+    """What may be told of the connections of a file, or a complaint: they are not known then."""
+    if path is None:
+        return None, None
+    from rrext.connections import load_connections
+
+    try:
+        return tuple(KnownConnection(*told) for told in load_connections(path).told()), None
+    except RrextError as error:
+        return None, f"The connections are not known: {error.message}"
+
+
+def _own_modules(names: Iterable[str]) -> dict[str, str]:
+    """The modules whose code a user writes, rather than installs: name → source file."""
+    found: dict[str, str] = {}
+    for name in names:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and name.partition(".")[0] != _OURS and not _is_installed(path):
+            found[name] = path
+    return found
+
+
+def _is_installed(path: str) -> bool:
+    library = os.path.dirname(os.__file__) + os.sep
+    return path.startswith(library) or not set(path.split(os.sep)).isdisjoint(_PACKAGES)
+
+
+def _drop_bytecode(path: str) -> None:
+    """Remove compiled code, which Python takes for current if the source has the same size and second."""
+    with suppress(OSError, NotImplementedError):
+        os.unlink(cache_from_source(path))
+
+
+def _state_of(path: str) -> _State:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

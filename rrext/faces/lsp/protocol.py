@@ -1,4 +1,6 @@
-"""The Language Server Protocol of pygls, with exactly one answer for every request, whatever the client sends."""
+"""The connection to an editor: pygls' protocol with answers to all that it leaves out, and failures of handlers as errors of
+JSON-RPC.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,27 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
+from cattrs import transform_error
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidRequest, JsonRpcMethodNotFound
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInternalError,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcMethodNotFound,
+    JsonRpcRequestCancelled,
+)
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
-from rrext.errors import TooManyRequests
-from rrext.faces.lsp.failures import as_failure, failure_of, invalid_params
-from rrext.faces.lsp.initialize_params import read_initialize
+from rrext.errors import RrextError, TooManyRequests, number_of
+from rrext.faces.lsp.params import read_initialize
 from rrext.limits import DEFAULTS
 from rrext.wire.codec import encode_own
+from rrext.wire.wire_error import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
 
 Command: TypeAlias = Callable[..., Awaitable[Any]]
 Note: TypeAlias = Callable[[Any], object]
@@ -296,3 +307,38 @@ def _is_id(value: object) -> TypeGuard[int | str]:
 
 def _nowhere(_: object) -> None:
     """Drop a message, before a transport is connected."""
+
+
+MAX_REASONS: Final = 3
+"""Reasons named in one error of invalid parameters."""
+
+
+def as_failure(error: RrextError) -> JsonRpcException:
+    """An error of rrext in the form in which `rrext serve` answers it over JSON-RPC."""
+    parts = wire_error(error)
+    hint = {} if parts.hint is None else {"hint": parts.hint}
+    return JsonRpcException(parts.message, number_of(parts.code), {**parts.data, "code": parts.code, **hint})
+
+
+def failure_of(error: BaseException, method: str) -> JsonRpcException:
+    """The error answer for an exception. An unforeseen one is a bug: the log has its traceback, the client one line."""
+    if isinstance(error, asyncio.CancelledError):
+        return JsonRpcRequestCancelled(f"{method} was cancelled")
+    if isinstance(error, RrextError):
+        return as_failure(error)
+    if isinstance(error, JsonRpcException):
+        return error
+    log.error("a bug of rrext: %s failed", method, exc_info=error)
+    reason = f"{type(error).__name__}: {error}"[: DEFAULTS.max_error_text]
+    return JsonRpcInternalError(f"A bug of rrext: {method} failed with {reason} (its log has more)")
+
+
+def invalid_params(method: str, error: Exception) -> JsonRpcInvalidParams:
+    """The error for parameters that break the protocol, with the paths of the misfits."""
+    try:
+        reasons = transform_error(error, path="params")
+    except Exception:  # cattrs cannot describe every exception
+        reasons = [str(error)]
+    more = f" (and {len(reasons) - MAX_REASONS} more)" if len(reasons) > MAX_REASONS else ""
+    text = f"Invalid parameters of {method}: {'; '.join(reasons[:MAX_REASONS])}{more}"
+    return JsonRpcInvalidParams(text[: DEFAULTS.max_error_text])

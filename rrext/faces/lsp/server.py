@@ -16,12 +16,10 @@ from pygls.protocol import default_converter
 
 from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.text import Text
-from rrext.faces.lsp.diagnostics import DiagnosticPublisher, diagnostic_support
-from rrext.faces.lsp.document_params import Changed, Closed, Opened, read, uri_in
+from rrext.faces.lsp.diagnostics import DiagnosticPublisher, Manual, diagnostic_support
 from rrext.faces.lsp.documents import Document, Documents
-from rrext.faces.lsp.manual import Manual
-from rrext.faces.lsp.options import Options, options_from, withdrawn
-from rrext.faces.lsp.own_nodes import OwnNodes, analysis_settings_for
+from rrext.faces.lsp.options import Options, OwnNodes, analysis_settings_for, options_from, withdrawn
+from rrext.faces.lsp.params import Changed, Closed, Opened, read, uri_in
 from rrext.faces.lsp.protocol import PipeProtocol
 from rrext.pipefile.text.problems import Problem, Span
 from rrext.version import __version__

@@ -12,7 +12,7 @@ from faces.lsp.editors import Editor
 
 from rrext.faces.lsp.features.table import language_server
 from rrext.faces.lsp.options import Options
-from rrext.faces.lsp.runs.errors import EngineEnded, FilesFailed, NotTrusted
+from rrext.faces.lsp.runs.engine import EngineEnded, FilesFailed, NotTrusted
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "protocol.md").read_text(encoding="utf-8")

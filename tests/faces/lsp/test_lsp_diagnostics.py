@@ -11,7 +11,7 @@ from urllib.request import url2pathname
 import pytest
 from faces.lsp.editors import Editor
 
-from rrext.faces.lsp.manual import Manual
+from rrext.faces.lsp.diagnostics import Manual
 from rrext.limits import DEFAULTS
 from rrext.pipefile.text.problems import CODES
 

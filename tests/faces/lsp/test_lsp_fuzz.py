@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.faces.lsp.message_reader import MessageReader
+from rrext.faces.lsp.stdio import MessageReader
 from rrext.limits import DEFAULTS
 from rrext.server.outbox import Outbox
 from rrext.wire.framing import ContentLength

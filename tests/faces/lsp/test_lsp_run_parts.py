@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.faces.lsp.runs.output import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE, EngineOutput
-from rrext.faces.lsp.runs.progress import WorkProgress
+from rrext.faces.lsp.runs.engine import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE, EngineOutput
 from rrext.faces.lsp.runs.results import ResultFiles, shown
+from rrext.faces.lsp.runs.runner import WorkProgress
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

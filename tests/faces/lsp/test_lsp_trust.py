@@ -13,8 +13,7 @@ import pytest
 from faces.lsp.running import EVERYTHING, Desk, components, desk, pipeline
 
 from rrext.faces.lsp.options import Options
-from rrext.faces.lsp.runs.engine import EngineProcess, engine_environment
-from rrext.faces.lsp.runs.errors import NotTrusted
+from rrext.faces.lsp.runs.engine import EngineProcess, NotTrusted, engine_environment
 from rrext.server.commands import COMMANDS
 
 ROOT = str(Path(__file__).parents[3])

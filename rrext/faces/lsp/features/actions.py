@@ -1,4 +1,4 @@
-"""Code actions: fixes of problems, all safe fixes at once, and actions of other features."""
+"""Code actions, which are fixes and runs, and formatting."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from rrext.editor.analysis import Analysis
 from rrext.editor.fixes.fix import Fix, FixContext
 from rrext.editor.fixes.table import fix_all_edits, fixes_any, fixes_for, is_safe
+from rrext.editor.formatting import formatted
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.page import readable
 from rrext.editor.text import Edit
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
-from rrext.faces.lsp.documents import State
-from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit
+from rrext.faces.lsp.documents import State, as_edits, as_range, offset_of, workspace_edit
 from rrext.faces.lsp.runs.offers import RUN, wants
 from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
+
 MAX_FIXED_PROBLEMS: Final = 20
 """The number of problems whose fixes are offered at once; a selection may hold a thousand."""
+
 MAX_TITLE: Final = 200
 """Characters of a title, which may quote the file."""
 
@@ -36,7 +38,6 @@ T = TypeVar("T")
 
 QUICK: Final = types.CodeActionKind.QuickFix.value
 FIX_ALL: Final = f"{types.CodeActionKind.SourceFixAll.value}.rrext"
-
 
 _MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
 
@@ -49,7 +50,7 @@ class DeferredEdit(msgspec.Struct, frozen=True):
     code: str | None = None
 
 
-def register(server: PipeServer) -> None:
+def register_actions(server: PipeServer) -> None:
     """Let a server answer code actions."""
     actions = Actions(server)
     options = types.CodeActionOptions(code_action_kinds=[QUICK, FIX_ALL, RUN], resolve_provider=True)
@@ -243,3 +244,35 @@ def _wanted(code: str | None) -> Callable[[Problem], bool]:
 
 def _plain(later: DeferredEdit) -> Any:
     return msgspec.to_builtins(later)
+
+
+MAX_INDENT: Final = 16
+"""Spaces of one level of a formatted document."""
+
+
+def register_formatting(server: PipeServer) -> None:
+    """Let a server format. A thread computes the edits; a text that is not well-formed has none."""
+
+    async def edits(uri: str, options: types.FormattingOptions, lines: tuple[int, int] | None) -> list[types.TextEdit]:
+        document = server.documents.get(uri)
+        state = document.state
+        text = state.text
+        within: Span | None = None
+        if lines is not None:
+            within = (text.offset(lines[0], 0), text.offset(lines[1], len(text.content) * 4))
+        indent = " " * min(options.tab_size, MAX_INDENT) if options.insert_spaces else "\t"
+        found = await asyncio.to_thread(formatted, text.content, indent, within)
+        if document.state is not state:
+            raise JsonRpcException(f"{uri} was edited meanwhile", _MODIFIED)
+        return as_edits(text, found)
+
+    async def whole(params: types.DocumentFormattingParams) -> list[types.TextEdit]:
+        return await edits(params.text_document.uri, params.options, None)
+
+    async def some(params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
+        start, end = params.range.start, params.range.end
+        last = end.line - (end.character == 0 and end.line > start.line)  # editors select whole lines so
+        return await edits(params.text_document.uri, params.options, (start.line, last))
+
+    server.answer(types.TEXT_DOCUMENT_FORMATTING, whole)
+    server.answer(types.TEXT_DOCUMENT_RANGE_FORMATTING, some)

@@ -1,9 +1,9 @@
-"""Completion requests."""
+"""Completion and hover."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -14,14 +14,16 @@ from pygls.capabilities import get_capability
 from rrext.columns import cut, one_line
 from rrext.editor.completions.completion import TRIGGERS, Completer, Completion
 from rrext.editor.completions.offer import CompletionItem, Indent, Kind, as_plain, as_snippet, has_stops
+from rrext.editor.hover import hover_at
+from rrext.editor.page import Page
 from rrext.editor.text import Text
-from rrext.faces.lsp.document_params import Identifier, SyncPosition, read
-from rrext.faces.lsp.features.hover import as_markup
-from rrext.faces.lsp.features.links import workspace_files
-from rrext.faces.lsp.positions import as_position
+from rrext.faces.lsp.documents import as_position, as_range, offset_of
+from rrext.faces.lsp.features.navigation import workspace_files
+from rrext.faces.lsp.params import Identifier, SyncPosition, read
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
 
 MAX_OFFER_WIDTH: Final = 200
 """Columns of a text in the list of offers."""
@@ -79,7 +81,7 @@ class ItemSupport(msgspec.Struct, frozen=True):
         )
 
 
-def register(server: PipeServer) -> None:
+def register_completion(server: PipeServer) -> None:
     """Let a server answer completions. One thread computes them, because that may import the code of every node."""
     completer = Completer()
     thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-completion")
@@ -164,3 +166,27 @@ def _item(
             {"range": {"start": place(edit.start), "end": place(edit.end)}, "newText": edit.text} for edit in item.before
         ]
     return found
+
+
+def register_hover(server: PipeServer) -> None:
+    """Let a server answer hovers."""
+
+    async def hover(params: types.HoverParams) -> types.Hover | None:
+        _, text, analysis = await server.look(params.text_document.uri)
+        found = hover_at(analysis, offset_of(text, params.position))
+        if found is None:
+            return None
+        kinds = get_capability(server.client_capabilities, "text_document.hover.content_format", None)
+        return types.Hover(as_markup(found.page, kinds), as_range(text, found.span))
+
+    server.answer(types.TEXT_DOCUMENT_HOVER, hover)
+
+
+def as_markup(page: Page, kinds: Sequence[types.MarkupKind] | None) -> types.MarkupContent:
+    """A page in the first format that a client supports; plain text if it names none."""
+    for kind in kinds or ():
+        if kind == types.MarkupKind.Markdown:
+            return types.MarkupContent(types.MarkupKind.Markdown, page.markdown())
+        if kind == types.MarkupKind.PlainText:
+            break
+    return types.MarkupContent(types.MarkupKind.PlainText, page.plain())

@@ -1,24 +1,31 @@
-"""Requests about ids: definition, references, highlights and rename."""
+"""Definition, references, highlights, renaming, document symbols, and links to files."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
+from pygls.uris import to_fs_path
 
 from rrext.editor.names import Name, Names, NotRenamed
+from rrext.editor.outline import Symbol, SymbolKind, symbols_of
 from rrext.editor.text import Text
-from rrext.faces.lsp.positions import as_range, offset_of, workspace_edit
+from rrext.editor.workspace_files import WorkspaceFiles, links_of
+from rrext.faces.lsp.documents import as_range, offset_of, workspace_edit
+from rrext.faces.lsp.runs.engine import folder_of
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
+
 _REFUSED: Final = types.LSPErrorCodes.RequestFailed.value
 
 
-def register(server: PipeServer) -> None:
+def register_navigation(server: PipeServer) -> None:
     """Let a server answer requests about ids."""
     feature = _Navigation(server)
     server.answer(types.TEXT_DOCUMENT_DEFINITION, feature.definition)
@@ -97,3 +104,77 @@ class _Navigation:
         _, text, analysis = await self._server.look(uri)
         names = Names(analysis)
         return text, names, names.at(offset_of(text, position))
+
+
+_KINDS: Final[dict[SymbolKind, types.SymbolKind]] = {
+    "source": types.SymbolKind.Constructor,
+    "node": types.SymbolKind.Function,
+    "helper": types.SymbolKind.Interface,
+    "response": types.SymbolKind.Class,
+    "unknown": types.SymbolKind.Module,
+    "edge": types.SymbolKind.Field,
+    "settings": types.SymbolKind.Namespace,
+    "text": types.SymbolKind.String,
+    "number": types.SymbolKind.Number,
+    "boolean": types.SymbolKind.Boolean,
+    "array": types.SymbolKind.Array,
+    "object": types.SymbolKind.Property,
+    "null": types.SymbolKind.Constant,
+}
+"""The kind of each symbol, among those of the protocol's first version, which every client knows."""
+
+
+def register_symbols(server: PipeServer) -> None:
+    """Let a server answer document symbols."""
+
+    async def symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        _, text, analysis = await server.look(params.text_document.uri)
+        return [_nested(symbol, text) for symbol in symbols_of(analysis)]
+
+    server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols)
+
+
+def _nested(symbol: Symbol, text: Text) -> types.DocumentSymbol:
+    return types.DocumentSymbol(
+        symbol.name,
+        _KINDS[symbol.kind],
+        as_range(text, symbol.span),
+        as_range(text, symbol.name_span),
+        symbol.detail or None,
+        children=[_nested(child, text) for child in symbol.children],
+    )
+
+
+def register_links(server: PipeServer) -> None:
+    """Let a server answer links."""
+
+    async def links(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
+        uri = params.text_document.uri
+        _, text, analysis = await server.look(uri)
+        files = workspace_files(server, uri)
+        if files is None:
+            return []
+        found = await asyncio.to_thread(lambda: list(links_of(analysis, files)))
+        return [types.DocumentLink(as_range(text, span), Path(path).as_uri()) for span, path in found]
+
+    server.answer(types.TEXT_DOCUMENT_DOCUMENT_LINK, links, types.DocumentLinkOptions(resolve_provider=False))
+
+
+def workspace_files(server: PipeServer, uri: str) -> WorkspaceFiles | None:
+    """The files that a document may name: below the root of the options, or else in the folders of the workspace, or in its
+    own folder if there are none. None for a document without a file."""
+    folder = folder_of(uri)
+    if folder is None:
+        return None
+    root = server.options.root
+    if root is not None:
+        return WorkspaceFiles(root, [root])
+    return WorkspaceFiles(folder, workspace_folders(server) or [folder])
+
+
+def workspace_folders(server: PipeServer) -> list[str]:
+    """The folders of the client's workspace that are in the file system."""
+    workspace = server.workspace
+    uris = list(workspace.folders) or ([workspace.root_uri] if workspace.root_uri else [])
+    paths = (to_fs_path(uri) for uri in uris if uri.startswith("file:"))
+    return [path for path in paths if path]

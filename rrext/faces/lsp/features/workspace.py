@@ -22,9 +22,9 @@ from pygls.capabilities import get_capability
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse, unread
 from rrext.editor.text import Text
 from rrext.faces.lsp.diagnostics import as_diagnostics
-from rrext.faces.lsp.document_params import read
-from rrext.faces.lsp.features.links import workspace_folders
-from rrext.faces.lsp.runs.deployments import path_of
+from rrext.faces.lsp.features.navigation import workspace_folders
+from rrext.faces.lsp.params import read
+from rrext.faces.lsp.runs.engine import path_of
 from rrext.limits import KIB
 from rrext.pipefile.text.problems import Problem
 
@@ -61,7 +61,7 @@ class WatchedChanges(msgspec.Struct, frozen=True):
     changes: list[WatchedChange] = []
 
 
-def register(server: PipeServer) -> None:
+def register_workspace(server: PipeServer) -> None:
     """Let a server check the files of the workspace."""
     files = WorkspaceDiagnostics(server)
     server.on_initialized.append(files.begin)

@@ -1,27 +1,34 @@
-"""The commands of `workspace/executeCommand`. Each takes one object as argument."""
+"""The commands of `workspace/executeCommand`: calls of tools, files and texts through a pipeline, questions. Each takes one
+object.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
-from rrext.errors import InvalidArguments
-from rrext.faces.lsp.runs.calls import ask_question, call_tool, send_files, send_text
-from rrext.faces.lsp.runs.deployments import Ready
-from rrext.faces.lsp.runs.engine import EngineProcess
-from rrext.faces.lsp.runs.errors import TRUST_HINT, InputNeeded, NotTrusted
-from rrext.faces.lsp.runs.marks import Work
-from rrext.faces.lsp.runs.questions import UserQuestions, missing_input
-from rrext.faces.lsp.runs.runner import DocumentRun, Runner
+from rrext.editor.outline import source_of
+from rrext.editor.schemas import example_of, schemas_at
+from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
+from rrext.faces.lsp.runs.engine import TRUST_HINT, EngineProcess, FilesFailed, InputNeeded, NotTrusted, Ready
+from rrext.faces.lsp.runs.runner import DocumentRun, Runner, Work, WorkProgress
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
+from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:
+    from rrext.client.upload import FileResult, UploadProgress
     from rrext.faces.lsp.server import PipeServer
+
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -162,3 +169,176 @@ class Commands:
         # one short line: some editors truncate longer ones
         self._server.tell('Nothing is run here until "trusted": true is set in initializationOptions.')
         return {"trusted": self._server.options.trusted, "hint": TRUST_HINT}
+
+
+log: Final = logging.getLogger("rrext.lsp")
+
+
+class UserQuestions:
+    """Asks the user to choose a tool."""
+
+    def __init__(self, server: PipeServer) -> None:
+        self._server = server
+
+    async def tool(self, tools: Sequence[dict[str, Any]], where: str) -> dict[str, Any]:
+        """The descriptor of the only tool, or of the one that the user chooses. Raises `InputNeeded`."""
+        if len(tools) == 1:
+            return tools[0]
+        if not tools:
+            raise InputNeeded("/tool", f"{where} has no tool that can be called")
+        names = [tool["name"] for tool in tools]
+        twice = {name for name in names if names.count(name) > 1}
+        titles = [f"{tool['name']} ({tool['nodeId']})" if tool["name"] in twice else tool["name"] for tool in tools]
+        chosen = await self._choose(f"Which tool of {where} is to run?", titles)
+        if chosen is None:
+            raise InputNeeded("/tool", "no tool was chosen", hint=f"pass `tool`, one of {', '.join(titles)}")
+        return tools[titles.index(chosen)]
+
+    async def _choose(self, message: str, titles: Sequence[str]) -> str | None:
+        actions = [types.MessageActionItem(title) for title in titles]
+        asked = types.ShowMessageRequestParams(types.MessageType.Info, message, actions)
+        try:
+            chosen = await self._server.window_show_message_request_async(asked)
+        except JsonRpcException as error:
+            log.info("the client asks nobody: %s", error)
+            return None
+        return chosen.title if chosen is not None and chosen.title in titles else None
+
+
+def missing_input(tool: dict[str, Any]) -> InputNeeded:
+    """The error of a call without the input that its tool requires. Editors show its message, with the comment to write."""
+    name, schema = tool["name"], tool["inputSchema"]
+    words = json.dumps(example_of(schema, schemas_at(schema, ())), ensure_ascii=False)
+    message = (
+        f"is missing: {', '.join(schema['required'])}. Write it in a comment of the component: // rrext tool {name} {words}"
+    )
+    return InputNeeded("/input", message, hint="pass `input`")
+
+
+MAX_CHUNK: Final = 80
+"""Characters of a chunk in a progress message."""
+
+GENERATORS: Final = ("generator", "async_generator")
+
+
+async def call_tool(ready: Ready, node: str, tool: str, input: dict[str, Any], progress: WorkProgress) -> Any:
+    """The result of a tool; for a generator, the list of its chunks, or `{chunks, value}`."""
+    chunks = _Chunks(progress)
+
+    def report(value: float, total: float | None, message: str | None) -> None:
+        share = value / total if total else None
+        amount = f"{value:g}" if total is None else f"{value:g}/{total:g}"
+        progress.report(f"{amount} {message or ''}".rstrip(), share)
+
+    value = await ready.client.tool(
+        tool=tool, node_id=node, input=input, token=ready.token, progress=report, on_chunk=chunks.add
+    )
+    if not chunks.values and not _is_generator(ready, node, tool):
+        return value
+    return chunks.values if value is None else {"chunks": chunks.values, "value": value}
+
+
+class _Chunks:
+    """The chunks of a generator, limited to the size of one result."""
+
+    def __init__(self, progress: WorkProgress) -> None:
+        self._progress = progress
+        self._size = 0
+        self.values: list[Any] = []
+
+    async def add(self, chunk: Any) -> None:
+        """Add a chunk. Raises `ResultTooLarge`, which ends the generator."""
+        await asyncio.sleep(0)  # many chunks must not delay answers to the editor
+        encoded = encode_own(chunk)
+        self._size += len(encoded)
+        if self._size > DEFAULTS.max_result:
+            raise ResultTooLarge.of(self._size, DEFAULTS.max_result, "What the tool gave so far")
+        self.values.append(chunk)
+        text = encoded[: 4 * MAX_CHUNK].decode("utf-8", "ignore")
+        self._progress.report(f"chunk {len(self.values)}: {text if len(text) <= MAX_CHUNK else f'{text[:MAX_CHUNK]}…'}")
+
+
+def _is_generator(ready: Ready, node: str, tool: str) -> bool:
+    drafts = [ready.analysis.by_id[node]] if node in ready.analysis.by_id else ready.analysis.drafts
+    owner = next((draft.node for draft in drafts if draft.node is not None and tool in draft.node.tools), None)
+    return owner is not None and owner.tools[tool].kind in GENERATORS
+
+
+def _source(ready: Ready, kind: str) -> str | None:
+    """The source that takes a kind of input, if only one does."""
+    source = source_of(ready.analysis, kind)
+    return None if source is None else source.id
+
+
+async def ask_question(ready: Ready, question: str | dict[str, Any]) -> Any:
+    """The result body of a question."""
+    return await ready.client.chat(question=question, token=ready.token, source=_source(ready, "chat"))
+
+
+async def send_text(ready: Ready, text: str, mime_type: str | None) -> Any:
+    """The result body of a text."""
+    return await ready.client.send(text, token=ready.token, source=_source(ready, "send"), mimetype=mime_type)
+
+
+async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, progress: WorkProgress) -> Any:
+    """The result body of a file; for several files, `[{path, result}]`.
+
+    Relative paths begin at the document's folder. Raises the failure of a single file, and `FilesFailed` with the outcome of
+    each of several.
+    """
+    found = [_absolute(path, ready.folder) for path in paths]
+
+    def report(state: UploadProgress) -> None:
+        share = state.bytes_done / state.bytes_total if state.bytes_total else state.files_done / max(state.files_total, 1)
+        progress.report(f"{state.files_done}/{state.files_total} files, {os.path.basename(state.path)}", share)
+
+    source = _source(ready, "send")
+    results = await ready.client.send_files(found, token=ready.token, source=source, mimetype=mime_type, progress=report)
+    if len(results) == 1 and results[0].path == found[0]:
+        if results[0].error is not None:
+            raise _failure(results[0])
+        return results[0].result
+    told = [_told(result, ready.folder) for result in results]
+    failed = [result for result in results if result.error is not None]
+    if failed:
+        message = (
+            f"{len(failed)} of {len(results)} files failed; {_named(failed[0], ready.folder)}: {_failure(failed[0]).message}"
+        )
+        error = FilesFailed(message)
+        error.result = {"files": told}
+        raise error
+    return told
+
+
+def _absolute(path: str, folder: str | None) -> str:
+    return os.path.join(folder or os.getcwd(), os.path.expanduser(path))
+
+
+def _failure(result: FileResult) -> RrextError:
+    """The failure of a file as an error of rrext."""
+    error = result.error
+    if isinstance(error, RrextError):
+        error.result = result.result
+        return error
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return FilesFailed(f"{os.path.basename(result.path)}: {reason}")
+
+
+def _told(result: FileResult, folder: str | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"path": _named(result, folder)}
+    if result.skipped is not None:
+        told["skipped"] = result.skipped
+    if result.error is not None:
+        failure = _failure(result)
+        told["error"] = {"code": failure.code, "message": failure.message}
+    if result.result is not None:
+        told["result"] = result.result
+    return told
+
+
+def _named(result: FileResult, folder: str | None) -> str:
+    """The path of a file relative to the folder, in characters that JSON can hold."""
+    path = result.path
+    if folder is not None and path.startswith(os.path.join(folder, "")):
+        path = os.path.relpath(path, folder)
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,27 +1,38 @@
-"""One run: its progress, its end, and its answer."""
+"""One run: its progress, its end, its answer, and the mark of its failure at the failed component.
+
+A mark stays until the run succeeds, the component is edited, or the document is closed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import uuid4
 
+import msgspec
 from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException
 
+from rrext.editor.analysis import Analysis
+from rrext.editor.outline import source_of
+from rrext.editor.text import Text
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
-from rrext.faces.lsp.runs.deployments import Deployments, Ready, name_of
-from rrext.faces.lsp.runs.display import Display
-from rrext.faces.lsp.runs.engine import EngineProcess
-from rrext.faces.lsp.runs.errors import InputNeeded, as_editor_error
-from rrext.faces.lsp.runs.marks import Marks, Work
-from rrext.faces.lsp.runs.output import EngineOutput
-from rrext.faces.lsp.runs.progress import WorkProgress
-from rrext.faces.lsp.runs.results import shown
-from rrext.limits import MIB
+from rrext.faces.lsp.documents import as_range
+from rrext.faces.lsp.runs.engine import Deployments, EngineOutput, EngineProcess, InputNeeded, Ready, as_editor_error, name_of
+from rrext.faces.lsp.runs.results import Display, shown
+from rrext.limits import CLIENT_DEFAULTS, MIB
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Span
 from rrext.wire.wire_error import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
+
 
 INLINE: Final = MIB
 """Bytes of a formatted result that the answer includes; a larger one is only in the file."""
@@ -135,3 +146,176 @@ class Runner:
         if not isinstance(value, bytes) and (size <= INLINE or place is None):
             answer["result"] = value
         return answer
+
+
+PROGRESS_DELAY: Final = 0.2
+"""Seconds before a run is shown; shorter ones need no progress bar."""
+
+log: Final = logging.getLogger("rrext.lsp")
+
+
+class WorkProgress:
+    """The progress of one run, under the client's token, or under one of ours if the client accepts it.
+
+    It appears with the first report, or after a delay. `cancel` is called when the user cancels. Frequent reports are merged.
+    """
+
+    def __init__(self, server: PipeServer, token: int | str | None, title: str, cancel: Callable[[], object]) -> None:
+        self.title = title
+        self._server = server
+        self._cancel = cancel
+        self._is_ours = token is None
+        self._token = f"rrext-{uuid4()}" if token is None else token
+        self._state: tuple[str | None, int | None] = (None, None)
+        self._most = 0
+        self._news = asyncio.Event()
+        self._is_begun = False
+        self._showing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start to show progress."""
+        if self._is_ours and not get_capability(self._server.client_capabilities, "window.work_done_progress", False):
+            return
+        wanted: Future[None] = Future()
+        wanted.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
+        self._server.protocol.progress.tokens[self._token] = wanted
+        self._showing = asyncio.get_running_loop().create_task(self._show(), name="show progress")
+
+    def report(self, message: str | None, share: float | None = None) -> None:
+        """Report the progress; `share` is between 0 and 1 if known."""
+        percentage = None
+        if share is not None:
+            percentage = self._most = max(self._most, min(100, int(100 * share)))
+        self._state = message, percentage
+        self._news.set()
+
+    def end(self, message: str) -> None:
+        """End the progress."""
+        if self._showing is None:
+            return
+        self._showing.cancel()
+        self._showing = None
+        self._server.protocol.progress.tokens.pop(self._token, None)
+        if self._is_begun:
+            self._tell({"kind": "end", "message": message})
+
+    async def _show(self) -> None:
+        """Send the newest report, then pause; under a token of ours only if the client accepts it."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), PROGRESS_DELAY)
+        if self._is_ours:
+            try:
+                await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self._token))
+            except JsonRpcException as error:
+                log.info("the client takes no progress: %s", error)
+                return
+        while True:
+            self._news.clear()
+            message, percentage = self._state
+            value: dict[str, Any] = {"kind": "report"} if self._is_begun else {"kind": "begin", "title": self.title}
+            value["cancellable"] = True
+            if message is not None:
+                value["message"] = message
+            if percentage is not None:
+                value["percentage"] = percentage
+            self._is_begun = True
+            self._tell(value)
+            await asyncio.sleep(CLIENT_DEFAULTS.progress_redraw)
+            await self._news.wait()
+
+    def _tell(self, value: dict[str, Any]) -> None:
+        self._server.protocol.tell(types.PROGRESS, {"token": self._token, "value": value})
+
+
+SOURCE: Final = "rrext run"
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of a run: a tool, `send` or `chat`."""
+
+    kind: str
+    node: str = ""
+    tool: str = ""
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """A failure. `component` is the text of its component at that time."""
+
+    work: Work
+    code: str
+    message: str
+    node: str
+    component: str
+
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Kind of work, node, tool."""
+
+
+class Marks:
+    """The failures on display, the latest of each tool of each node."""
+
+    def __init__(self, server: PipeServer) -> None:
+        self._server = server
+        self._marks: dict[str, dict[_Key, _Mark]] = {}
+        server.publisher.finders.append(self._found)
+        server.on_document_closed.append(lambda uri: self._marks.pop(uri, None))
+
+    def add(self, uri: str, analysis: Analysis, work: Work, error: RrextError) -> None:
+        """Mark a failed run of a document; `analysis` belongs to its text."""
+        if self._server.documents.find(uri) is None:
+            return
+        node = _node_of(analysis, work, error.data.get("nodeId"))
+        message = error.message if error.hint is None or error.hint in error.message else f"{error.message}\n{error.hint}"
+        mark = _Mark(work, error.code, message, node, _component(analysis, node))
+        self._marks.setdefault(uri, {})[work.kind, node, work.tool] = mark
+        self._server.publish_again(uri)
+
+    def remove(self, uri: str, analysis: Analysis, work: Work) -> None:
+        """Remove the mark of a work that succeeded."""
+        key = work.kind, _node_of(analysis, work, None), work.tool
+        if self._marks.get(uri, {}).pop(key, None) is not None:
+            self._server.publish_again(uri)
+
+    def _found(self, uri: str, text: Text, analysis: Analysis) -> Iterator[types.Diagnostic]:
+        marks = self._marks.get(uri, {})
+        for key, mark in list(marks.items()):
+            if _component(analysis, mark.node) != mark.component:
+                del marks[key]
+                continue
+            href = self._server.manual.link(mark.code)
+            yield types.Diagnostic(
+                as_range(text, _place(analysis, mark)),
+                mark.message,
+                severity=types.DiagnosticSeverity.Error,
+                code=mark.code,
+                code_description=None if href is None else types.CodeDescription(href),
+                source=SOURCE,
+            )
+
+
+def _node_of(analysis: Analysis, work: Work, named: Any) -> str:
+    """The component of a run: the component that its failure names, else the called component."""
+    if isinstance(named, str) and named in analysis.by_id:
+        return named
+    if work.node or work.kind != "tool":
+        source = source_of(analysis, work.kind)
+        return work.node or (analysis.loaded.outline.source if source is None else source.id)
+    chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
+    owners = [draft.id for draft in analysis.drafts if draft.node is not None and work.tool in draft.node.tools]
+    return min(owners, key=lambda owner: chain.get(owner, len(chain)), default="")
+
+
+def _component(analysis: Analysis, node: str) -> str:
+    draft = analysis.by_id.get(node)
+    located = None if draft is None else analysis.map.find(draft.path)
+    return "" if located is None else analysis.text[located.start : located.end]
+
+
+def _place(analysis: Analysis, mark: _Mark) -> Span:
+    """The span of the component's id."""
+    draft = analysis.by_id.get(mark.node)
+    if draft is not None:
+        return analysis.map.span(below(draft.path, "id"))
+    start, _ = analysis.map.span(analysis.base)
+    return start, start + 1
