@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from rrext.clock import Clock
-from rrext.engine.calls.object_calls import ObjectCalls
-from rrext.engine.calls.pipe_services import DroppedAnswer
+from rrext.engine.calls.object_calls import DroppedAnswer, ObjectCalls
 from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
@@ -295,9 +294,7 @@ class LocalEngine(Engine):
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
         if operation.pipe_id is None:
-            caller = call.caller
-            is_usual = operation.token is None and caller.trusted
-            task: Task = call.task or (is_usual and self._tasks.only) or self._tasks.get(operation.token, caller)
+            task: Task = call.task or self._usual_task(operation.token, call.caller)
             if self.times is not None:
                 self.times.begin(call, task.name)
             return task
@@ -308,8 +305,12 @@ class LocalEngine(Engine):
             raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
         return pipe.task
 
+    def _usual_task(self, token: str | None, caller: Caller) -> Task:
+        """The only task, if the caller names none and may use all, else that of the token."""
+        return (token is None and caller.trusted and self._tasks.only) or self._tasks.get(token, caller)
+
     def _live(self, token: str | None, caller: Caller) -> Task:
-        task = self._tasks.get(token, caller)
+        task = self._usual_task(token, caller)
         task.last_used = task.now()
         return task
 

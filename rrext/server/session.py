@@ -118,14 +118,17 @@ class Session:
         self._is_alone = len(events) == 1
         self.client.last_activity = time()
         batch = self._engine.batch
-        batch.begin()
+        batch.is_collecting = True
         try:
             for event in events:
                 self.handle(event)
         finally:
-            batch.end()
+            batch.is_collecting = False
+            if batch.jobs:
+                batch.end()
             self._batch_thread = 0
-            self.outbox.flush()
+            if self.outbox.size:
+                self.outbox.flush()
 
     def handle(self, event: Any) -> None:
         """Handle one event of the connection, or a call that a reading thread left. No input of a peer raises here."""

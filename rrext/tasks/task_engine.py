@@ -79,19 +79,13 @@ log: Final = logging.getLogger("rrext.tasks")
 class WorkerBatch(CallBatch):
     """The workers that got calls in the current batch, whose requests leave together."""
 
-    __slots__ = ("workers",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self.workers: set[Worker] | None = None
-        """None outside of a batch."""
-
-    def begin(self) -> None:
-        self.workers = set()
+    jobs: set[Worker]
 
     def end(self) -> None:
-        workers, self.workers = self.workers, None
-        for worker in workers or ():
-            worker.flush()
+        while self.jobs:
+            self.jobs.pop().flush()
 
 
 class TaskEngine(Engine):
@@ -121,7 +115,7 @@ class TaskEngine(Engine):
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
         self.stderr = WorkerStderr(environment, self.host.connections, limits.max_log_text)
-        self._workers_of_batch = WorkerBatch()
+        self._workers_of_batch = WorkerBatch(set())
         self.batch = self._workers_of_batch
         self._visits: dict[str, set[Worker]] = {}
         """Connection → the workers that have something of it."""
@@ -184,10 +178,10 @@ class TaskEngine(Engine):
             self._pass_on(worker, call)
 
     def _pass_on(self, worker: Worker, call: Call) -> None:
-        batched = self._workers_of_batch.workers
-        worker.run(call, batched=batched is not None)
-        if batched is not None:
-            batched.add(worker)
+        batch = self._workers_of_batch
+        worker.run(call, batched=batch.is_collecting)
+        if batch.is_collecting:
+            batch.jobs.add(worker)
 
     def _look_for_answer(self, worker: Worker, call: Call) -> None:
         """Watch a call that every living process answers soon."""

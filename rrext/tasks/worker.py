@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from rrext.engine.calls.object_result import stopped_write, with_error
-from rrext.engine.calls.pipe_services import DroppedAnswer
+from rrext.engine.calls.object_calls import DroppedAnswer, stopped_write, with_error
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Operation, Write

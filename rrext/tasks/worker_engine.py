@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.calls.object_result import stopped_write
+from rrext.engine.calls.object_calls import stopped_write
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write

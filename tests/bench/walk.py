@@ -27,6 +27,8 @@ WARM = 40
 """Requests before the measured ones: quick tools are known, and buffers have their size."""
 ROUNDS = 21
 """Measured requests of a kind, of which the median counts."""
+WATCHES = {"server/end_watch.py", "engine/loop_watch.py", "transports/parent.py"}
+"""Files of a thread that looks regularly whether the process is to end, or the loop is stuck."""
 PACKAGE = f"{os.sep}rrext{os.sep}"
 Entry = tuple[int, str, str]
 """A call: the time on the monotonic clock in ns, the file within rrext, the function."""
@@ -67,7 +69,7 @@ def record(entries: list[Entry]) -> Callable[[Any, str, Any], None]:
         except KeyError:
             _, found, inner = code.co_filename.rpartition(PACKAGE)
             is_function = bool(code.co_flags & 0x2)  # CO_NEWLOCALS
-            name = names[code] = inner if found and is_function else None
+            name = names[code] = inner if found and is_function and inner not in WATCHES else None
         if name is not None:
             entries.append((time.monotonic_ns(), name, code.co_name))
 

@@ -13,8 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from rrext.engine.host.fair_lock import FairLock, LockTurn
-from rrext.engine.host.places import HeldPlace, Loan, Place, Places
+from rrext.engine.host.places import FREE, FairLock, HeldPlace, Loan, LockTurn, Place, Places
 from rrext.engine.interface.call import Caller
 from rrext.threads import OwnThread
 
@@ -384,7 +383,7 @@ def test_whoever_waits_for_the_last_place_is_told_when_it_is_given_back() -> Non
 
 
 def test_a_place_that_counts_nowhere_is_held_and_may_be_given_back_often() -> None:
-    place = Place.free()
+    place = FREE
     assert place.granted
     place.release()
     place.release()

@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
-from rrext.engine.host.fair_lock import LockTurn
+from rrext.engine.host.places import LockTurn
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
@@ -332,9 +332,10 @@ async def test_async_tools_begin_inside_the_batch_that_asked_for_them() -> None:
         done = asyncio.get_running_loop().create_future()
 
         def batch() -> None:
-            w.engine.batch.begin()
+            w.engine.batch.is_collecting = True
             for one in asked:
                 w.engine.start(one.call)
+            w.engine.batch.is_collecting = False
             w.engine.batch.end()
             log.append("end")
             done.set_result([one.is_answered for one in asked])
@@ -395,14 +396,16 @@ async def test_the_time_of_the_last_use_moves_on_the_short_way_too() -> None:
 async def test_a_call_that_is_cancelled_in_the_batch_that_asked_for_it_never_runs_and_gives_back_once() -> None:
     lot, log = AsyncPark(), []
     async with world(tools(Park(), lot, log), threads=2) as w:
-        w.engine.batch.begin()  # the first one of this engine: no task waits yet to run what it asks for
+        w.engine.batch.is_collecting = True  # the first one of this engine: no task waits yet to run what it asks for
         withdrawn = w.tool("coro", text="withdrawn")
         assert withdrawn.cancel()
+        w.engine.batch.is_collecting = False
         w.engine.batch.end()
         await w.at_rest()
-        w.engine.batch.begin()
+        w.engine.batch.is_collecting = True
         staying, withdrawn = w.tool("coro", text="stay"), w.tool("coro", text="withdrawn")
         assert withdrawn.cancel()
+        w.engine.batch.is_collecting = False
         w.engine.batch.end()  # the first one keeps the task, so the others would get some of their own
         await until(lambda: lot.inside == 1)
         assert w.task.places.used == 1

@@ -40,7 +40,7 @@ OF_FORMATS = {
     },
     "cli": {"sync_state.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser
-    "engine": {"flow/node_link.py", "task_status.py"},  # states
+    "engine": {"flow/objects.py", "task_status.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/failures.py"},  # codes of JSON-RPC

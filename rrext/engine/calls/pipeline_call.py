@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.calls.pipe_services import DroppedAnswer
+from rrext.engine.calls.object_calls import DroppedAnswer
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import Cancelled, ToolError, error_from_wire

@@ -15,7 +15,7 @@ from rrext.engine.calls.kept_references import KeptReferences
 from rrext.engine.calls.run import Lease
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import Place
+from rrext.engine.host.places import FREE
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.tasks.component import Component
@@ -206,7 +206,7 @@ class ReferenceCalls:
         """What a tool says of itself, with a node object if it needs one."""
         if route.spec.static and not route.component.tool_description:
             return ask(None)
-        lease = Lease(task, Place.free())
+        lease = Lease(task, FREE)
         try:
             return ask(lease.node(route.component.id))
         finally:

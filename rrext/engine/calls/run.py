@@ -23,9 +23,8 @@ from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
-from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import HeldPlace, Loan, Place
+from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of, internal_error
 from rrext.engine.interface.operations import Tool
@@ -69,6 +68,8 @@ class Run:
     nested_class: type[ToolRun] | None = None
     """The class of nested runs, if they are watched for the caller alone; None: that of all runs."""
     loan: Loan | None = None
+    thread = 0
+    """The thread of a run that may lend its place."""
     _token: CancelToken | None = None
     _reason: CancelReason | None = None
 
@@ -167,7 +168,7 @@ class CallRun(Run):
         """Record a call that was answered while its thread or cancelled task still runs: its place stays taken."""
         lease, host = self.lease, self.host
         if self.task is None:
-            lease.leave(host, self.call, self.trail[0], 0 if self.loan is None else self.loan.thread)
+            lease.leave(host, self.call, self.trail[0], self.thread)
             lease.spoil()
             return
         lease.leave(host, self.call, self.trail[0])
@@ -241,7 +242,8 @@ class CallRun(Run):
 
     async def wait_for_turn(self) -> None:
         """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
-        await self.host.granted(self.lease.turn)
+        if not self.lease.turn.granted:
+            await self.host.granted(self.lease.turn)
         outlet = self.call.outlet
         while outlet is not None and outlet.is_full:
             self.leave_place()
@@ -252,7 +254,7 @@ class CallRun(Run):
         """Release a borrowed place, to wait for something else."""
         if self.lease.pipe is None:
             self.lease.turn.release()
-            self.lease.turn = Place.free()
+            self.lease.turn = FREE
 
     async def take_place(self) -> None:
         """Wait for a place again."""
@@ -528,6 +530,7 @@ class ToolRun(CallRun):
     def _lent_context(self) -> ToolContext:
         """The context of a tool that may lend its place, which is that of this thread."""
         self.loan = Loan(self.lease.task.sync_places, self.call)
+        self.thread = self.loan.thread
         return self.context()
 
     def on_loop(self) -> Coroutine[Any, Any, Encoded]:
@@ -853,7 +856,7 @@ class Lease(msgspec.Struct, eq=False):
 
     def hand_over(self) -> LockTurn:
         """The turn on the pipe, which another holder releases from now on."""
-        turn, self.turn = self.turn, Place.free()
+        turn, self.turn = self.turn, FREE
         assert isinstance(turn, LockTurn)
         return turn
 
@@ -874,10 +877,9 @@ class Lease(msgspec.Struct, eq=False):
 
     def returned(self) -> None:
         """Remove the record of a left-behind call: all its threads have returned."""
-        if self.is_left:
-            for places in (self.task.places, self.task.sync_places):
-                if places.left_behind is not None:
-                    places.left_behind.remove(self)
+        for places in (self.task.places, self.task.sync_places):
+            if places.left_behind is not None:
+                places.left_behind.remove(self)
 
     def spoil(self) -> None:
         """Release the pipe's turn though an answered call still runs on it: from now on the pipe can only be closed."""

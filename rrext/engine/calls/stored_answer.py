@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from rrext.engine.calls.object_input import data_of
+from rrext.engine.calls.object_calls import data_of
 from rrext.engine.interface import store_operations as ops
 from rrext.engine.interface.operations import StoreOperation
 from rrext.errors import Unavailable

@@ -74,11 +74,11 @@ class ThreadJob(Generic[T]):
         """Give back the places and the lease when the job ended or was withdrawn."""
         self._is_over = True
         self._forget()
+        if self._lease is not None:
+            self._lease.drop()
         self._place.release()
         if self._own_place is not None:
             self._own_place.release()
-        if self._lease is not None:
-            self._lease.drop()
 
     def give_up(self, call: Call | None, label: str) -> None:
         """Withdraw the job of a cancelled waiter; a job that runs already is left behind under `label`."""
@@ -154,6 +154,8 @@ async def in_thread(
 async def _held(host: Host, places: Places, call: Call | None, own_place: Place | HeldPlace | None) -> Place | HeldPlace:
     """Wait for a place. A cancel meanwhile releases the place and `own_place`."""
     place = places.take(None if call is None else call.caller, call)
+    if place.granted:
+        return place
     try:
         await host.granted(place)
     except BaseException:

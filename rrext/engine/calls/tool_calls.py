@@ -206,7 +206,8 @@ class ToolCalls:
         if operation.pipe_id is None:
             return Lease(task, task.places.take(call.caller, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        turn = self._pipes.enter(pipe, exclusive=False, now=task.now())
+        pipe.last_used = self._host.clock.now()
+        turn = pipe.lock.enter(exclusive=False)
         if turn.granted and pipe.failed is not None:
             turn.release()
             pipe.check_usable()

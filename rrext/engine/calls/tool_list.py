@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from rrext.engine.calls.dynamic_tools import learn_tools
 from rrext.engine.calls.run import Lease, ToolRun
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import Place
+from rrext.engine.host.places import FREE
 from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import ANY_TOOL
@@ -42,7 +42,7 @@ class ToolList:
         A component that is not set up cannot tell whether its conditional tools are available: they are left out. The
         node objects made here are discarded.
         """
-        lease = Lease(task, Place.free())
+        lease = Lease(task, FREE)
         found: list[Route] = []
         for route in task.tools_of(None):
             component = route.component
@@ -57,7 +57,7 @@ class ToolList:
 
     def is_visible(self, call: Call, task: Task, route: Route) -> bool:
         """Whether the caller may see the tool now. Its component must be ready."""
-        lease = Lease(task, Place.free())
+        lease = Lease(task, FREE)
         try:
             return self._is_usable(call, task, route, lease)
         finally:
@@ -65,7 +65,7 @@ class ToolList:
 
     def require_visible(self, call: Call, task: Task, route: Route) -> None:
         """Raise the `Unavailable` that a call of the tool would raise for this caller now. Its component must be ready."""
-        lease = Lease(task, Place.free())
+        lease = Lease(task, FREE)
         try:
             ToolRun(self._host, call, lease, route, deadline=None).require_available()
         finally:
@@ -88,7 +88,7 @@ class ToolList:
         and `InvalidArguments` for a format that `rrext.tools.export` does not have.
         """
         shape = _native if format is None else _exporting(format)
-        lease = Lease(task, Place.free())
+        lease = Lease(task, FREE)
         found: list[dict[str, Any]] = []
         failed = await learn_tools(self._host, task, node_id, trusted=call.caller.trusted) if task.dynamic else {}
         undescribed = [

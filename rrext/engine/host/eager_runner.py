@@ -37,33 +37,27 @@ class Runnable(Protocol):
 
 
 class EagerRunner(CallBatch):
-    """Collects async calls between `begin` and `end`, and runs their first steps at `end`. On the loop's thread."""
+    """Collects async calls of a batch, and runs their first steps at its end. On the loop's thread."""
 
-    __slots__ = ("_fiber", "_jobs", "_loop", "is_collecting")
+    __slots__ = ("_fiber", "_loop")
+
+    jobs: deque[Runnable]
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(deque())
         self._loop = loop
-        self._jobs: deque[Runnable] = deque()
         self._fiber: _Fiber | None = None
-        self.is_collecting = False
-
-    def begin(self) -> None:
-        """Begin a batch of requests."""
-        self.is_collecting = True
 
     def add(self, job: Runnable) -> None:
         """Run `job` with the current batch; outside of a batch, in a task of its own."""
         if self.is_collecting:
-            self._jobs.append(job)
+            self.jobs.append(job)
         else:
             job.start()
 
     def end(self) -> None:
-        """End the batch: run its jobs until one suspends, and give the others tasks of their own."""
-        self.is_collecting = False
-        jobs = self._jobs
-        if not jobs:
-            return
+        """Run the jobs until one suspends, and give the others tasks of their own."""
+        jobs = self.jobs
         fiber = self._fiber
         if fiber is not None and fiber.is_waiting and asyncio.current_task(self._loop) is None:
             fiber.step()

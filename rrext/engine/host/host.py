@@ -13,10 +13,9 @@ from rrext.connections import NO_CONNECTIONS, Connections
 from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.host.eager_runner import EagerRunner
-from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.large_results import LargeResults
 from rrext.engine.host.left_behind import LeftBehind
-from rrext.engine.host.places import HeldPlace, Place, Places
+from rrext.engine.host.places import HeldPlace, LockTurn, Place, Places
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller, Feed
 from rrext.engine.interface.operations import Operation
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 class CallBatch:
-    """Several calls that are started before the loop's next iteration. This one does nothing."""
+    """Calls that a face starts before the loop's next iteration, while `is_collecting`. With `jobs` then, it runs `end`."""
 
-    __slots__ = ()
+    __slots__ = ("is_collecting", "jobs")
 
-    def begin(self) -> None:
-        """Begin a batch."""
+    def __init__(self, jobs: Any = ()) -> None:
+        self.is_collecting = False
+        self.jobs = jobs
 
     def end(self) -> None:
-        """End the batch, and run those of its calls that can run at once."""
+        """Run those calls of the batch that can run at once."""
 
 
 class Engine:

@@ -9,8 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.host.fair_lock import FairLock, LockTurn
-from rrext.engine.host.places import HeldPlace, Place
+from rrext.engine.host.places import FairLock, HeldPlace, LockTurn, Place
 from rrext.engine.interface.call import Caller
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
 from rrext.nodes.base.node import Entry
@@ -227,11 +226,6 @@ class Pipes:
                 data={"pipe_id": pipe_id, "idle": idle},
             )
         raise PipeNotOpen.of(pipe_id)
-
-    def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
-        """Join the pipe's line, and note the time of this use."""
-        pipe.last_used = now
-        return pipe.lock.enter(exclusive)
 
     def remove(self, pipe: OpenPipe) -> None:
         """Remove a pipe from the map."""

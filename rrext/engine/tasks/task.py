@@ -48,7 +48,7 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_clock", "_plan", "began", "blocks", "components", "dynamic", "errors", "metrics", "places", "plans",
+        "_plan", "began", "blocks", "components", "dynamic", "errors", "metrics", "now", "places", "plans",
         "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
@@ -96,7 +96,8 @@ class Task(TaskIdentity):
         self.metrics = ProcessMetrics()
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
-        self._clock = clock
+        self.now = clock.now
+        """The time of the engine's clock."""
         self.spare: list[NodeObjects] = []
         """Node objects for calls without a pipe, which no call uses now."""
         self.references = references
@@ -169,10 +170,6 @@ class Task(TaskIdentity):
             for part in self.spec.components
             if part.id in found
         ]
-
-    def now(self) -> float:
-        """The time of the engine's clock."""
-        return self._clock.now()
 
     def new_objects(self) -> NodeObjects:
         """Make node objects for calls without a pipe, which are never opened. One call at a time uses them."""
