@@ -159,9 +159,8 @@ def _components(line: _CommandLine) -> Sequence[ComponentSpec]:
 
 def _tools(line: _CommandLine) -> Iterator[tuple[str, ToolSpec]]:
     """The tools that `rrext tools` lists, as far as that is known without a setup, and with parameters that are."""
-    from rrext.engine.tasks.component_factory import components_of, references_of
-    from rrext.engine.tasks.route import by_settings
-    from rrext.engine.tasks.route_table import RouteTable
+    from rrext.engine.tasks.component import components_of, references_of
+    from rrext.engine.tasks.routes import RouteTable, by_settings
 
     loaded, node_id = _pipeline(line), line.values.get("--node")
     if loaded is None or loaded.spec is None:

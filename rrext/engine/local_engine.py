@@ -1,10 +1,14 @@
-"""The engine in this process: loaded pipelines, open pipes, calls."""
+"""The engine in this process: loaded pipelines, open pipes, calls.
+
+`TaskLoader` makes tasks of the texts of pipelines; `IdleWatch` ends what nobody uses: pipelines with a time to live, and open
+pipes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -12,15 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.clock import Clock
+from rrext.clock import Clock, Timer
 from rrext.engine.calls.object_calls import DroppedAnswer, ObjectCalls
 from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.common_operations import answer_slowly, execute, restart
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
-from rrext.engine.execute import execute
 from rrext.engine.host.host import Host
-from rrext.engine.idle import IdleWatch
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import Engine
@@ -28,19 +31,18 @@ from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.interface.totals import Totals
 from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.slow_operation import answer_slowly
-from rrext.engine.task_loader import TaskLoader
 from rrext.engine.task_status import status_of
 from rrext.engine.task_views import TaskViews
-from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.foreign import require_owner
+from rrext.engine.tasks.component import components_of, references_of
+from rrext.engine.tasks.foreign import refusals, require_owner
 from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks, already_running
+from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
+from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.tools.context import SILENT, ToolCallbacks
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from rrext.engine.events.records import Filter
     from rrext.files.file_store import FileStoreSettings
     from rrext.tools.context import CancelReason
+
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]
 
@@ -191,7 +194,7 @@ class LocalEngine(Engine):
             self.times.begin(call, pipe.task.name)
 
     def _watch(self, call: Call) -> None:
-        from rrext.engine.calls.watched_answer import watch_call
+        from rrext.engine.calls.watched_run import watch_call
 
         watch_call(self._host.events, call, self._tasks, self._pipes)
 
@@ -269,8 +272,6 @@ class LocalEngine(Engine):
                 running = ((task.pipeline, task.tool_names) for task in self._tasks)
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)
             case operations.Restart():
-                from rrext.engine.restart import restart  # nor for this
-
                 return await restart(self, self._views, call.caller, operation)
             case _:
                 return self._views.body(call.caller, operation)
@@ -384,3 +385,127 @@ class LocalEngine(Engine):
             await self._known_references.aclose()
         await self._store.aclose()
         await self._host.aclose()
+
+
+class TaskLoader:
+    """Loads pipelines for one engine. `root` is the folder that no node setting may leave."""
+
+    __slots__ = ("_catalog", "_environment", "_host", "_root", "_tasks")
+
+    def __init__(self, host: Host, tasks: Tasks[Task], catalog: Catalog, environment: Environment, root: str | None) -> None:
+        self._host = host
+        self._tasks = tasks
+        self._catalog = catalog
+        self._environment = environment
+        self._root = root
+
+    def load(
+        self,
+        text: str | bytes | dict[str, Any],
+        *,
+        token: str | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        threads: int | None = None,
+        ttl: float | None = None,
+        owner: str | None = None,
+        env: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        use_existing: bool = False,
+        partial: bool = False,
+        remote: bool = False,
+        trace: int = 0,
+        replaces: Task | FinishedTask | None = None,
+    ) -> Task:
+        """A new task, which has not begun, or the one that runs in its place. `folder` is where relative paths begin without a
+        root.
+
+        A `remote` pipeline is that of a caller who is not trusted, see `rrext.engine.tasks.foreign`: it reads only its own
+        `env` and the variables that the operator named, and no path outside of the root; without a root, none.
+        `trace` is a level of `rrext.engine.events.trace`.
+        With `partial`, components whose node or settings are missing here are unavailable, and the rest runs.
+        If a task with that token or, without a token, with that owner, project and source runs already, it is returned
+        if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
+        """
+        if use_existing and token is not None:
+            running = self._tasks.running(token, owner if remote else None)
+            if running is not None:
+                return running  # a client may join a pipeline that it could not load
+        options = {"name": name, "threads": threads, "ttl": ttl, "owner": owner, "env": env, "folder": folder}
+        options |= {"partial": partial, "remote": remote, "trace": trace}
+        environment = self._environment.for_client(env) if remote else self._environment.with_values(env)
+        limits = self._host.limits
+        loaded = load_pipeline(text, self._catalog, environment, source=source, partial=partial, limits=limits)
+        if remote:
+            loaded.add(refusals(loaded, self._root))
+        directory, confined = self._root or folder or "", remote or bool(self._root)
+        components = components_of(loaded, directory=directory, confined=confined, partial=partial, remote=remote)
+        references = references_of(loaded.require(), components, remote=remote)
+        task = Task(token, loaded, components, limits, references=references, clock=self._host.clock, options=options)
+        same = self._tasks.find_same(token, task)
+        if same is not None and use_existing:
+            return same
+        if same is not None and same is not replaces:
+            raise already_running()
+        if remote and not isinstance(replaces, Task):
+            self._tasks.require_room(owner)
+        return task
+
+
+class IdleWatch:
+    """Ends idle pipelines by `unload`, and reclaims idle pipes; asleep while nothing can become idle."""
+
+    def __init__(
+        self, host: Host, tasks: Tasks[Task], pipes: Pipes, objects: ObjectCalls, unload: Callable[[Task], object]
+    ) -> None:
+        self._clock = host.clock
+        self._tasks = tasks
+        self._pipes = pipes
+        self._objects = objects
+        self._unload = unload
+        self._pipe_idle = host.limits.pipe_idle
+        self._reaper: Timer | None = None
+        self._timers: dict[Task, Timer] = {}
+
+    def stop(self) -> None:
+        """Watch pipes no more."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+
+    def watch_task(self, task: Task) -> None:
+        """End a pipeline after its `ttl` idle seconds, if it has one."""
+        if task.ttl:
+            self._wait(task, task.ttl)
+
+    def _wait(self, task: Task, seconds: float) -> None:
+        self._timers[task] = self._clock.call_later(seconds, lambda: self._look_at(task))
+
+    def forget_task(self, task: Task) -> None:
+        """Watch a task no more that ends: its timer would keep it, with its pipeline, for the whole time."""
+        if (timer := self._timers.pop(task, None)) is not None:
+            timer.cancel()
+
+    def _look_at(self, task: Task) -> None:
+        if task.stopping or not task.ttl:
+            return
+        now = task.now()
+        if task.is_busy:
+            task.last_used = now
+        idle = now - task.last_used
+        if idle >= task.ttl:
+            self._unload(task)
+        else:
+            self._wait(task, task.ttl / 4 if task.is_busy else task.ttl - idle)
+
+    def watch_pipes(self) -> None:
+        """Reclaim pipes that are idle too long, while any is open."""
+        if self._reaper is None:
+            self._reaper = self._clock.call_later(self._pipe_idle / 4, self._reap)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        now = self._clock.now()
+        for pipe in self._pipes.idle_since(now - self._pipe_idle):
+            self._objects.reclaim(pipe, "idle", idle=now - pipe.last_used)
+        if self._pipes.any_known or any(task.places.used or task.places.waiting for task in self._tasks):
+            self.watch_pipes()

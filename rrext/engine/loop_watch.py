@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rrext.limits import BLOCKED_LOOP_TIME
 
 if TYPE_CHECKING:
-    from rrext.engine.tasks.route import Route
+    from rrext.engine.tasks.routes import Route
     from rrext.engine.tasks.task import Task
 
 

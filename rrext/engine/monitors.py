@@ -1,10 +1,16 @@
-"""Monitors: what clients want to be told of tasks, in RocketRide's events."""
+"""Monitors: subscriptions of clients to events, in the form of RocketRide's events.
+
+`rrext_monitor` subscribes a client; who gets an event is decided here, and what its body says.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from time import time
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET
 
 from rrext.engine.events.records import (
     Filter,
@@ -17,11 +23,10 @@ from rrext.engine.events.records import (
     TaskBegun,
     TaskEnded,
 )
+from rrext.engine.events.trace import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.interface.call import Caller
-from rrext.engine.monitor_bodies import Told, counts_of, state_of, told_of
-from rrext.engine.task_status import display_name, id_of, is_whole, no_task, without_objects
-from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.limits import STATUS_INTERVAL
+from rrext.engine.task_status import STATUS_INTERVAL, display_name, id_of, is_whole, no_task, without_objects
+from rrext.engine.tasks.registry import FinishedTask
 from rrext.errors import InvalidArguments, TooManyRequests, near_matches
 from rrext.limits import MAX_QUOTED_NAME
 
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from rrext.engine.task_views import TaskViews
     from rrext.engine.tasks.registry import Tasks
 
+
 MAX_MONITORS: Final = 1000
 """Monitors of one connection; each costs memory, and a look for each status."""
 
@@ -48,6 +54,7 @@ TYPES: Final = {
     )
 }
 """RocketRide's event types and their bits. DEBUGGER, DASHBOARD, BILLING and DEPLOY are accepted and never sent."""
+
 _DETAILS: Final = "completion counts download error info message metrics object pipeline processing state upload user warning"
 EVENT_TYPES: Final = {
     **{f"apaevt_status_{name}": TYPES["DETAIL"] for name in _DETAILS.split()},
@@ -60,10 +67,13 @@ EVENT_TYPES: Final = {
 """RocketRide's events, whose names its documents give for types, and the bits of the types that send them. Events of an upload
 are its client's own, and those of `completion`, `pipeline` and `processing` have other names now.
 """
+
 MAX_IGNORED: Final = 20
 """How many unknown names of one request are answered; more are a mistake, and each is compared with all known ones."""
+
 MAX_LOGGED_NAMES: Final = 100
 """How many unknown names of event types are logged, each once: a client may make up any number."""
+
 ALL: Final = sum(TYPES.values())
 _BITS: Final = {**TYPES, "ALL": ALL, "NONE": 0}
 SUMMARY: Final = TYPES["SUMMARY"]
@@ -77,8 +87,10 @@ KINDS: Final = {
     TYPES["SSE"]: {"message"},
 }
 """The engine's events of each type."""
+
 RECORDED: Final = TYPES["DETAIL"] | TYPES["OUTPUT"] | TYPES["FLOW"] | TASK | TYPES["SSE"]
 """The types whose events are in run logs; DETAIL, because a status follows the end of an object."""
+
 TYPE_OF: Final = {
     FlowStep: TYPES["FLOW"],
     Message: TYPES["SSE"],
@@ -87,6 +99,7 @@ TYPE_OF: Final = {
     Output: TYPES["OUTPUT"],
 }
 """The type of each event of a pipe."""
+
 log: Final = logging.getLogger("rrext.monitors")
 Key = tuple[str | None, str | None, str | None, int | None]
 """Token (`*` for all), project, source and pipe of a monitor; None for those that are not given."""
@@ -424,3 +437,66 @@ def _mask_for(monitors: dict[Key, int], token: str | None, project: str, source:
 
 def _without(monitors: dict[str, dict[Key, int]], connection_id: str) -> dict[str, dict[Key, int]]:
     return {connection: keys for connection, keys in monitors.items() if connection != connection_id}
+
+
+Told = tuple[str, dict[str, Any]]
+"""The name of an event and its body."""
+
+
+def told_of(event: PipeEvent | TaskBegun | TaskEnded, number: str) -> list[Told]:
+    """What monitors are told of an event; `number` is the id of the task."""
+    bodies = [_task(event)] if isinstance(event, TaskBegun | TaskEnded) else _of_pipes(event)
+    return [(name, {**body, "eventTime": event.time, "__id": number}) for name, body in bodies]
+
+
+def _task(event: TaskBegun | TaskEnded) -> Told:
+    action = "end" if isinstance(event, TaskEnded) else "restart" if event.is_restart else "begin"
+    number = id_of(event.token or "", event.source)
+    body = {"action": action, "name": event.name, "projectId": event.project_id, "source": event.source, "id": number}
+    if isinstance(event, TaskEnded):
+        body["reason"] = "ttl" if event.reason == "idle" else event.reason
+    return "apaevt_task", body
+
+
+def _of_pipes(event: PipeEvent) -> Iterator[Told]:
+    if event.pipe_id is None and not isinstance(event, Output):
+        return  # RocketRide's clients tell such events apart by the pipe alone
+    match event:
+        case FlowStep():
+            yield "apaevt_flow", _step(event)
+        case Message():
+            yield "apaevt_sse", {"pipe_id": event.pipe_id, "type": event.type, "data": event.data}
+        case Output():
+            named = {"project_id": event.project_id, "source": event.source, "pipe_id": event.pipe_id}
+            yield "output", {"category": "console", "output": event.text, **named}
+        case ObjectBegun():
+            yield "apaevt_status_object", {"object": event.name[:MAX_TRACE_NAME], "size": event.size or 0, **_of_pipe(event)}
+        case ObjectEnded():
+            if event.code is not None:
+                message = (event.message or event.code)[:MAX_TRACE_TEXT]
+                yield "apaevt_status_error", {"message": message, "code": event.code, **_of_pipe(event)}
+        case _:
+            return
+
+
+def state_of(event: TaskBegun | TaskEnded, number: str) -> Told:
+    """What monitors of details are told of the begin and the end of a task."""
+    named = {"project_id": event.project_id, "source": event.source, "eventTime": event.time, "__id": number}
+    return "apaevt_status_state", {"service": isinstance(event, TaskBegun), **named}
+
+
+def counts_of(status: dict[str, Any]) -> dict[str, Any]:
+    """The body of `apaevt_status_counts`: RocketRide's ten numbers."""
+    units = [f"{what}{unit}" for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")]
+    return {**{name: status[name] for name in units}, "project_id": status["project_id"], "source": status["source"]}
+
+
+def _step(event: FlowStep) -> dict[str, Any]:
+    body = {"id": event.pipe_id, "op": event.op, "pipes": event.stack, "component": event.component, "trace": event.trace}
+    if event.result is not UNSET:
+        body["result"] = event.result
+    return {**body, "project_id": event.project_id, "source": event.source}
+
+
+def _of_pipe(event: PipeEvent) -> dict[str, Any]:
+    return {"pipe_id": event.pipe_id, "project_id": event.project_id, "source": event.source}

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.task_identity import TaskIdentity
-from rrext.engine.tasks.finished import FinishedTask
 from rrext.engine.tasks.pipes import OpenPipe
+from rrext.engine.tasks.registry import FinishedTask
 from rrext.engine.tasks.task import Task
 
 RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
@@ -22,6 +22,7 @@ ENDS: Final[dict[str, tuple[int, str, str]]] = {
     "lost": (5, "Failed", "the process of the pipeline ended"),
 }
 """The reason of a task's end → state, status and exit message."""
+
 NO_TOKENS: Final = {
     "cpu_utilization": 0.0,
     "cpu_memory": 0.0,
@@ -172,3 +173,7 @@ def status_of(task: Task, pipes: list[OpenPipe], redact: Callable[[str], str]) -
 def _stack_of(pipe: OpenPipe) -> list[str]:
     """The components that work on the object of a pipe, as far as it is traced."""
     return [] if pipe.origin.trace is None else pipe.origin.trace.components
+
+
+STATUS_INTERVAL: Final = 1.0
+"""Seconds between two statuses of a task that a monitor is told, as in the reference server."""

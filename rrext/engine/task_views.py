@@ -1,18 +1,16 @@
-"""What callers see of tasks: their status, also for a while after their end."""
+"""What callers see of tasks: their status, also for a while after their end, in pages, and the outlines of pipelines."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.interface import operations
-from rrext.engine.outline import outline_of
-from rrext.engine.pages import page_of
 from rrext.engine.task_status import ended, is_whole, row_of, stopping, summary_of, without_objects
-from rrext.engine.tasks.finished import FinishedTask, FinishedTasks
-from rrext.errors import InternalError, TaskError, TaskNotRegistered, Unavailable
+from rrext.engine.tasks.registry import FinishedTask, FinishedTasks
+from rrext.errors import InternalError, InvalidArguments, TaskError, TaskNotRegistered, Unavailable
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
     from rrext.engine.profiler import Profiler
     from rrext.engine.tasks.registry import Tasks
 
+
+if TYPE_CHECKING:
     Observation = operations.Monitor | operations.ProfileOperation | operations.LogOperation
 
 
@@ -182,3 +182,95 @@ class TaskViews:
 def _is_of(other: Caller, caller: Caller) -> bool:
     """Whether a caller may see a connection: a trusted one all, others those of their own user."""
     return caller.trusted or (other.user_id is not None and other.user_id == caller.user_id)
+
+
+DEFAULT_PAGE: Final = 50
+"""Rows of a page of a list, if the request does not say, as in the reference server."""
+
+MAX_PAGE: Final = 100
+"""Rows of a page at most, as in the reference server."""
+
+_BOUNDS = ("__gte", "__lte")
+
+
+def page_of(rows: list[dict[str, Any]], request: Any, *, order: str) -> dict[str, Any]:
+    """Make the answer `{rows, total, page, pageSize}` to a list command. `order` is the key of the rows without `sort`.
+
+    Raises `InvalidArguments` for a filter or an order that is none.
+    """
+    if request.search:
+        wanted = request.search.casefold()
+        rows = [row for row in rows if any(wanted in str(value).casefold() for value in row.values() if _is_plain(value))]
+    for name, value in (request.filters or {}).items():
+        rows = [row for row in rows if _fits(row, name, value)]
+    rows = sorted(rows, key=lambda row: (_sortable(row.get(order)), str(row["id"])))
+    for each in reversed(request.sort or []):
+        if not isinstance(each.get("field"), str) or each.get("dir", "asc") not in ("asc", "desc"):
+            raise InvalidArguments.at("/sort", "expected a list of {field, dir}, dir being asc or desc")
+        rows.sort(key=lambda row, field=each["field"]: _sortable(row.get(field)), reverse=each.get("dir") == "desc")
+    size = min(max(request.page_size or DEFAULT_PAGE, 1), MAX_PAGE)
+    last = max(1, -(-len(rows) // size))
+    page = min(max(request.page or 1, 1), last)
+    return {"rows": rows[(page - 1) * size : page * size], "total": len(rows), "page": page, "pageSize": size}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _sortable(value: Any) -> tuple[int, float, str]:
+    """Numbers before texts, both before what has no order."""
+    if isinstance(value, int | float):
+        return (0, value, "")
+    return (1, 0, value.casefold()) if isinstance(value, str) else (2, 0, "")
+
+
+def _fits(row: dict[str, Any], name: str, wanted: Any) -> bool:
+    for bound in _BOUNDS:
+        if name.endswith(bound):
+            value, limit = row.get(name.removesuffix(bound)), _number(wanted)
+            return isinstance(value, int | float) and (value >= limit if bound == "__gte" else value <= limit)
+    value = row.get(name)
+    if isinstance(wanted, list):
+        return str(value).casefold() in {str(each).casefold() for each in wanted}
+    if isinstance(value, str):
+        return str(wanted).casefold() in value.casefold()
+    return str(value).casefold() == str(wanted).casefold()
+
+
+def _number(wanted: Any) -> float:
+    try:
+        return float(wanted)
+    except (TypeError, ValueError):
+        raise InvalidArguments.at("/filters", "the bound of a range must be a number") from None
+
+
+def outline_of(pipeline: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Make the outline `{sources, components}` of a pipeline as it was written. `source` is empty if there are several.
+
+    What a pipeline that runs in part has in place of names and edges is left out.
+    """
+    components = [_component(part) for part in _objects(pipeline.get("components")) if isinstance(part.get("id"), str)]
+    senders = {edge["from"] for part in components for edge in (*part["input"], *part["control"])}
+    begins = [part["id"] for part in components if not part["input"] and not part["control"] and part["id"] in senders]
+    return {"sources": [source] if source else begins, "components": components}
+
+
+def _component(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **{name: part[name] if isinstance(part.get(name), str) else "" for name in ("id", "provider", "name")},
+        "input": _edges(part.get("input"), "lane"),
+        "control": _edges(part.get("control"), "classType"),
+    }
+
+
+def _edges(edges: Any, name: str) -> list[dict[str, str]]:
+    return [
+        {name: edge[name], "from": edge["from"]}
+        for edge in _objects(edges)
+        if isinstance(edge.get(name), str) and isinstance(edge.get("from"), str)
+    ]
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.task_status import loaded_of
-from rrext.engine.tasks.finished import FinishedTask
-from rrext.engine.tasks.registry import already_running
+from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.tasks.remote_task import RemoteTask
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ class RemoteLoader:
         self._engine.host.spawn(worker.stop(STOP_MARGIN), f"end of worker {worker.number}")
 
     async def restart(self, views: TaskViews, caller: Caller, operation: operations.Restart) -> dict[str, Any]:
-        """End a task and load a pipeline under its token, as `rrext.engine.restart` says; the body of the answer."""
-        from rrext.engine.restart import task_to_restart  # few clients restart
+        """End a task and load a pipeline under its token, as `rrext.engine.common_operations` says; the body of the answer."""
+        from rrext.engine.common_operations import task_to_restart  # few clients restart
 
         before, pipeline, options = task_to_restart(views, caller, operation)
         task = await self.load(pipeline, replaces=before, **options)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from rrext.engine.calls.store_calls import StoreCalls
+from rrext.engine.common_operations import answer_slowly, load_options
 from rrext.engine.events.hub import EventSink, Subscription
-from rrext.engine.execute import load_options
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.engine import CallBatch, Engine
 from rrext.engine.interface.failures import internal_error
-from rrext.engine.slow_operation import answer_slowly
 from rrext.engine.task_status import loaded_of
 from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.foreign import require_owner
@@ -199,7 +198,7 @@ class TaskEngine(Engine):
             call.cancel("cancelled", internal_error())
 
     def _watch(self, call: Call) -> None:
-        from rrext.engine.calls.watched_answer import watch_call
+        from rrext.engine.calls.watched_run import watch_call
 
         tasks: Any = self.tasks
         watch_call(self.host.events, call, tasks, Pipes(1))

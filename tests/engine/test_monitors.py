@@ -359,7 +359,7 @@ async def test_a_reader_who_missed_the_last_status_is_told_it_again() -> None:
 
 
 async def test_an_end_that_nobody_remembers_stops_no_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.engine.tasks.finished.MAX_FINISHED_TASKS", 0)
+    monkeypatch.setattr("rrext.engine.tasks.registry.MAX_FINISHED_TASKS", 0)
     async with world(Teller) as w:
         ada = Listener(w, ADA)
         await ada.monitor(token="*", types=["TASK", "SUMMARY"])
@@ -371,7 +371,7 @@ async def test_an_end_that_nobody_remembers_stops_no_monitor(monkeypatch: pytest
 
 
 async def test_a_monitor_of_a_task_that_nobody_remembers_ends_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.engine.tasks.finished.MAX_FINISHED_TASKS", 0)
+    monkeypatch.setattr("rrext.engine.tasks.registry.MAX_FINISHED_TASKS", 0)
     async with world(Teller) as w:
         ada = Listener(w, ADA)
         await ada.ask(Execute(pipeline=pipeline(), token="hers"))

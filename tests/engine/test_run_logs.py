@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_monitors import ADA, BOB, Listener, Teller, pipeline
 
-from rrext.engine import run_log, run_logs
+from rrext.engine import run_logs
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.log_operations import DeleteRunLog, ListRunLogs, ReadChapters, ReadRunLog, ReadSegment
 from rrext.engine.interface.operations import Execute, Restart, Terminate
-from rrext.engine.run_log import RunLog
+from rrext.engine.run_logs import RunLog
 
 pytestmark = pytest.mark.promise("log:own-runs")
 
@@ -103,7 +103,7 @@ async def test_mistakes_are_refused_and_unknown_logs_are_empty() -> None:
 
 
 async def test_the_logs_of_a_user_have_their_size_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_log, "SEGMENT_BYTES", 2_000)
+    monkeypatch.setattr(run_logs, "SEGMENT_BYTES", 2_000)
     monkeypatch.setattr(run_logs, "MAX_USER_LOG_BYTES", 20_000)
     monkeypatch.setattr(run_logs, "MAX_USER_LOGS", 3)
     async with world(Teller) as w:
@@ -127,7 +127,7 @@ async def test_the_logs_of_a_user_have_their_size_and_the_oldest_go_first(monkey
 @given(st.lists(st.integers(0, 400), max_size=40), st.integers(1, 9), st.integers(1, 900))
 def test_pages_and_pieces_of_segments_have_each_event_once(sizes: list[int], events: int, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_log, "SEGMENT_BYTES", 1_000)
+        patch.setattr(run_logs, "SEGMENT_BYTES", 1_000)
         log = RunLog()
         log.begin_run("t", 1.0, "full")
         for n, length in enumerate(sizes):

@@ -16,7 +16,7 @@ from rrext.engine.host.places import LockTurn
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
-from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.routes import Route
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolCallbacks, ToolContext

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rrext.engine.calls.dynamic_tools import learn_tool
+from rrext.engine.calls.tool_list import learn_tool
 from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from rrext.engine.calls.run import Encoded, Run, ToolRun
-    from rrext.engine.tasks.route import Route
+    from rrext.engine.tasks.routes import Route
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Resolves the references of requests, and begins calls by call ref."""
+"""References of requests: resolved, kept by connection, and called by their call ref or name."""
 
 from __future__ import annotations
 
@@ -10,32 +10,29 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rrext.engine.calls.dynamic_tools import learn_tool
-from rrext.engine.calls.kept_references import KeptReferences
 from rrext.engine.calls.run import Lease
-from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.calls.tool_list import ToolList, learn_tool
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
-from rrext.engine.tasks.component import Component
-from rrext.engine.tasks.component_factory import component_for
-from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.component import Component, component_for
+from rrext.engine.tasks.routes import Route
 from rrext.engine.tasks.task import Task
 from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
-from rrext.limits import MAX_REFERENCES, NAME_HASH_DIGITS
+from rrext.limits import MAX_KEPT_REFERENCES, MAX_REFERENCES, NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.validation import PipelineOutline
-from rrext.references import PIPELINE_TOOL, PREFIX, CallRef, Reference, ReferenceReader, same_names, texts_in
+from rrext.references import PIPELINE_TOOL, PREFIX, CallRef, CallRefNames, Reference, ReferenceReader, same_names, texts_in
 
 if TYPE_CHECKING:
     from rrext.engine.tasks.registry import Tasks
 
+
 KEYS: Final = {"mcp": "server", "http": "server", "composio": "connection", "pipeline": "pipeline", "node": "node"}
 """Kind of a reference → the key of the part that may not be there."""
-
 
 _Told = TypeVar("_Told")
 _Answer: TypeAlias = tuple[Reference, Task, Route]
@@ -396,3 +393,46 @@ def _object_in(arguments: Any) -> Any:
     except (msgspec.DecodeError, RecursionError):
         return arguments
     return decoded if isinstance(decoded, dict) else arguments
+
+
+class KeptReferences:
+    """The resolved references of one connection. The oldest is dropped when there are too many."""
+
+    def __init__(self) -> None:
+        self._names = CallRefNames()
+        self._refs: dict[CallRef, tuple[Task, Route]] = {}
+        self._offered: dict[str, CallRef] = {}
+
+    def keep(self, ref: CallRef, task: Task, route: Route) -> str:
+        """Keep a reference under the name that it offers and its own two names; the text of its call ref."""
+        self._refs.pop(ref, None)
+        self._refs[ref] = task, route
+        self._offered[route.spec.name] = ref
+        if len(self._refs) > MAX_KEPT_REFERENCES:
+            self._drop(next(iter(self._refs)))
+        return self._names.add(ref)[0]
+
+    def find(self, name: str, *, offered: bool) -> tuple[Task, Route] | None:
+        """The tool of a call ref or of a function name, or of an offered name if that may be meant."""
+        ref = self._offered.get(name) if offered else None
+        found = self._refs.get(ref or self._names.find(name))  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return None if found is None or found[0].stopping else found
+
+    def forget(self, task: Task) -> None:
+        """Drop the tools of a pipeline that has ended."""
+        for ref in [ref for ref, (kept, _) in self._refs.items() if kept is task]:
+            self._drop(ref)
+
+    def _drop(self, ref: CallRef) -> None:
+        _, route = self._refs.pop(ref)
+        self._names.discard(ref)
+        if self._offered.get(route.spec.name) == ref:
+            del self._offered[route.spec.name]
+
+    @property
+    def call_refs(self) -> list[str]:
+        """The texts of all call refs that are kept."""
+        return [self._names.add(ref)[0] for ref in self._refs]
+
+    def __len__(self) -> int:
+        return len(self._refs)

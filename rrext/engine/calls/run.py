@@ -30,7 +30,7 @@ from rrext.engine.interface.failures import cancelled_from_inside, failure_of, i
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.component import GIVEN
 from rrext.engine.tasks.pipes import OpenPipe
-from rrext.engine.tasks.route import Route
+from rrext.engine.tasks.routes import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.limits import LARGE_RESULT, MAX_SPARE_CHAINS
 from rrext.nodes.base.node import Node

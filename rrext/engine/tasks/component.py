@@ -1,30 +1,42 @@
-"""A component of a loaded pipeline: its class, its settings, and the shared state of its node objects."""
+"""A component of a loaded pipeline: its class, its settings, and the shared state of its node objects.
+
+A hidden one has a node class of its own here: a connection, or another pipeline, whose tools references alone offer.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from rrext.engine.host.places import Places
 from rrext.engine.interface.failures import failure_of
+from rrext.engine.tasks.routes import OfferedReference
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, takes_context
+from rrext.pipefile.loaded_pipeline import LoadedPipeline
+from rrext.pipefile.spec import PipelineSpec, listed_references, offered_references
+from rrext.references import Reference
 from rrext.threads import OwnThread
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
 from rrext.tools.names import HOST_REQUEST
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.nodes.base.node import ToolSource
+    from rrext.providers.provided_tools import ProvidedTools
     from rrext.tools.context import Publisher
     from rrext.tools.spec import ToolSpec
 
 
 GIVEN: Final = 8
 """Attributes that `new_object` sets."""
+
 NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
 NO_TOOLS: Final[Mapping[str, ToolSpec]] = {}
 
@@ -276,3 +288,104 @@ def _seen(waiting: asyncio.Future[None]) -> None:
     """Retrieve the exception, so that asyncio does not log a failure without waiters as never retrieved."""
     if not waiting.cancelled():
         waiting.exception()
+
+
+class ConnectionNode(Node):
+    """Has the tools of a connection. `config` is the kind of its provider, its name, and the integration that is meant."""
+
+    has_dynamic_tools = True
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: tuple[str, str, str], ctx: SetupContext) -> AsyncIterator[ProvidedTools]:
+        """Connect, and learn the tools."""
+        from rrext.providers.provided_tools import ProvidedTools  # few pipelines have tools outside
+
+        kind, name, integration = config
+        async with ProvidedTools.of(await ctx.provider(name, kind, integration)) as found:
+            yield found
+
+
+class PipelineNode(Node):
+    """Has a running pipeline as its one tool. `config` is the kind, and the token of the pipeline."""
+
+    @tool_function(description=lambda node: f'Give a text to the pipeline "{node.config[1]}", and get its result.')
+    async def run(
+        self,
+        text: Annotated[str, "The text, or the question for a pipeline that chats."],
+        mime_type: Annotated[str | None, "The type of the text, which chooses its lane."] = None,
+        name: Annotated[str | None, "A name for the text."] = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        return await ctx.run_pipeline(self.config[1], text, mime_type=mime_type, name=name)
+
+
+def components_of(
+    loaded: LoadedPipeline, *, directory: str, confined: bool, partial: bool = False, remote: bool = False
+) -> dict[str, Component]:
+    """Make the components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
+    spec = loaded.require()
+    specs = {component.id: component for component in spec.components}
+    bindings = _bindings(spec)
+    written = loaded.unresolved["components"]  # whoever lists the tools reads this
+    return {
+        node_id: Component(
+            node_id,
+            specs[node_id].node_class,
+            specs[node_id].settings,
+            directory=directory,
+            confined=confined,
+            tool_description=_text(written[specs[node_id].index].get("config", {}).get("tool_description")),
+            bindings=bindings.get(node_id, {}),
+            missing=specs[node_id].missing,
+            partial=partial,
+            remote=remote,
+        )
+        for node_id in spec.chain
+    }
+
+
+def references_of(spec: PipelineSpec, components: dict[str, Component], *, remote: bool) -> list[OfferedReference]:
+    """The references of a pipeline with the components that have their tools; components outside of the file are added."""
+    offered, found = offered_references(spec.components), list[OfferedReference]()
+    for offering, reference in listed_references(spec.components):
+        meant = offered.chain(reference)[-1]  # which a file that can be run has
+        component = component_for(meant, components, remote=remote)
+        if component is not None:
+            found.append((offering, reference, component))
+    return found
+
+
+def component_for(
+    reference: Reference, components: dict[str, Component], *, remote: bool, is_hidden: bool = True
+) -> Component | None:
+    """The component that has the tool of a reference. None for a builtin, and for a node that is not there.
+
+    A pipeline or a connection is a hidden component, which is added if it is the first of its name.
+    """
+    if reference.kind in ("builtin", "node"):
+        return components.get(reference.integration)
+    name = reference.connection or reference.integration
+    node_class: type[Node] = PipelineNode if reference.kind == "pipeline" else ConnectionNode
+    node_id, config = f"{reference.kind}:{name}", (reference.kind, name, reference.integration)
+    while (component := components.get(node_id)) is not None:
+        if (component.is_hidden or not is_hidden) and component.config == config:
+            return component
+        node_id += "'"
+    component = components[node_id] = Component(node_id, node_class, config, remote=remote, is_hidden=is_hidden)
+    return component
+
+
+def _bindings(spec: PipelineSpec) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The control bindings: invoker → class type → ids of the controlled nodes."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for component in spec.components:
+        for edge in component.controls:
+            of_invoker = found.setdefault(edge.source_id, {})
+            of_invoker[edge.class_type] = (*of_invoker.get(edge.class_type, ()), component.id)
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.task_identity import TaskIdentity
-from rrext.engine.tasks.finished import FinishedTask
+from rrext.engine.tasks.registry import FinishedTask
 from rrext.errors import Unavailable
 from rrext.nodes.base.setup import path_below
 from rrext.pipefile.loaded_pipeline import LoadedPipeline

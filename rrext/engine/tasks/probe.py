@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
-from rrext.engine.tasks.component import Component
-from rrext.engine.tasks.component_factory import components_of
+from rrext.engine.tasks.component import Component, components_of
 from rrext.engine.tasks.foreign import paths_outside
 from rrext.errors import RrextError
 from rrext.limits import MAX_PROBED_TEXT

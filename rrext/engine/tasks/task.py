@@ -14,11 +14,8 @@ from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.component import Component, unavailable
-from rrext.engine.tasks.not_found import node_not_found, tool_not_found
-from rrext.engine.tasks.process_metrics import ProcessMetrics
-from rrext.engine.tasks.route import Route
-from rrext.engine.tasks.route_table import OfferedReference, RouteTable
-from rrext.engine.tasks.throughput import Throughput
+from rrext.engine.tasks.measures import ProcessMetrics, Throughput
+from rrext.engine.tasks.routes import OfferedReference, Route, RouteTable, node_not_found, tool_not_found
 from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, Limits
 from rrext.nodes.base.node import Node

@@ -14,7 +14,7 @@ from rrext.engine.events.hub import Subscription
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
-from rrext.engine.tasks.finished import FINISHED_TASK_TIME
+from rrext.engine.tasks.registry import FINISHED_TASK_TIME
 from rrext.errors import RrextError, TaskError
 from rrext.faces.page.traffic import FILTER, MAX_PAGE_TEXT, Traffic, percentiles
 from rrext.version import __version__
