@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
-    from rrext.server.last_words import leave, write_last_words
     from rrext.server.logs import set_up_logging
+    from rrext.server.watchdog import leave, write_last_words
 
     writers = [stdio.stderr]
     try:

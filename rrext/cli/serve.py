@@ -36,9 +36,8 @@ from rrext.cli.web import add_web_options, caller_of_clients, check_options, tak
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.secrets.redaction import redact_streams
-from rrext.server.last_words import leave, trace_crashes, write_last_words
 from rrext.server.loop import ServingLoop
-from rrext.server.watchdog import Watchdog, ignore_signal
+from rrext.server.watchdog import Watchdog, ignore_signal, leave, trace_crashes, write_last_words
 from rrext.threads import memory_limits, prepare_for_many
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch

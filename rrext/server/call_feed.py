@@ -1,9 +1,11 @@
-"""Progress, chunks and inner calls of one call, as events that name its request."""
+"""Events to a client: those of a call, which name its request, with its questions; and those of the connection's monitors."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rrext.server.outbox import Outbox
-    from rrext.server.questions import Questions
+    from rrext.server.session import Session
     from rrext.wire.connection import ServedConnection
 
 
@@ -173,3 +175,72 @@ class SessionFeed:
     async def room(self) -> None:
         """Wait on the loop while the outbox is full."""
         await self._session.outbox.room()
+
+
+class Questions:
+    """The unanswered questions of one connection, by their numbers. On the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._numbers = count(1)
+        self._asked: dict[tuple[str, int], asyncio.Future[Any]] = {}
+
+    def ask(self, event: str) -> tuple[int, asyncio.Future[Any]]:
+        """A new question that an event asks: its number, and its answer to wait for."""
+        number, answer = next(self._numbers), self._loop.create_future()
+        self._asked[event, number] = answer
+        answer.add_done_callback(lambda done: self._asked.pop((event, number), None))
+        return number, answer
+
+    def answer(self, event: str, number: int, given: Any) -> bool:
+        """Answer a question; False if nobody waits for the answer any more, or no such event asked it."""
+        answer = self._asked.get((event, number))
+        if answer is None or answer.done():
+            return False
+        answer.set_result(given)
+        return True
+
+
+class MonitorFeed:
+    """Sends events in order, from any thread. For a slow reader some wait; more are dropped, and counted in the next."""
+
+    __slots__ = ("_dropped", "_late", "_late_bytes", "_lock", "_session")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._late: deque[list[bytes]] = deque()
+        self._late_bytes = 0
+        self._dropped = 0
+        self._lock = threading.RLock()  # as that of the outbox
+
+    def tell(self, name: str, body: dict[str, Any]) -> bool:
+        """Send an event, now or when the outbox has room; it never blocks. False if the event is dropped."""
+        session = self._session
+        if session.is_closed:
+            return False
+        with self._lock:
+            late = bool(self._late) or session.outbox.is_full
+            if late and self._late_bytes > MAX_LATE_EVENT_BYTES:
+                self._dropped += 1
+                return False
+            if self._dropped:
+                body, self._dropped = {**body, "dropped": self._dropped}, 0
+            pieces = session.connection.event(name, msgspec.json.encode(body))
+            if late:
+                self._late.append(pieces)
+                self._late_bytes += sum(map(len, pieces))
+                session.late_event(self)
+            else:
+                session.send(pieces)
+        return True
+
+    def catch_up(self) -> None:
+        """Send what waits, as long as the outbox has room."""
+        session = self._session
+        with self._lock:
+            while self._late and not session.outbox.is_full:
+                pieces = self._late.popleft()
+                self._late_bytes -= sum(map(len, pieces))
+                session.send(pieces)
+            if self._late:
+                session.late_event(self)

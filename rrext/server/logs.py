@@ -1,4 +1,4 @@
-"""The server's log: a line per event, on stderr or in a file, that never holds up the server."""
+"""The server's log: a line per event, on stderr or in a file, that never holds up the server. The last lines are kept."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import logging
 import os
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from itertools import count
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from rrext.limits import DEFAULTS, LOG_TAIL, LOG_TAIL_BYTES
-from rrext.server.tail import Tail
 from rrext.transports.lossy import LossyWriter
 
 LogForm: TypeAlias = Literal["text", "json"]
@@ -151,3 +152,22 @@ def _dropped(drops: int, form: LogForm) -> bytes:
     record = logging.LogRecord("rrext.log", logging.WARNING, __file__, 0, "", None, None)
     text = f"events dropped here, because nobody read them in time: {drops}"
     return (_json if form == "json" else _text)(record, record.name, text, "")
+
+
+T = TypeVar("T")
+
+
+class Tail(Generic[T]):
+    """The last `most` items, numbered from 1. One thread adds at a time; any thread reads."""
+
+    def __init__(self, most: int) -> None:
+        self._items: deque[tuple[int, T]] = deque(maxlen=most)
+        self._numbers = count(1)
+
+    def add(self, item: T) -> None:
+        """Keep an item in place of the oldest one."""
+        self._items.append((next(self._numbers), item))
+
+    def after(self, number: int) -> list[tuple[int, T]]:
+        """The kept items after that of a number, each with its own."""
+        return [entry for entry in self._items.copy() if entry[0] > number]

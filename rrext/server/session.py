@@ -32,13 +32,19 @@ from rrext.errors import (
     Unavailable,
 )
 from rrext.limits import OPEN_RESERVE, REQUEST_COST, WAKES_PER_ITERATION, Limits
-from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
-from rrext.server.call_feed import SessionFeed
-from rrext.server.commands import USUAL, operation_for
-from rrext.server.monitor_feed import MonitorFeed
+from rrext.server.call_feed import MonitorFeed, Questions, SessionFeed
+from rrext.server.commands import (
+    NEVER_HELD,
+    OWN_COMMANDS,
+    USUAL,
+    caller_of,
+    cut_short,
+    decode,
+    operation_for,
+    refuse_long_names,
+    refuse_tail,
+)
 from rrext.server.outbox import Outbox, Sink
-from rrext.server.questions import Questions
-from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
 from rrext.wire.messages import Batch, Fatal, Ignored, Malformed, Request

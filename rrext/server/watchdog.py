@@ -1,4 +1,4 @@
-"""A small process that kills the server when the server cannot end itself.
+"""The end of a serving process: its last words, and a small process that kills a server which cannot end itself.
 
 Every thread of Python needs the interpreter's lock (GIL). A tool may keep it for as long as a call into C or a regular
 expression takes; then no thread of the server notices the death of its client, the end of stdin, or SIGTERM. The watchdog
@@ -7,17 +7,25 @@ is another process, so it does. It waits for as long as the graceful ways may ta
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import os
 import select
 import signal
 import socket
 import struct
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from rrext.limits import TRACE_TIMEOUT, WATCHDOG_MARGIN, WATCHDOG_POLL_INTERVAL
+from rrext.limits import EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, TRACE_TIMEOUT, WATCHDOG_MARGIN, WATCHDOG_POLL_INTERVAL
+
+if TYPE_CHECKING:
+    from rrext.transports.lossy import LossyWriter
+
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that end the server; SIGHUP comes when the terminal is closed, unless the server has none (`reloads`)."""
@@ -223,3 +231,37 @@ class _WatchdogProcess:
         stderr.register(STDERR, select.POLLOUT)
         if any(event & select.POLLOUT for _, event in stderr.poll(0)):
             os.write(STDERR, b"rrext: killed: it was to end, and a tool kept the interpreter's lock (GIL)\n")
+
+
+def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = None) -> NoReturn:
+    """End the process, whatever still runs; handlers of `atexit` get a moment."""
+    exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    with suppress(RuntimeError):  # no more threads
+        exit_handlers.start()
+        exit_handlers.join(EXIT_HANDLERS_TIMEOUT)
+    write_last_words(writers, watchdog)
+    os._exit(code)
+
+
+def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = None) -> None:
+    """End child processes of tools; give the reader of stderr a moment to take the last lines."""
+    if "multiprocessing.process" in sys.modules:
+        from multiprocessing import active_children
+
+        for child in active_children():  # they hold each other's pipes and would not notice the end
+            child.terminate()
+    for stream in (sys.stdout, sys.stderr):  # tools may have replaced them
+        with suppress(Exception):
+            stream.flush()
+    until = monotonic() + STDERR_FLUSH_TIMEOUT
+    for writer in writers:
+        writer.flush(max(0.0, until - monotonic()))
+    if watchdog is not None:
+        watchdog.dismiss()
+
+
+def trace_crashes(fd: int) -> None:
+    """Log a trace of interpreter crashes: files, lines and functions of each thread, no values."""
+    faulthandler.enable(fd)
+    if TRACE is not None:
+        faulthandler.register(TRACE, fd)

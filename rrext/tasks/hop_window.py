@@ -20,8 +20,7 @@ from rrext.server.outbox import Outbox
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Outlet
-    from rrext.server.call_feed import FeedPort, LateEvent
-    from rrext.server.questions import Questions
+    from rrext.server.call_feed import FeedPort, LateEvent, Questions
     from rrext.wire.connection import ServedConnection
 
 MAX_ANY: Final = 64 * GIB

@@ -38,8 +38,7 @@ def main() -> None:
     settings = read_settings(stdio.read_fd)
     if settings is None:
         os._exit(0)
-    from rrext.server.last_words import leave, write_last_words
-    from rrext.server.watchdog import Watchdog
+    from rrext.server.watchdog import Watchdog, leave, write_last_words
 
     watchdog = Watchdog()  # before the modules, whose memory its process needs not
     limits, end = settings.limits, partial(end_family, settings.mark)
@@ -65,9 +64,9 @@ def _serve(
 
     from rrext.pipefile.environment import Environment
     from rrext.secrets.redaction import redact_streams
-    from rrext.server.last_words import trace_crashes, write_last_words
     from rrext.server.logs import set_up_logging
     from rrext.server.loop import ServingLoop
+    from rrext.server.watchdog import trace_crashes, write_last_words
 
     environment = Environment(settings.values, settings.names)
     redact = environment.redactor.text

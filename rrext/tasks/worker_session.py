@@ -12,8 +12,8 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import CallTool, Close, Operation, Tool, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
+from rrext.server.commands import OWN_COMMANDS
 from rrext.server.session import Session
-from rrext.server.session_commands import OWN_COMMANDS
 from rrext.tasks.hop_window import HopWindow, LargeTurns
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine

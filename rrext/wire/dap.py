@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import InvalidRequest, RrextError, error_from_wire
 from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, MAX_TEMPLATES, Limits
 from rrext.wire.codec import encode, encode_own, quote
-from rrext.wire.dialect import Dialect, Members, pieces_of
+from rrext.wire.dialect import Dialect, Members, pieces_of, utf8, wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -22,7 +22,6 @@ from rrext.wire.messages import (
     Response,
     ServerEvent,
 )
-from rrext.wire.wire_error import utf8, wire_error
 
 
 class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):

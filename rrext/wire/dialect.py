@@ -1,13 +1,17 @@
-"""The base class of dialects: conversion between the bytes of one message and its event, without headers."""
+"""The base class of dialects: conversion between the bytes of one message and its event, without headers, and the parts of an
+error in a message.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, TypeAlias
 
+import msgspec
+
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, Limits
-from rrext.wire.codec import decode
+from rrext.wire.codec import decode, encode
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
 DialectName: TypeAlias = Literal["dap", "jsonrpc"]
@@ -108,3 +112,29 @@ class Dialect(ABC):
         except ParseError as error:
             return self.refused_answer(error, json[: self._limits.id_recovery])
         return self.judge_answer(value, tail)
+
+
+class WireError(msgspec.Struct, frozen=True):
+    """The parts of an error that can be encoded for certain."""
+
+    code: str
+    message: str
+    hint: str | None
+    data: dict[str, Any]
+
+
+def wire_error(error: RrextError) -> WireError:
+    """The parts of an error. An answer must go out in any case: data of a tool that JSON cannot hold is left out, and
+    the message says so."""
+    message, data = error.message, error.data
+    try:
+        encode(data)
+    except ValueError as reason:
+        message, data = f"{message} (its data is left out: {reason})", {}
+    hint = None if error.hint is None else utf8(error.hint)
+    return WireError(utf8(error.code), utf8(message), hint, data)
+
+
+def utf8(text: str) -> str:
+    """Lone surrogates, which file names bring, as `?`."""
+    return str(text).encode("utf-8", "replace").decode()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from io import BytesIO
 from typing import Generic, TypeVar
 
+import msgspec
+
 from rrext.errors import FrameTooLarge, ParseError, RrextError
-from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, READ_BUFFER, Limits
+from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, MAX_LENGTH_DIGITS, READ_BUFFER, Limits
 from rrext.wire.codec import Bytes, no_memory, within_memory
-from rrext.wire.header import FORM, Header, parse_header
-from rrext.wire.large_body import LargeBody
 from rrext.wire.messages import Fatal
 
 E = TypeVar("E")
@@ -308,3 +309,111 @@ def _too_large(size: int, maximum: int) -> FrameTooLarge:
         hint="send large data in several writes, or start the server with a larger --max-frame",
         data={"limit": "max_frame", "maximum": maximum, "size": size},
     )
+
+
+FORM = "A frame is `Content-Length: N`, a blank line, and N bytes of JSON."
+
+
+class Header(msgspec.Struct, frozen=True, gc=False):
+    """The lengths that a header block announces, in bytes; `problem` says why a frame of known length is unusable."""
+
+    length: int
+    json_length: int | None = None
+    problem: str | None = None
+
+
+def parse_header(block: bytes, max_length: int) -> Header:
+    """The lengths in a header block.
+
+    Names are taken in any case, space around names and values does not count, other headers are passed over, and a length
+    may be repeated. Raises `ParseError` if `Content-Length` is missing, not decimal, contradictory, or beyond `max_length`:
+    then the start of the next frame is unknown.
+    """
+    lengths: list[bytes] = []
+    json_lengths: list[bytes] = []
+    problem: str | None = None
+    for line in block.split(b"\n"):
+        name, colon, value = line.partition(b":")
+        match name.strip().lower():
+            case b"content-length":
+                lengths.append(value.strip())
+            case b"json-length":
+                json_lengths.append(value.strip())
+            case text if text and not colon:
+                problem = 'a header line has no ":"'
+            case _:
+                pass
+    if not lengths:
+        raise ParseError("the header block has no Content-Length", hint=FORM)
+    length = _number("Content-Length", lengths, max_length)
+    if problem or not json_lengths:
+        return Header(length, None, problem)
+    try:
+        return Header(length, _number("Json-Length", json_lengths, length))
+    except ParseError as error:
+        return Header(length, None, error.message)
+
+
+def _number(name: str, values: list[bytes], most: int) -> int:
+    if not all(value.isdigit() for value in values):
+        raise ParseError(f"{name} is not a decimal number", hint=FORM)
+    numbers = {int(value.lstrip(b"0")[:MAX_LENGTH_DIGITS] or b"0") for value in values}
+    if len(numbers) > 1:
+        raise ParseError(f"{name} is given more than once, with different values")
+    number = numbers.pop()
+    if number > most:
+        raise ParseError(f"{name} is over {most}")
+    return number
+
+
+class LargeBody:
+    """Memory for a body, or only for its raw tail if the JSON before it is received already.
+
+    `json` is that JSON. `received` are the first bytes of the tail, or of the whole body without `json`. A tail is read into
+    the memory of its `bytes`: an `io.BytesIO` returns the bytes it was made of without a copy, if it has the only reference.
+    """
+
+    __slots__ = ("_filled", "_header", "_json", "_lent", "_owner", "_target")
+
+    def __init__(self, header: Header, json: memoryview | None, received: memoryview) -> None:
+        self._header = header
+        self._json = json
+        self._owner = None if json is None else BytesIO(bytes(header.length - len(json)))
+        self._target = self._owner.getbuffer() if self._owner else memoryview(bytearray(header.length))
+        self._target[: len(received)] = received
+        self._filled = len(received)
+        self._lent: memoryview | None = None
+
+    def __repr__(self) -> str:
+        return f"<LargeBody {self._filled} of {len(self._target)}>"
+
+    @property
+    def missing(self) -> int:
+        """The number of missing bytes."""
+        return len(self._target) - self._filled
+
+    def room(self) -> memoryview:
+        """The memory for the next bytes; valid until `filled`."""
+        self._lent = self._target[self._filled :]
+        return self._lent
+
+    def filled(self, nbytes: int) -> bool:
+        """Count bytes that were written into `room()`. True if the body is complete."""
+        if self._lent is not None:
+            self._lent.release()
+        self._filled += nbytes
+        return self._filled == len(self._target)
+
+    def start(self, most: int) -> memoryview:
+        """The first bytes of the JSON."""
+        return (self._target[: self._header.json_length] if self._json is None else self._json)[:most]
+
+    def parts(self) -> tuple[memoryview, bytes | None, int]:
+        """The JSON, the raw tail, and the size of the whole body."""
+        size, cut = self._header.length, self._header.json_length
+        if self._owner is not None and self._json is not None:
+            self._target.release()
+            return self._json, self._owner.getvalue(), size
+        if cut is None:
+            return self._target, None, size
+        return self._target[:cut], bytes(self._target[cut:]), size

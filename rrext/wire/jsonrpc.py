@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import NUMBERS, InvalidRequest, RrextError, error_from_wire, number_of
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode, encode_own, quote
-from rrext.wire.dialect import Dialect, Members, pieces_of
+from rrext.wire.dialect import Dialect, Members, pieces_of, wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -22,7 +22,6 @@ from rrext.wire.messages import (
     Response,
     ServerEvent,
 )
-from rrext.wire.wire_error import wire_error
 
 CANCEL = "$/cancelRequest"
 """The Language Server Protocol's notification; it arrives as the command `cancel`."""

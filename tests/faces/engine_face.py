@@ -15,8 +15,7 @@ from rrext.engine.interface.call import Feed as FeedProtocol
 from rrext.engine.interface.operations import Operation
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import Cancelled, RrextError
-from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import operation_for
+from rrext.server.commands import caller_of, decode, operation_for
 from rrext.wire.messages import Event, RequestId, Response
 
 __all__ = ["EngineFace", "EngineLine"]

@@ -44,7 +44,7 @@ OF_FORMATS = {
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/failures.py"},  # codes of JSON-RPC
-    "server": {"reader.py", "session_commands.py"},  # a number that stands for all, the version of the protocol
+    "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
     "transports": {"claim.py", "unix.py", "web.py"},  # a descriptor, the mode of a file, a port
     "wire": {"messages.py", "websocket.py"},  # the largest id, a protocol

@@ -9,7 +9,7 @@ from session_world import SessionWorld, session_world, until
 
 from rrext.limits import MAX_LATE_EVENT_BYTES
 from rrext.nodes.base.node import Node
-from rrext.server.monitor_feed import MonitorFeed
+from rrext.server.call_feed import MonitorFeed
 from rrext.tools.decorator import tool_function
 
 

@@ -29,7 +29,7 @@ from rrext.errors import RrextError, TooManyRequests, number_of
 from rrext.faces.lsp.params import read_initialize
 from rrext.limits import DEFAULTS
 from rrext.wire.codec import encode_own
-from rrext.wire.wire_error import wire_error
+from rrext.wire.dialect import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

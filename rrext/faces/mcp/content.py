@@ -9,7 +9,7 @@ import msgspec
 from rrext.content import are_blocks
 from rrext.errors import InvalidArguments, RrextError
 from rrext.wire.codec import encode_own, quote
-from rrext.wire.wire_error import wire_error
+from rrext.wire.dialect import wire_error
 
 _BODY: Final = len(b'{"result":{')
 

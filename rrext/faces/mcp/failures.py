@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rrext.errors import InvalidRequest, RrextError, ShuttingDown, ToolNotFound, TooManyRequests
 from rrext.faces.mcp.versions import HANDSHAKE_VERSIONS, VERSIONS
-from rrext.wire.wire_error import wire_error
+from rrext.wire.dialect import wire_error
 
 NUMBERS: Final = {
     "parse_error": -32700,

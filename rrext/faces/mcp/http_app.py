@@ -51,7 +51,7 @@ from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, c
 from rrext.faces.mcp.tool_changes import watch_tools
 from rrext.faces.mcp.versions import CAPABILITIES, PATH, SERVER, VERSIONS
 from rrext.limits import LARGE_RESULT
-from rrext.server.arguments import decode, refuse_long_names
+from rrext.server.commands import decode, refuse_long_names
 from rrext.threads import note_dropped
 from rrext.wire.messages import Request
 

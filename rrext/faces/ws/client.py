@@ -21,10 +21,9 @@ from rrext.faces.ws.authentication import COMMANDS, PROBE, AuthArguments, Authen
 from rrext.faces.ws.protocol import MAX_STRANGERS_MESSAGE, RawMessage, SocketProtocol
 from rrext.faces.ws.reading import Received, SocketReading
 from rrext.faces.ws.sink import MessageSink
-from rrext.server.arguments import decode, refuse_tail
+from rrext.server.commands import decode, probe_body, refuse_tail
 from rrext.server.peer_end import CLOSED, DRAINED, Peer, RestartingTask
 from rrext.server.process import ServingProcess
-from rrext.server.session_commands import probe_body
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Request
 

@@ -22,7 +22,7 @@ from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.faces.lsp.runs.engine import TRUST_HINT, EngineProcess, FilesFailed, InputNeeded, NotTrusted, Ready
 from rrext.faces.lsp.runs.runner import DocumentRun, Runner, Work, WorkProgress
 from rrext.limits import DEFAULTS
-from rrext.server.arguments import decode
+from rrext.server.commands import decode
 from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from rrext.faces.lsp.documents import as_range
 from rrext.faces.lsp.runs.engine import EngineOutput, EngineProcess, NotTrusted, as_editor_error
 from rrext.limits import DEFAULTS
 from rrext.pipefile.text.problems import Span
-from rrext.server.arguments import decode
-from rrext.server.commands import COMMANDS, CancelArguments
+from rrext.server.commands import COMMANDS, CancelArguments, decode
 
 if TYPE_CHECKING:
     from rrext.client.client import Client

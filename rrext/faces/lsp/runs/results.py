@@ -19,7 +19,7 @@ from pygls.exceptions import JsonRpcException
 from rrext.errors import InvalidArguments, RrextError
 from rrext.faces.lsp.runs.engine import name_of
 from rrext.limits import DEFAULTS, KIB
-from rrext.server.arguments import decode
+from rrext.server.commands import decode
 from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:

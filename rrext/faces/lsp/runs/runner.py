@@ -28,7 +28,7 @@ from rrext.faces.lsp.runs.results import Display, shown
 from rrext.limits import CLIENT_DEFAULTS, MIB
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
-from rrext.wire.wire_error import wire_error
+from rrext.wire.dialect import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
