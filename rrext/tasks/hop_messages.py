@@ -1,4 +1,7 @@
-"""The messages between server and worker, on the server's side: requests out, answers and events in."""
+"""The messages between server and worker, on the server's side: requests out, answers and events in.
+
+Calls and pipes whose begin was published get an end, also from a worker that died.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import logging
 import re
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final
+from time import time
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.engine.events.records import CallEnded, CallStarted, PipeClosed, PipeOpened
 from rrext.engine.interface import operations
 from rrext.engine.interface.profile_operations import PROFILE_COMMANDS
 from rrext.errors import RrextError, ToolError, error_from_wire
 from rrext.limits import Limits
 from rrext.tasks.settings import ROUTE, without_limits
 from rrext.wire.framing import ContentLength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
     operations.Tool: b'"rrext_process","arguments":{"subcommand":"tool",',
@@ -28,10 +37,12 @@ COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
     **{shape: b'"%b","arguments":{' % command.encode() for command, shape in PROFILE_COMMANDS.items()},
 }
 """Operation that a worker runs → the beginning of its request."""
+
 _ROUTE: Final = b'"%b":' % ROUTE.encode()
 
 _ANSWER: Final = re.compile(rb'\{"seq":\d+,"type":"response","request_seq":(\d+),')
 """The beginning of an answer as workers write it."""
+
 log: Final = logging.getLogger("rrext.tasks")
 
 _encode = msgspec.json.Encoder().encode
@@ -124,3 +135,42 @@ def _profile_command(kind: type[operations.Operation]) -> bytes:
 
     name = next(name for name, shape in PROFILE_COMMANDS.items() if shape is kind)
     return b'"%b","arguments":{' % name.encode()
+
+
+class BegunEvents:
+    """The begins without an end."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, CallStarted] = {}
+        self._pipes: dict[int | None, PipeOpened] = {}
+
+    def note(self, event: Any) -> None:
+        """Note an event of the worker."""
+        match event:
+            case CallStarted():
+                self._calls[event.call] = event
+            case CallEnded():
+                self._calls.pop(event.call, None)
+            case PipeOpened():
+                self._pipes[event.pipe_id] = event
+            case PipeClosed():
+                self._pipes.pop(event.pipe_id, None)
+            case _:
+                pass
+
+    def ends(self, error: RrextError) -> Iterator[CallEnded | PipeClosed]:
+        """The missing ends, which come from `error`."""
+        now = time()
+        for begun in self._calls.values():
+            more = {"seconds": now - begun.time, "code": error.code, "message": error.message}
+            yield CallEnded(**_fields(begun, CallEnded), **more)
+        for opened in self._pipes.values():
+            yield PipeClosed(**_fields(opened, PipeClosed), reason="terminated", seconds=now - opened.time)
+        self._calls.clear()
+        self._pipes.clear()
+
+
+def _fields(begun: CallStarted | PipeOpened, ended: type[CallEnded | PipeClosed]) -> dict[str, Any]:
+    """The fields that both events have."""
+    both = set(begun.__struct_fields__) & set(ended.__struct_fields__)
+    return {name: getattr(begun, name) for name in both} | {"time": time()}

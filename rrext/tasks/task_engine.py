@@ -1,9 +1,14 @@
-"""The engine of a server whose tasks run in worker processes: it knows the tasks, and routes calls to their workers."""
+"""The engine of a server whose tasks run in worker processes: it knows the tasks, and routes calls to their workers.
+
+It answers the questions of workers, whose tools may call those of other tasks, and passes on what they write to stderr.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -23,22 +28,20 @@ from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.foreign import require_owner
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running
-from rrext.errors import Cancelled, PipeNotOpen, RrextError
-from rrext.limits import LAST_CALLS_TIMEOUT
+from rrext.errors import Cancelled, PipeNotOpen, RrextError, Unavailable
+from rrext.limits import LAST_CALLS_TIMEOUT, MAX_KEPT_SECRETS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
+from rrext.secrets.redaction import Redactor
+from rrext.server.logs import keep_lines
 from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import Families, sweep
-from rrext.tasks.known_references import KnownReferences
-from rrext.tasks.operator_files import OperatorFiles
-from rrext.tasks.reference_routes import ReferenceRoutes
-from rrext.tasks.remote_loader import STOP_MARGIN, RemoteLoader
+from rrext.tasks.reference_routes import KnownReferences, ReferenceRoutes
+from rrext.tasks.remote_loader import STOP_MARGIN, OperatorFiles, RemoteLoader
 from rrext.tasks.remote_task import RemoteTask
 from rrext.tasks.worker import ANSWER_PATIENCE
-from rrext.tasks.worker_engine import PIPE_BITS
+from rrext.tasks.worker_engine import ASKED, PIPE_BITS, TextType
 from rrext.tasks.worker_pool import WorkerPool
-from rrext.tasks.worker_questions import WorkerQuestions
-from rrext.tasks.worker_stderr import WorkerStderr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,14 +55,19 @@ if TYPE_CHECKING:
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason
 
+
 MEMORY_INTERVAL: Final = 1.0
 """Seconds between two looks at the memory of the workers: a look at a thousand takes some hundredths of one."""
+
 LOOKS_AT_ONCE: Final = 32
 """Workers that are asked for their status at once: a few milliseconds of the loop."""
+
 LOOK_PATIENCE: Final = 0.01
 """Seconds in which a list of many tasks waits for their statuses; it tells the last one of a task whose turn has not come."""
+
 REST: Final = 2.0
 """Seconds after a call until the status of a task is looked at again: its rates and its load have changed since."""
+
 LONG_REST: Final = 10.0
 """Seconds between two looks at the status of a task that nobody uses: its process may work for itself."""
 
@@ -475,3 +483,89 @@ class TaskEngine(Engine):
             await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
         await self._store.aclose()
         await self.host.aclose()
+
+
+class WorkerQuestions:
+    """Answers the questions of workers, as the callers of the calls behind them."""
+
+    def __init__(self, engine: TaskEngine) -> None:
+        self._engine = engine
+        self._works: dict[tuple[int, int], asyncio.Task[None]] = {}
+
+    def begin(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
+        """Begin to answer."""
+        given = msgspec.json.decode(body)
+        key = (worker.number, given["ask"])
+        work = self._works[key] = self._engine.host.spawn(self._answer(worker, given, tail), f"question {key}")
+        work.add_done_callback(lambda _: self._works.pop(key, None))
+
+    def cancel(self, worker: Worker, number: int) -> None:
+        """Stop the work for a question."""
+        if (work := self._works.get((worker.number, number))) is not None:
+            work.cancel()
+
+    def cancel_all(self, worker: Worker) -> None:
+        """Stop the work for a worker that has ended."""
+        for key, work in list(self._works.items()):
+            if key[0] == worker.number:
+                work.cancel()
+
+    async def _answer(self, worker: Worker, given: dict[str, Any], tail: bytes | None) -> None:
+        answer: dict[str, Any] = {"ask": given["ask"]}
+        raw = None
+        try:
+            caller = worker.caller_of(given["caller"])
+            if caller is None:
+                raise Unavailable("the server does not know the connection of this call any more")
+            operation: Any = msgspec.convert(given["arguments"], ASKED[given["operation"]])
+            if isinstance(operation, TextType):
+                answer["body"] = {"type": await self._engine.text_type(operation.token or "", caller)}
+            else:
+                body, raw = await self._engine.ask(operation, caller, data=tail)
+                answer["body"] = msgspec.Raw(body)
+        except RrextError as error:
+            answer["error"] = [error.code, error.message, error.hint, error.data]
+        worker.order("worker_answered", answer, raw)
+
+
+class WorkerStderr:
+    """Writes whole lines without secrets. It knows every variable, because code in C prints what no redactor sees."""
+
+    def __init__(self, environment: Environment, connections: Connections, most: int) -> None:
+        self._redactor = Redactor()
+        self._used = environment.redactor
+        self._most = most
+        self._rests: dict[int, bytes] = {}
+        for name in environment.names:
+            self._redactor.learn(name, environment.get(name) or "", always=True)
+        connections.known_to(self._redactor)
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """Learn the values of variables of a pipeline: of very many the last ones, since the first would be forgotten again."""
+        for name, value in list(values.items())[-MAX_KEPT_SECRETS:]:
+            self._redactor.learn(name, value)
+
+    def redacted(self, text: str) -> str:
+        """A text without secrets."""
+        return self._redactor.text(self._used.text(text))
+
+    def write(self, number: int, piece: bytes) -> None:
+        """Write the lines that a piece of a worker's stderr completes."""
+        *lines, rest = (self._rests.get(number, b"") + piece).split(b"\n")
+        if len(rest) > self._most:
+            text = rest.decode("utf-8", "surrogateescape")
+            begun = min(self._redactor.begun(text), self._used.begun(text))  # a secret may go on in the next piece
+            told, rest = (part.encode("utf-8", "surrogateescape") for part in (text[:begun], text[begun:]))
+            lines += [told] if told else []
+        self._rests[number] = rest
+        if lines:
+            shown = self.redacted(b"\n".join(lines).decode("utf-8", "replace"))
+            keep_lines(shown.encode().split(b"\n"))
+            sys.stderr.write(f"{shown}\n")
+            sys.stderr.flush()
+
+    def end(self, number: int) -> None:
+        """Write the rest of a worker that has ended."""
+        if self._rests.get(number):
+            self.write(number, b"\n")
+        self._rests.pop(number, None)

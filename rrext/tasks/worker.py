@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,22 +19,21 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Operation, Write
 from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
-from rrext.tasks.begun_events import BegunEvents
 from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import Excess, kill
-from rrext.tasks.hop_messages import HopMessages, Incoming
+from rrext.tasks.hop_messages import BegunEvents, HopMessages, Incoming
 from rrext.tasks.hop_window import HopCredit
-from rrext.tasks.lost import last_words, process_lost
+from rrext.tasks.worker_process import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller, Feed, Outlet
-    from rrext.tasks.home import Home
     from rrext.tasks.remote_task import RemoteTask
     from rrext.tasks.worker_process import WorkerProcess
     from rrext.tools.context import CancelReason
+
 
 ANSWER_PATIENCE: Final = 1.0
 """Seconds in which a worker answers for its status; of a stuck one the last status is told."""
@@ -42,12 +41,16 @@ ANSWER_PATIENCE: Final = 1.0
 SILENCE: Final = 4.0
 """Seconds more after which a worker that still does not tell its status is stuck: a large library that is loaded holds the
 interpreter's lock for some of them. That a worker was stopped is seen at once."""
+
 EXIT_PATIENCE: Final = 2.0
 """Seconds between the last byte of a worker and its end; then it is killed."""
+
 MAX_GAPS: Final = 1024
 """Pipes of a worker whose stopped writes may have ended: the oldest ones have long been answered, and some are never closed."""
+
 MAX_RAN: Final = 8
 """How often a call that ran is named, when its process was killed for its memory."""
+
 MAX_CALLERS: Final = 4096
 """Callers of one connection that a worker knows by number: those whom its requests name. A further one takes the place of the
 one that called least recently, and no place of another connection."""
@@ -686,3 +689,43 @@ class Worker:
         """The error for a caller. What the process wrote last is for those who are trusted or loaded the pipeline."""
         owner = None if self.task is None else self.task.owner
         return self.error(shows_stderr=caller.trusted or (owner is not None and owner == caller.user_id))
+
+
+class Home(Protocol):
+    """The engine of a worker's calls, which hears what happens to its task."""
+
+    def met(self, worker: Worker, connection_id: str) -> None:
+        """The worker has something of a connection from now on."""
+        ...
+
+    def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
+        """Do what a tool of the worker asks of other pipelines."""
+        ...
+
+    def ask_cancelled(self, worker: Worker, number: int) -> None:
+        """Stop that."""
+        ...
+
+    def task_retired(self, worker: Worker, status: dict[str, Any], totals: dict[str, int]) -> None:
+        """The task ends: it takes no more calls."""
+        ...
+
+    def task_ended(self, worker: Worker, reason: Any, status: dict[str, Any]) -> None:
+        """The task has ended."""
+        ...
+
+    def tell(self, event: Any) -> None:
+        """Publish an event."""
+        ...
+
+    def said(self, worker: Worker, text: bytes) -> None:
+        """Write what the worker wrote to stderr."""
+        ...
+
+    def redacted(self, text: str) -> str:
+        """A text of stderr without secrets."""
+        ...
+
+    def lost(self, worker: Worker) -> None:
+        """The process has ended."""
+        ...

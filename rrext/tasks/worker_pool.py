@@ -16,8 +16,8 @@ from rrext.tasks.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.tasks.home import Home
     from rrext.tasks.settings import WorkerSettings
+    from rrext.tasks.worker import Home
 
 MAX_STARTS: Final = 4
 """Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""

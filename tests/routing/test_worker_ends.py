@@ -16,7 +16,7 @@ from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.operations import TaskStatus
 from rrext.errors import TaskLost, TaskNotRegistered
-from rrext.tasks.limits import STDERR_KEPT, STDERR_TAIL
+from rrext.tasks.worker_process import STDERR_KEPT, STDERR_TAIL
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes of Linux")]
 

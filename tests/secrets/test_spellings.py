@@ -24,7 +24,7 @@ from rrext.engine.events.console import MAX_OUTPUT_LINE, Console
 from rrext.pipefile.environment import Environment
 from rrext.secrets import redaction
 from rrext.secrets.redaction import RedactedStream, Redactor, ResultRedactor, folded
-from rrext.tasks.worker_stderr import WorkerStderr
+from rrext.tasks.task_engine import WorkerStderr
 
 pytestmark = pytest.mark.promise("secrets:spellings")
 

@@ -12,8 +12,8 @@ import pytest
 from rrext.connections import NO_CONNECTIONS
 from rrext.pipefile.environment import Environment
 from rrext.server.logs import LineHandler, log_tail
-from rrext.tasks.lost import Stderr, last_words
-from rrext.tasks.worker_stderr import WorkerStderr
+from rrext.tasks.task_engine import WorkerStderr
+from rrext.tasks.worker_process import Stderr, last_words
 from rrext.transports.lossy import LossyWriter
 
 
