@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rrext.engine.calls.tool_list import learn_tool
 from rrext.engine.interface.failures import cancelled_from_inside
+from rrext.engine.tasks.task import learn_tool
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from rrext.engine.calls.run import Lease
-from rrext.engine.calls.tool_list import ToolList, learn_tool
+from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import CallTool, ResolveTools, Tool
 from rrext.engine.tasks.component import Component, component_for
 from rrext.engine.tasks.routes import Route
-from rrext.engine.tasks.task import Task
+from rrext.engine.tasks.task import Task, learn_tool
 from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, error_from_wire
 from rrext.limits import MAX_KEPT_REFERENCES, MAX_REFERENCES, NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline

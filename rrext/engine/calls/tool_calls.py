@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rrext.engine.calls.run import Lease, TaskWork, ToolRun
-from rrext.engine.calls.tool_list import ToolList, learn_tool
+from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
@@ -21,7 +21,7 @@ from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.routes import Route, several_owners, tool_not_found
-from rrext.engine.tasks.task import Task
+from rrext.engine.tasks.task import Task, learn_tool
 from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.limits import MIN_QUICK_TIMEOUT
 from rrext.threads import in_empty_context
