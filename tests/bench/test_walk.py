@@ -6,10 +6,10 @@ import pytest
 from walk import WALKS, walk_of
 
 MOST = {
-    "`def` tool": (58, 30),
-    "`async def` tool": (66, 38),
-    "open, write, close": (315, 268),
-    "`rrext tool FILE`": (920, 810),
+    "`def` tool": (36, 19),
+    "`async def` tool": (38, 21),
+    "open, write, close": (198, 170),
+    "`rrext tool FILE`": (815, 725),
 }
 """The stays and returns that were reached. Threads share the work of the last two, so their order varies a little."""
 

@@ -52,9 +52,10 @@ class Bench:
         done = self.loop.create_future()
 
         def callback() -> None:
-            self.runner.begin()
+            self.runner.is_collecting = True
             for job in jobs:
                 self.runner.add(job)
+            self.runner.is_collecting = False
             self.runner.end()
             self.log.append("end of batch")
             done.set_result(None)
@@ -129,8 +130,9 @@ async def test_a_batch_that_a_task_reads_starts_tasks() -> None:
     bench = Bench()
     await bench.warm()
     job = Job(nothing, bench.log)
-    bench.runner.begin()
+    bench.runner.is_collecting = True
     bench.runner.add(job)
+    bench.runner.is_collecting = False
     bench.runner.end()
     await job.task
     assert bench.log == ["own task", "done"]

@@ -12,10 +12,9 @@ from weakref import ref
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
-from rrext.engine.host.places import LockTurn
+from rrext.engine.host.places import FairLock, LockTurn
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Tool
-from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.routes import Route
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
@@ -479,14 +478,16 @@ async def test_a_pipe_that_is_freed_while_the_reading_thread_decides_is_not_used
         await learn(w, "note")
         log.clear()
         pipe_id = await w.open()
-        enter = Pipes.enter
+        enter, pipes = FairLock.enter, w.engine._pipes
+        pipe = pipes.at(pipe_id)
+        assert pipe is not None
 
-        def too_late(pipes: Pipes, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
+        def too_late(lock: FairLock, exclusive: bool) -> LockTurn:
             pipes.remove(pipe)
             pipe.free()
-            return enter(pipes, pipe, exclusive=exclusive, now=now)
+            return enter(lock, exclusive)
 
-        monkeypatch.setattr(Pipes, "enter", too_late)
+        monkeypatch.setattr(FairLock, "enter", too_late)
         asked = call(w, "note", text="too late", pipe=pipe_id)
         assert not w.engine.start_here(asked.call)
         w.engine.start(asked.call)
