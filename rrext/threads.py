@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import Context
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -144,11 +144,6 @@ def imported(name: str) -> ModuleType:
         except SystemError:
             log.debug("importing %s again", name, exc_info=True)
     return import_module(name)
-
-
-def in_empty_context(function: Callable[..., T], *args: Any) -> T:
-    """Call `function` in an empty context; without a new one if the context of this thread is empty."""
-    return Context().run(function, *args) if copy_context() else function(*args)
 
 
 class Workers:

@@ -154,6 +154,7 @@ class Session:
             elif kind is Ignored:
                 log.debug("ignored: %s", event.reason)
             elif kind is Batch:
+                self._is_alone = False
                 for each in event.events:
                     self.handle(each)
         except Exception as error:
@@ -168,7 +169,8 @@ class Session:
         """
         self._batch_thread, self._is_alone = get_ident(), alone
         inflight = self._inflight
-        if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
+        is_held_up = inflight.held or (self.outbox.size and self.outbox.is_full)  # most outboxes are empty
+        if type(event) is not Request or is_held_up or self.is_draining or self.is_closed:
             return event
         shape = _usual_shape(event)
         if shape is None or not shape.runs_here:
@@ -202,7 +204,8 @@ class Session:
         """Send the collected answers of a thread that goes on to read."""
         self._batch_thread = 0
         self.client.last_activity = time()
-        self.outbox.flush()
+        if self.outbox.size:
+            self.outbox.flush()
 
     def overstayed(self) -> None:
         """Note that a tool keeps the reading thread: send the earlier answers, and run its next calls on workers."""
@@ -231,7 +234,8 @@ class Session:
                 return False
         elif shape is not None and shape.counts:
             inflight.check_room(self.limits.max_inflight)
-        if (self.outbox.is_full or inflight.held) and request.command not in self.never_held:
+        is_held_up = inflight.held or (self.outbox.size and self.outbox.is_full)
+        if is_held_up and request.command not in self.never_held:
             inflight.hold(HeldRequest(request, shape, self.now()))
             self.outbox.want_room()
             return False
@@ -366,11 +370,11 @@ class Session:
         """Collect the answers of a batch, or of one iteration of the loop, for one write. `call` is the one, if any."""
         self.client.messages_out += 1
         thread, outbox = get_ident(), self.outbox
-        if thread == self._batch_thread:
+        if thread == self._batch_thread and not self._is_alone:
             outbox.append(pieces)
             if thread != self._batch_thread:  # reading was just taken from this thread: its last flush was before this answer
                 outbox.flush()
-        elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
+        elif thread == self._batch_thread or thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
             outbox.send(pieces)
         else:
             outbox.append(pieces)

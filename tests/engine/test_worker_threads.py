@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from engine_world import world
 
+from rrext.engine.calls.run import CallRun
 from rrext.errors import Unavailable
 from rrext.limits import HEAPS, MAX_PARSE_FAILURES
 from rrext.nodes.base.node import Node
-from rrext.threads import FEW_HEAPS, NoThread, OwnThread, Workers, imported, in_empty_context
+from rrext.threads import FEW_HEAPS, NoThread, OwnThread, Workers, imported
 from rrext.tools.decorator import tool_function
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
@@ -111,10 +112,18 @@ def test_what_one_job_puts_into_a_context_variable_the_next_does_not_see(make) -
     assert [name for _, name in seen] == ["nobody"] * 3
 
 
-def test_apart_is_an_empty_context_also_in_a_thread_that_has_variables() -> None:
+def test_a_call_on_the_reading_thread_has_an_empty_context_also_if_the_thread_has_variables() -> None:
+    seen: list[str] = []
+
+    class Look(CallRun):
+        def run(self) -> None:
+            seen.append(who.get())
+            who.set("inside")
+
     token = who.set("outside")
     try:
-        assert in_empty_context(lambda: (who.get(), who.set("inside"))[0]) == "nobody"
+        Look.run_here(object.__new__(Look))
+        assert seen == ["nobody"]
         assert who.get() == "outside"
     finally:
         who.reset(token)

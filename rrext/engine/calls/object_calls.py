@@ -44,7 +44,6 @@ from rrext.limits import QUICK_SHARE_AMONG_OTHERS, Limits
 from rrext.nodes.base.lanes import choose_lane
 from rrext.nodes.base.node import Entry
 from rrext.pipefile.lane_plan import LanePlan
-from rrext.threads import in_empty_context
 from rrext.tools.context import CancelReason, ToolContext
 from rrext.tools.results import NotJson, encode_json
 
@@ -106,7 +105,7 @@ class ObjectCalls:
             run.stop("cancelled")
             call.work = None
         else:
-            in_empty_context(run.run)
+            run.run_here()
         return True
 
     def close(self, call: Call, operation: Close) -> None:

@@ -13,6 +13,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -193,6 +194,13 @@ class CallRun(Run):
         if self.expected:
             self.give_room_back()
 
+    def run_here(self) -> None:
+        """Run to the end on this thread, in an empty context; without a new one if the context of the thread is empty."""
+        if copy_context():
+            Context().run(self.run)
+        else:
+            self.run()
+
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
         place = self.place = self.lease.task.sync_places.take(self.call.caller, self.call)
@@ -245,7 +253,7 @@ class CallRun(Run):
         if not self.lease.turn.granted:
             await self.host.granted(self.lease.turn)
         outlet = self.call.outlet
-        while outlet is not None and outlet.is_full:
+        while outlet is not None and outlet.size and outlet.is_full:
             self.leave_place()
             await outlet.room()
             await self.take_place()
@@ -537,7 +545,7 @@ class ToolRun(CallRun):
         """Run a tool of any kind from the loop, after waiting for its turn and its component."""
         outlet = self.call.outlet
         if not self.owners:  # other results may have filled the outbox since this call was started
-            if outlet is None or not (outlet.is_full or (self.route.returns and not self._takes_room())):
+            if outlet is None or not ((outlet.size and outlet.is_full) or (self.route.returns and not self._takes_room())):
                 return self.ready()
             self.owners = (self.route,)
         return self._when_ready()
@@ -669,7 +677,7 @@ class ToolRun(CallRun):
 
     def begin_in_thread(self) -> None:
         outlet = self.call.outlet
-        if outlet is not None and (outlet.is_full or (self.route.returns and not self._takes_room())):
+        if outlet is not None and ((outlet.size and outlet.is_full) or (self.route.returns and not self._takes_room())):
             self.host.post(self._wait_for_room)
         else:
             self.run()

@@ -24,7 +24,6 @@ from rrext.engine.tasks.routes import Route, several_owners, tool_not_found
 from rrext.engine.tasks.task import Task, learn_tool
 from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.limits import MIN_QUICK_TIMEOUT
-from rrext.threads import in_empty_context
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -80,7 +79,8 @@ class ToolCalls:
         if call.deadline is not None:
             self._host.watch(call)
         is_def = chosen.spec.is_def
-        is_held_up = is_def and call.outlet is not None and call.outlet.is_full  # an `async def` tool looks itself
+        outlet = call.outlet if is_def else None  # an `async def` tool looks itself
+        is_held_up = outlet is not None and outlet.size and outlet.is_full
         if kwargs is None or is_held_up or not (run.lease.turn.granted and chosen.component.ready):
             run.owners = routes
             run.start()
@@ -104,7 +104,8 @@ class ToolCalls:
             return False
         outlet = call.outlet
         if outlet is not None and (
-            outlet.is_full or (route.returns and not self._host.results.has_room(outlet, route.returns, call.caller.counts_for))
+            (outlet.size and outlet.is_full)
+            or (route.returns and not self._host.results.has_room(outlet, route.returns, call.caller.counts_for))
         ):
             return False
         lease = self._lease(call, task, operation)
@@ -122,7 +123,7 @@ class ToolCalls:
             run.stop("cancelled")
             call.work = None
         elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= MIN_QUICK_TIMEOUT):
-            in_empty_context(run.run)
+            run.run_here()
         else:
             self._host.watch(call)
             run.to_thread()

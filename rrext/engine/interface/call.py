@@ -71,7 +71,7 @@ class Outlet(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes that wait in it."""
+        """The bytes that wait in it. Without any it is not full: to look here first saves a call."""
         ...
 
     @property
