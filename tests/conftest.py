@@ -138,7 +138,7 @@ def memory_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def forked_children() -> Iterator[None]:
     """Nodes in this process fork their child processes: for tests of what such a node does, not of its process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rrext.nodes.child.launch.subprocess", FORKING)
+        patch.setattr("rrext.nodes.child.process.subprocess", FORKING)
         yield
 
 

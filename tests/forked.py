@@ -48,7 +48,7 @@ MODULES: Final = {
     "rrext": ("anyio._backends._asyncio", "rrext.cli", "rrext.client", "rrext.engine", "rrext.server", "rrext.nodes.base"),
     "lsp": ("rrext.editor", "rrext.faces.lsp"),
     "mcp": ("rrext.faces.mcp",),
-    "rrext.nodes.graph.ladybug.worker": ("rrext.nodes.graph.ladybug", "ladybug"),
+    "rrext.nodes.graph.ladybug_worker": ("rrext.nodes.graph", "ladybug"),
     "rrext.nodes.sql.duckdb.worker": ("rrext.nodes.sql.duckdb", "duckdb"),
     "rrext.nodes.vectors.edge.worker": ("rrext.nodes.vectors.edge", "qdrant_edge"),
 }
@@ -209,9 +209,9 @@ def serve(control: socket.socket) -> None:
 def imported(name: str) -> None:
     """Import a module, and those of our own below it but the programs."""
     module = importlib.import_module(name)
-    own = module.__path__ if name.startswith("rrext") else ()
+    own = getattr(module, "__path__", ()) if name.startswith("rrext") else ()
     for below in pkgutil.walk_packages(own, f"{name}."):
-        if not below.name.endswith((".worker", ".__main__")):
+        if not below.name.endswith((".worker", "_worker", ".__main__")):
             importlib.import_module(below.name)
     gc.collect()
     gc.freeze()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from rrext.errors import Cancelled, ToolError, Unavailable
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.vectors.store import Chunk, ChunkPage, Listing, Mode, Scope, Search, VectorSpace, VectorStore, owner_of
 from rrext.tools.context import CancelToken, ToolContext
 

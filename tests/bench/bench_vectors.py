@@ -60,9 +60,9 @@ def store_alone(folder: Path, batches: list[list[dict[str, Any]]]) -> float:
     """Seconds of a loop over the same batches with the engine and the embedder alone."""
     import qdrant_edge as qe
 
-    from rrext.nodes.embeddings.hashing import hashed
+    from rrext.nodes.embeddings.embedder import hashed
     from rrext.nodes.vectors.checked_input import drafts_of
-    from rrext.nodes.vectors.edge.requests import create_shard, point_of
+    from rrext.nodes.vectors.edge.open_shard import create_shard, point_of
 
     folder.mkdir()
     create_shard(str(folder), SIZE)

@@ -15,11 +15,11 @@ ANYWHERE = re.compile(r"\(?(EXIT_\w+|STDERR|[KMG]IB)(, EXIT_\w+)*\)?")
 OF_FORMATS = {
     "nodes/child": {"landlock.py"},  # of the kernel
     "nodes/databases": {"cells.py"},  # digits of a 64-bit float
-    "nodes/documents": {"mime_type.py"},  # a flag of ZIP files
-    "nodes/embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
+    "nodes/documents": {"detection.py"},  # a flag of ZIP files
+    "nodes/embeddings": {"embedder.py", "transformer.py"},  # other numbers would be another model
     "nodes/sandbox": {
-        *("capture.py", "outcome.py"),  # UTF-8, and exit codes of shells
-        *("guest_process.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
+        *("outcome.py",),  # UTF-8, and exit codes of shells
+        *("guest_process.py", "kernel.py", "warden.py"),  # of the kernel
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
     "nodes/sql": {  # of protocols
@@ -28,10 +28,9 @@ OF_FORMATS = {
     "nodes/vectors": {
         "edge/folder.py",  # the version of a format
         *(
-            "postgres/index.py",
-            "postgres/session.py",
+            "postgres/connection_pool.py",
+            "postgres/search.py",
             "postgres/table.py",
-            "postgres/text_search.py",
         ),  # of PostgreSQL and pgvector
     },
     "picture": {  # measures of a drawing, and directions in it
@@ -43,7 +42,7 @@ OF_FORMATS = {
     "engine": {"flow/objects.py", "task_status.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
-    "providers": {"mcp/failures.py"},  # codes of JSON-RPC
+    "providers": {"mcp/transport.py"},  # codes of JSON-RPC
     "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
     "transports": {"claim.py", "unix.py", "web.py"},  # a descriptor, the mode of a file, a port

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rrext.nodes.files import file_lock
-from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
+from rrext.nodes.files import turns
+from rrext.nodes.files.turns import NEXT, FileLock, InUse
 
-HOLD = "import sys; from rrext.nodes.files.file_lock import FileLock\n"
+HOLD = "import sys; from rrext.nodes.files.turns import FileLock\n"
 HOLD += "lock = FileLock.take(sys.argv[1], int(sys.argv[2]), wait=0, check=int)\n"
 HOLD += "print('held', flush=True); sys.stdin.read()"
 
@@ -108,7 +108,7 @@ def test_who_works_for_a_killed_process_is_given_time_to_end(path: Path, monkeyp
             held.release()
         return True
 
-    monkeypatch.setattr(file_lock, "is_gone", is_gone)
-    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 600.0)
+    monkeypatch.setattr(turns, "is_gone", is_gone)
+    monkeypatch.setattr(turns, "LEAVING_TIMEOUT", 600.0)
     take(path, wait=0).release()
     assert set(looked) == {str(2**22 + 1)}

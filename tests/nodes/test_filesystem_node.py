@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.nodes.base.setup import path_below
-from rrext.nodes.files import roots
-from rrext.nodes.files.encodings import BASE64, ENCODINGS, decode, encode, known_encoding
-from rrext.nodes.files.filesystem import FilesystemNode
-from rrext.nodes.files.limits import READ_MAX
+from rrext.nodes.files import offered_files
+from rrext.nodes.files.filesystem import BASE64, ENCODINGS, FilesystemNode, decode, encode, known_encoding
+from rrext.nodes.files.offered_files import READ_MAX
 from rrext.tools.context import ToolContext
 
 from fake_pipe import context, made  # isort: skip
@@ -338,5 +337,5 @@ def test_a_link_that_is_turned_after_it_was_looked_at_leads_nowhere(root: Path, 
         (root / "inside").symlink_to("..")
         return path
 
-    monkeypatch.setattr(roots, "path_below", turn)
+    monkeypatch.setattr(offered_files, "path_below", turn)
     assert code_of(lambda: node.list_directory(ctx=context())) == "unavailable"

@@ -8,8 +8,7 @@ from typing import Any
 
 from rrext.connections import Connection, Connections
 from rrext.limits import DEFAULTS
-from rrext.providers.provider import ToolProvider
-from rrext.providers.provider_pool import provider_class
+from rrext.providers.provider import ToolProvider, provider_class
 from rrext.secrets.redaction import Redactor
 from rrext.threads import Workers, in_thread
 from rrext.tools.context import ToolContext

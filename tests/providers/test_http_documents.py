@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from large_document import large_document
 
-from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
+from rrext.providers.http.document import MAX_OUTPUT_SCHEMA, Schemas, UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
 from rrext.providers.http.requests import ApiField, request_of
-from rrext.providers.http.schemas import MAX_OUTPUT_SCHEMA, Schemas
 from rrext.tools.decorator import check_name
 
 IMAGE = ApiField(media="image/png", is_file=True)
@@ -443,7 +442,7 @@ def test_schemas_may_refer_to_each_other_in_a_long_chain() -> None:
 
 def test_a_broken_schema_is_translated_once_however_many_operations_refer_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr("rrext.providers.http.schemas.pointed", lambda document, reference: asked.append(reference) or 7)
+    monkeypatch.setattr("rrext.providers.http.document.pointed", lambda document, reference: asked.append(reference) or 7)
     bad = {"parameters": [parameter("p", schema={"$ref": "#/components/schemas/Broken"})]}
     reader = DocumentTools(document({f"/{number}": {"get": bad} for number in range(100)}))
     assert reader.read() == {}

@@ -17,9 +17,9 @@ from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionInvalid, ConnectionUnknown, InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.provided.node import ProvidedToolsNode
+from rrext.nodes.mcp_client import ProvidedToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.providers import provider_pool
+from rrext.providers import provider as provider_pool
 from rrext.providers.provider import ProvidedTool, ToolProvider
 from rrext.tools.context import ToolContext
 
@@ -214,5 +214,5 @@ def test_a_missing_package_is_named_with_its_command(
 
 
 def test_the_packages_of_providers_are_imported_at_the_first_use_of_a_connection() -> None:
-    code = "import sys, rrext.providers.provider_pool; print({'mcp', 'httpx2', 'pydantic'} & set(sys.modules))"
+    code = "import sys, rrext.providers.provider; print({'mcp', 'httpx2', 'pydantic'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"

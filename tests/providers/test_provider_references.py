@@ -17,7 +17,7 @@ from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionUnknown, InvalidArguments, InvalidPipeline, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.basic.sources import ToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.providers import provider_pool
+from rrext.providers import provider
 from rrext.providers.provider import ProvidedTool
 from rrext.tools.names import joined_name
 
@@ -30,7 +30,7 @@ ADA = Caller("ada's", user_id="ada")
 
 @asynccontextmanager
 async def engine(monkeypatch: pytest.MonkeyPatch, *references: Any) -> AsyncIterator[LocalEngine]:
-    monkeypatch.setitem(provider_pool.PROVIDERS, "http", (f"{Words.__module__}:Words", "http"))
+    monkeypatch.setitem(provider.PROVIDERS, "http", (f"{Words.__module__}:Words", "http"))
     Words.made.clear()
     found = Connections.of({name: {"provider": "http", "url": "http://127.0.0.1:9/"} for name in ("words", "slow")})
     made = LocalEngine(catalog=Catalog([ToolsNode]), connections=found)

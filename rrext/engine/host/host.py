@@ -26,8 +26,7 @@ from rrext.tools.context import SILENT, CancelToken, ToolCallbacks
 
 if TYPE_CHECKING:
     from rrext.connections import Connection
-    from rrext.providers.provider import ToolProvider
-    from rrext.providers.provider_pool import ProviderPool
+    from rrext.providers.provider import ProviderPool, ToolProvider
 
 T = TypeVar("T")
 
@@ -91,7 +90,7 @@ class Host:
     async def provider_of(self, connection: Connection) -> ToolProvider:
         """The provider of tools behind a connection, made at its first use."""
         if self._providers is None:
-            from rrext.providers.provider_pool import ProviderPool  # few pipelines have tools outside
+            from rrext.providers.provider import ProviderPool  # few pipelines have tools outside
 
             self._providers = ProviderPool(self)
         return await self._providers.get(connection)

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.listing import PAGE_SIZE
-from rrext.nodes.files.limits import READ_MAX
+from rrext.nodes.files.offered_files import READ_MAX
 from rrext.tools.names import HOST_OFFER, HOST_REQUEST, SEPARATOR, exported_names, hashed_name
 
 TTL: Final = 60.0
@@ -247,7 +247,7 @@ class HostOffers:
     def _prompt(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         from rrext.nodes.base.lanes import new_question
         from rrext.nodes.basic.prompt import put_together
-        from rrext.nodes.llm.messages import messages_of
+        from rrext.nodes.llm.chat import messages_of
 
         name, given = params.get("name"), params.get("arguments") or {}
         prompt = self._prompts.get(name) if isinstance(name, str) else None

@@ -1,34 +1,47 @@
 """The server's side of a child process: it starts the process, sends requests from many threads, and ends it.
 
-`supervisor` replaces a process that has ended, and repeats the calls that lost their answers by no fault of their own.
-A family of nodes says only what differs: the command, the settings, the patience with each kind of request, the messages.
+A child imports the same modules as the server, and gets none of its secrets: they are neither in its environment nor in
+its arguments, which every user of the machine can read. Requests keep their order, and no caller waits for a process that
+does not read.
+
+`supervisor` replaces a process that has ended, and repeats the calls that lost their answers by no fault of their own. A
+family of nodes says only what differs: the command, the settings, the patience with each kind of request, the messages.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import logging
+import os
+import select
+import signal
+import subprocess
+import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from time import monotonic, sleep
 from typing import ClassVar, Final, cast
 
 import msgspec
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.child.calls import Answer, Failed, frame, receive
-from rrext.nodes.child.launch import environment, launch, reap
-from rrext.nodes.child.request_queue import RequestQueue
+from rrext.nodes.child.worker import Answer, Failed, frame, receive
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
 ENDING_TIMEOUT: Final = 5.0
 """Seconds between the moment at which a process closes its socket and the kill of a process that has not ended."""
+
 SETTLING_TIMEOUT: Final = 2.0
 """Seconds that a process gets, before it is killed, to answer requests that change data."""
+
 SETTLING_TURN: Final = 0.01
 """Seconds between checks whether those requests have their answers."""
+
 LOGGED_LINE: Final = 4096
 """Bytes of one logged line; the rest becomes the next log record."""
 
@@ -336,3 +349,121 @@ def _left(ctx: ToolContext, until: float | None) -> float | None:
         return remaining
     left = max(0.0, until - monotonic())
     return left if remaining is None else min(left, remaining)
+
+
+_HOME: Final = str(Path(__file__).parents[3])
+_KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+"""Environment variables that a child process gets: language, time zone, what loads libraries; no secret."""
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of rrext in a new Python. No file of its working directory hides a module."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a child process, with this process's module path: rrext may run from a checkout."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_HOME, *filter(None, sys.path)]))
+    return kept
+
+
+def launch(
+    command: Sequence[str],
+    what: str,
+    variables: Mapping[str, str],
+    inherits: Sequence[int],
+    *,
+    streams: int = subprocess.PIPE,
+    new_session: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start a child process with the environment `variables`, which inherits descriptors with the same numbers.
+
+    All three standard streams are `streams`. Raises `Unavailable`, in which `what` names the process.
+    """
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=streams,
+            stdout=streams,
+            stderr=streams,
+            bufsize=0,
+            cwd="/",
+            env=variables,
+            pass_fds=inherits,
+            start_new_session=new_session,
+        )
+    except OSError as error:
+        raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
+
+
+def reap(child: subprocess.Popen[bytes], patience: float) -> str:
+    """Wait for the end of a child process, kill it after `patience` seconds, and return how it ended."""
+    try:
+        code = child.wait(patience)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+class RequestQueue:
+    """Writes frames to a pipe. A thread of the queue writes the bytes that the pipe does not take at once."""
+
+    def __init__(self, pipe: io.FileIO) -> None:
+        os.set_blocking(pipe.fileno(), False)
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._left: deque[memoryview] = deque()
+        self._is_writing = False  # whether the thread runs; then the thread closes the pipe
+        self._is_closed = False
+
+    def send(self, data: bytes | bytearray) -> None:
+        """Send a frame. No error if the process is gone: the thread that reads the answers notices that."""
+        view = memoryview(data)
+        with self._lock:
+            if self._is_closed:
+                return
+            if not self._is_writing:
+                view = self._rest(view)
+            if not view:
+                return
+            self._left.append(view)
+            if not self._is_writing:
+                self._is_writing = True
+                threading.Thread(target=self._write_on, name="rrext-child-requests", daemon=True).start()
+
+    def close(self) -> None:
+        """Refuse new frames, and close the pipe when all earlier ones are written."""
+        with self._lock:
+            self._is_closed = True
+            if not self._is_writing:
+                self._pipe.close()
+
+    def _rest(self, view: memoryview) -> memoryview:
+        """Write to the pipe and return the bytes that it does not take now."""
+        try:
+            while view and (count := self._pipe.write(view)) is not None:
+                view = view[count:]
+        except OSError:  # the process is gone
+            return view[:0]
+        return view
+
+    def _write_on(self) -> None:
+        ready = select.poll()
+        ready.register(self._pipe.fileno(), select.POLLOUT)
+        while True:
+            ready.poll()
+            with self._lock:
+                while self._left:
+                    rest = self._rest(self._left[0])
+                    if rest:
+                        self._left[0] = rest
+                        break
+                    self._left.popleft()
+                else:
+                    self._is_writing = False
+                    if self._is_closed:
+                        with contextlib.suppress(OSError):
+                            self._pipe.close()
+                    return

@@ -1,4 +1,4 @@
-"""Requests and answers of a process that reads documents, in frames of `rrext.nodes.child.calls`."""
+"""Requests and answers of a process that reads documents, in frames of `rrext.nodes.child.worker`."""
 
 from __future__ import annotations
 

@@ -22,11 +22,9 @@ from typing import Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.child.calls import receive
-from rrext.nodes.child.worker import answer_of, begin
-from rrext.nodes.documents.conversion import read
+from rrext.nodes.child.worker import answer_of, begin, receive
+from rrext.nodes.documents.conversion import read, warm_up
 from rrext.nodes.documents.detection import load_detectors
-from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.records import (
     LoadParser,
     Message,

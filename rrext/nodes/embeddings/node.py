@@ -11,8 +11,7 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
-from rrext.nodes.embeddings.hashing import HASHED_SIZE, HashingEmbedder
+from rrext.nodes.embeddings.embedder import HASHED_SIZE, Embedder, HashingEmbedder, TextKind, require_texts
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -13,14 +13,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.http.failures import bad_answer
+from rrext.http import bad_answer
 from rrext.nodes.base.setup import SetupContext, missing_packages
-from rrext.nodes.embeddings.bound_embedder import batches
-from rrext.nodes.embeddings.embedder import TextKind
+from rrext.nodes.embeddings.embedder import TextKind, batches
 from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors
-from rrext.nodes.http.endpoint import HttpEndpoint, open_endpoint
-from rrext.nodes.http.failures import ServerName
-from rrext.nodes.http.settings import ApiSettings, Seconds, endpoint_settings
+from rrext.nodes.http import ApiSettings, HttpEndpoint, Seconds, ServerName, endpoint_settings, open_endpoint
 from rrext.tools.context import ToolContext
 
 OPENAI_MAX_CHARACTERS: Final = 300_000

@@ -1,34 +1,34 @@
-"""`tool_filesystem`: the files below one directory, for agents and other callers that are not trusted with more."""
+"""`tool_filesystem`: the files below one directory, for agents and other callers that are not trusted with more; and the
+encodings of their texts.
+"""
 
 from __future__ import annotations
 
+import binascii
+import codecs
 import os
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from rrext.errors import InvalidArguments, ToolError
+from rrext.errors import InvalidArguments, ToolError, fold
 from rrext.files.confinement import Confinement, FileInfo
 from rrext.limits import KIB
 from rrext.nodes.base.node import Switch
-from rrext.nodes.files.encodings import decode, encode, known_encoding
-from rrext.nodes.files.limits import LIST_MAX, READ_MAX
-from rrext.nodes.files.offered_files import OfferingNode
-from rrext.nodes.files.roots import open_root
+from rrext.nodes.files.offered_files import LIST_MAX, READ_MAX, OfferingNode, open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 READ_DEFAULT: Final = 256 * KIB
 """Bytes that are read unless the caller names others."""
+
 LIST_DEFAULT: Final = 1000
 """Entries that are listed unless the caller names others."""
-
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}
 ADDS = {"readOnlyHint": False, "destructiveHint": False}
-
 
 ALLOW_WRITE = Switch("allow_write")
 ALLOW_DELETE = Switch("allow_delete")
@@ -203,3 +203,68 @@ def _entry(info: FileInfo) -> dict[str, Any]:
 def _facts(info: FileInfo) -> dict[str, Any]:
     size = {"size": info.size} if info.type == "file" else {}
     return {"type": info.type, **size, "modified": info.modified}
+
+
+BASE64: Final = "base64"
+ENCODINGS: Final = (
+    "utf-8",
+    "ascii",
+    "latin-1",
+    "cp1252",
+    "utf-16-le",
+    "utf-16-be",
+    "shift_jis",
+    "euc_jp",
+    "euc_kr",
+    "big5",
+    "gb18030",
+    BASE64,
+)
+"""Encodings whose text can be read from any character on: none keeps a state between characters or starts with a mark."""
+
+_BY_FOLDED: Final = {fold(name): name for name in ENCODINGS}
+
+
+def known_encoding(name: str) -> str:
+    """The name in `ENCODINGS` for a caller's spelling (`UTF8`, `utf_8`). Raises `InvalidArguments`."""
+    found = _BY_FOLDED.get(fold(name))
+    if found is None:
+        raise InvalidArguments.at("/input/encoding", f"is not one of {', '.join(ENCODINGS)}")
+    return found
+
+
+def decode(data: bytes, encoding: str, *, path: str, offset: int = 0, is_end: bool = True) -> tuple[str, int]:
+    """Decode a piece of a file; return the text and the number of bytes it took.
+
+    Unless `is_end`, a character that is cut off at the end is left out. Raises `ToolError` for bytes that are no text
+    in this encoding; `path` and `offset` are for its message.
+    """
+    if encoding == BASE64:
+        return binascii.b2a_base64(data, newline=False).decode("ascii"), len(data)
+    decoder = codecs.getincrementaldecoder(encoding)("strict")
+    try:
+        text = decoder.decode(data, final=is_end)
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            f'"{path}" is not {encoding} text: byte {offset + error.start} does not fit',
+            code="wrong_encoding",
+            hint='Read it with another "encoding"; "base64" fits every file.',
+        ) from error
+    return text, len(data) - len(decoder.getstate()[0])
+
+
+def encode(text: str, encoding: str) -> bytes:
+    """Encode a text. Raises `ToolError` for characters that the encoding lacks."""
+    if encoding == BASE64:
+        try:
+            return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+        except (binascii.Error, UnicodeEncodeError) as error:
+            raise ToolError("content is not base64", code="wrong_encoding") from error
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            f"content cannot be written as {encoding}: character {error.start} does not fit",
+            code="wrong_encoding",
+            hint='"utf-8" holds every text.',
+        ) from error

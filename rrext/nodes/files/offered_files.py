@@ -1,23 +1,33 @@
-"""The files of a folder that a node offers to hosts: those whose paths fit a pattern, folder by folder, page by page."""
+"""The one directory to which a node's settings confine its callers, and the files in it that the node offers to hosts: those
+whose paths fit a pattern, folder by folder, page by page.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from rrext.errors import ToolError
+from rrext.errors import ToolError, Unavailable
 from rrext.files.confinement import MAX_DEPTH, Confinement, FileInfo
+from rrext.limits import MIB
 from rrext.nodes.base.node import Node
-from rrext.nodes.files.limits import LIST_MAX
-from rrext.nodes.files.roots import open_root
+from rrext.nodes.base.setup import path_below
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
+READ_MAX: Final = 4 * MIB
+"""Bytes of a file that one call reads: an answer has a limit, and a model a smaller one."""
+
+LIST_MAX: Final = 10_000
+"""Entries of a folder, or files, in one answer."""
+
 WALK_MAX: Final = 20_000
 """Files that one page of offered files looks at: some tenths of a second, after which a caller may give up."""
+
 OFFERED_DEFAULT: Final = 250
 """Offered files of a page."""
 
@@ -110,3 +120,26 @@ def _below(
     except ToolError as error:
         if error.code not in ("path_not_found", "permission_denied", "not_a_directory", "path_is_symlink"):
             raise
+
+
+def open_root(node: Node, root: str) -> Confinement:
+    """Open the directory `root` of a node, anew for each call: the directory may be replaced between calls.
+
+    It is that of `path_below`. If the node is confined, the way that this resolves is walked without following a link, so
+    that no link which is new since then leads out. Raises `Unavailable`.
+    """
+    path = path_below(node.directory, root, confined=node.confined, node_id=node.node_id)
+    try:
+        if not node.confined:
+            return Confinement.at(path)
+        base = os.path.realpath(node.directory)
+        with Confinement.at(base) as outer:
+            return outer.beneath(os.path.relpath(os.path.realpath(path), base))
+    except OSError as error:
+        what = error.strerror or "the system gives no reason"
+    except ToolError as error:
+        what = error.message
+    raise Unavailable(
+        f'The root "{root}" of node "{node.node_id}" cannot be used: {what}',
+        hint="A relative root begins at --root, or else at the folder of the pipeline's file.",
+    )

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.graph.lexer import CypherToken, tokens
+from rrext.nodes.graph.dialect import CypherToken, tokens
 
 SETTING: Final = frozenset({"SET", "REMOVE"})
 CREATING: Final = frozenset({"CREATE", "INSERT", "MERGE"})

@@ -1,15 +1,21 @@
-"""`GraphNode`: the tools of graph databases of every kind."""
+"""`GraphNode`: the tools of graph databases of every kind, the call of a tool from its input to its answer, and the schema
+in answers and in prompts of a language model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, ToolError, near_matches
 from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.calls import Answer, StatementCall
+from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.node import (
     ALLOW_EXECUTE,
@@ -22,11 +28,11 @@ from rrext.nodes.databases.node import (
     DatabaseQuestion,
     Mode,
     Question,
+    RowMode,
 )
-from rrext.nodes.graph.backend import GraphBackend
-from rrext.nodes.graph.calls import Allowed, CypherCall
-from rrext.nodes.graph.database import Graph
-from rrext.nodes.graph.schema_text import schema_text, shown_schema
+from rrext.nodes.graph.backend import GraphBackend, GraphSchema, Property, RelationshipType
+from rrext.nodes.graph.database import Graph, GraphResult, GraphTransaction
+from rrext.nodes.graph.gate import ReadingCypher, read_only
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -188,3 +194,186 @@ def _text(query: str | None, sql: str | None) -> str:
         path = "/input/query" if sql is None or query is not None else "/input/sql"
         raise InvalidArguments.at(path, 'expected exactly one of "query" and "sql", which is not blank')
     return given[0]
+
+
+Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
+"""Functions and procedures that a read-only statement may call beside the known ones."""
+
+
+class CypherCall(StatementCall[Graph]):
+    """A call of a graph database."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        ctx: ToolContext,
+        allowed: Allowed = ((), ()),
+        row_mode: RowMode = "object",
+        *,
+        encodes: bool = False,
+    ) -> None:
+        super().__init__(graph, ctx, row_mode, encodes=encodes)
+        self._allowed = allowed
+
+    def checked(self, cypher: str, params: Mapping[str, Any]) -> ReadingCypher:
+        """Check that the statement only reads; return its sent form. Raises `InvalidArguments` for a missing parameter."""
+        statement = read_only(cypher, self._database.backend.dialect, *self._allowed)
+        missing = [name for name in statement.parameters if name not in params]
+        if missing:
+            raise InvalidArguments.at("/input/params", f"${missing[0]} has no value here")
+        return statement
+
+    def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> Answer:
+        """`{columns, types, rows, row_count, truncated}` of a statement that only reads; and `plan` if it asked for one."""
+        statement = self.checked(cypher, self._valid(params))
+        result, rows, answer = self._read(partial(self._reading, statement, params), limit)
+        return {**answer, "plan": _plan(result.plan, rows)} if statement.is_plan else answer
+
+    @contextmanager
+    def _reading(self, statement: ReadingCypher, params: Mapping[str, Any], timeout: float) -> Iterator[GraphResult]:
+        with (
+            self._database.transaction(self._ctx, read_only=True, timeout=timeout) as work,
+            work.statement(statement.text, params, self._ctx) as result,
+        ):
+            yield result
+            if statement.is_plan:
+                result.plan = result.cursor.plan()
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Answer:
+        """`{plan}` of a statement that only reads."""
+        statement = self.checked(cypher, self._valid(params))
+
+        if statement.is_plan:  # the statement is an EXPLAIN itself
+            result, rows, _ = self._read(partial(self._reading, statement, params), 1)
+            return {"plan": _plan(result.plan, rows)}
+
+        def attempt(timeout: float) -> Any:
+            with self._database.transaction(self._ctx, read_only=True, timeout=timeout) as work:
+                return work.explain(statement.text, params, self._ctx)
+
+        return {"plan": plan_lines(self._database.reading(self._ctx, attempt))}
+
+    def stream(self, cypher: str, params: Mapping[str, Any], chunk_rows: int) -> Generator[list[Any], None, Answer]:
+        """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`."""
+        statement = self.checked(cypher, self._valid(params))
+        _, answer = yield from self._streamed(partial(self._reading, statement, params), chunk_rows)
+        return answer
+
+    def execute(self, cypher: str, params: Mapping[str, Any], max_rows: int, *, session_id: str | None) -> Answer:
+        """`{columns, types, rows, affected_rows, counters}` of any statement, in a session or a transaction of its own."""
+        sent = self._database.backend.changing(cypher)
+        self._valid(params)
+
+        def run(work: GraphTransaction) -> Answer:
+            statement = work.statement(sent, params, self._ctx, counts=True)
+            return self._executed(statement, max_rows, _changes, "Nothing that it wrote was kept.")[1]
+
+        return self._in_transaction(run, session_id)
+
+    def _valid(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The checked parameters. Raises `InvalidArguments` for an integer too large for the database."""
+        for name, value in params.items():
+            _check_integers(value, f"/input/params/{name}", self._database.backend.integers)
+        return params
+
+
+def _changes(result: GraphResult) -> Answer:
+    counters = result.cursor.counters()
+    return {"affected_rows": result.cursor.affected(), **({} if counters is None else {"counters": counters})}
+
+
+def _plan(plan: Any, rows: Rows) -> list[str]:
+    """The lines of a requested plan: the database returns the plan beside the rows, or as their only value."""
+    return plan_lines(rows[0][0] if plan is None and rows else plan)
+
+
+def _check_integers(value: Any, path: str, allowed: range) -> None:
+    if isinstance(value, int) and value not in allowed:
+        raise InvalidArguments.at(path, "an integer of Cypher has 64 bits: this one is too large")
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _check_integers(entry, f"{path}/{key}", allowed)
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            _check_integers(entry, f"{path}/{index}", allowed)
+
+
+SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
+"""The fields of an operator to show; plans that the server draws as text are shown unchanged."""
+
+
+def plan_lines(plan: Any) -> list[str]:
+    """The lines of a plan: its text, or for a Bolt server a line for each operator, above the operators that feed it."""
+    if isinstance(plan, str):
+        return plan.rstrip().split("\n")
+    return list(_operators(plan, 0)) if isinstance(plan, Mapping) else [str(plan)]
+
+
+def _operators(plan: Mapping[str, Any], depth: int) -> Iterator[str]:
+    arguments = plan.get("args") or {}
+    drawn = arguments.get("string-representation")
+    if depth == 0 and isinstance(drawn, str):
+        yield from drawn.rstrip().split("\n")
+        return
+    told = [f"{name}: {arguments[name]}" for name in SHOWN if name in arguments]
+    told += [f"{name}: {plan[name]}" for name in ("rows", "dbHits") if name in plan and name.capitalize() not in arguments]
+    yield f"{'  ' * depth}+ {plan.get('operatorType', '')}{' (' + ', '.join(told) + ')' if told else ''}"
+    for child in plan.get("children") or ():
+        yield from _operators(child, depth + 1)
+
+
+def shown_schema(schema: GraphSchema, label: str | None = None) -> dict[str, Any]:
+    """`{database, nodes, relationships}`. Raises `ToolError` (`label_not_found`) with near names."""
+    nodes, relationships = schema.nodes, schema.relationships
+    if label is not None:
+        if label not in nodes and label not in relationships:
+            raise _not_found(schema, label)
+        nodes = {name: properties for name, properties in nodes.items() if name == label}
+        relationships = {name: kind for name, kind in relationships.items() if name == label or _touches(kind, label)}
+    return {
+        "database": schema.database,
+        "nodes": {name: {"properties": _properties(properties)} for name, properties in nodes.items()},
+        "relationships": {
+            name: {
+                "properties": _properties(kind.properties),
+                "ends": [{"from": start, "to": end} for start, end in kind.ends],
+            }
+            for name, kind in relationships.items()
+        },
+    }
+
+
+def schema_text(schema: GraphSchema) -> str:
+    """A line for each label and each kind of relationship, as patterns of Cypher."""
+    lines = [f"(:{_quoted(name)} {{{_columns(properties)}}})" for name, properties in schema.nodes.items()]
+    for name, kind in schema.relationships.items():
+        for start, end in kind.ends or (("", ""),):
+            left, right = (f"(:{_quoted(label)})" if label else "()" for label in (start, end))
+            lines.append(f"{left}-[:{_quoted(name)} {{{_columns(kind.properties)}}}]->{right}")
+    return "\n".join(lines)
+
+
+def _properties(properties: tuple[Property, ...]) -> list[dict[str, Any]]:
+    return [{"property": entry.name, "type": entry.type, **({"key": True} if entry.is_key else {})} for entry in properties]
+
+
+def _columns(properties: tuple[Property, ...]) -> str:
+    return ", ".join(f"{_quoted(entry.name)}: {entry.type}" for entry in properties)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
+
+
+def _touches(kind: RelationshipType, label: str) -> bool:
+    return any(label in ends for ends in kind.ends)
+
+
+def _not_found(schema: GraphSchema, label: str) -> ToolError:
+    near = near_matches(label, [*schema.nodes, *schema.relationships])
+    return ToolError(
+        f'There is no label or relationship type "{label}" in the graph "{schema.database}"',
+        code="label_not_found",
+        hint=f"Did you mean {' or '.join(near)}?" if near else "refresh_schema reads the schema again.",
+        data={"near": near},
+    )

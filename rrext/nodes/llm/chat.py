@@ -1,4 +1,6 @@
-"""`ChatModel`: a language model behind the chat completions API, with whole or streamed answers."""
+"""`ChatModel`: a language model behind the chat completions API, with whole or streamed answers: a question of the questions
+lane becomes the messages of a chat, and a completion its answer.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.http.failures import broken
-from rrext.nodes.base.lanes import answer_value
-from rrext.nodes.http.endpoint import HttpEndpoint
-from rrext.nodes.llm.messages import JSON_ONLY, Message, messages_of
-from rrext.nodes.llm.replies import ModelReply, read_delta, read_reply, require_complete
+from rrext.http import bad_answer, broken, sentence_of
+from rrext.nodes.base.lanes import answer_value, question_text
+from rrext.nodes.http import HttpEndpoint, ServerName
 from rrext.tools.context import ToolContext
 
 PATH: Final = "/chat/completions"
@@ -115,3 +115,205 @@ def _not_json(text: str) -> ToolError | None:
 def _correction(text: str, wrong: ToolError) -> list[Message]:
     said = f"{wrong.message}. {JSON_ONLY}"
     return [{"role": "assistant", "content": text or "(nothing)"}, {"role": "user", "content": said}]
+
+
+Message = dict[str, str]
+"""`{role, content}`."""
+
+ROLES: Final = ("system", "user", "assistant")
+JSON_ONLY: Final = "Answer with one JSON value and nothing else: no other words, no code fence."
+
+
+def messages_of(question: Mapping[str, Any], *, expect_json: bool = False) -> list[Message]:
+    """The messages of a question; an empty list for an empty question.
+
+    One of the system has the role that the model plays, instructions, goals and examples, and with `expect_json` that JSON
+    is asked for. The history follows as it was said. The last one, of the user, has context, documents and then the
+    questions. A part that is empty leaves nothing behind.
+    """
+    system = [_line(question.get("role")), *_instructions(question), _goals(question), *_examples(question)]
+    user = [*_context(question), *_documents(question), question_text(question).strip()]
+    asked = "\n\n".join(part for part in user if part)
+    told = "\n\n".join(part for part in system if part)
+    if expect_json and (told or asked):
+        told = f"{told}\n\n{JSON_ONLY}" if told else JSON_ONLY
+    history = [message for item in _items(question, "history") if (message := _said(item))]
+    messages = [{"role": "system", "content": told}] if told else []
+    messages += history
+    if asked:
+        messages.append({"role": "user", "content": asked})
+    return messages
+
+
+def _items(question: Mapping[str, Any], key: str) -> list[Any]:
+    value = question.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _line(value: Any) -> str:
+    """A text without spaces around it; another value as JSON."""
+    if value is None:
+        return ""
+    return (value if isinstance(value, str) else msgspec.json.encode(value).decode()).strip()
+
+
+def _instructions(question: Mapping[str, Any]) -> list[str]:
+    found = []
+    for item in _items(question, "instructions"):
+        if isinstance(item, Mapping):
+            title, text = _line(item.get("subtitle")), _line(item.get("instructions"))
+            found.append(f"{title}:\n{text}" if title and text else text or title)
+        else:
+            found.append(_line(item))
+    return found
+
+
+def _goals(question: Mapping[str, Any]) -> str:
+    goals = [f"- {line}" for item in _items(question, "goals") if (line := _line(item))]
+    return "\n".join(["Goals:", *goals]) if goals else ""
+
+
+def _examples(question: Mapping[str, Any]) -> list[str]:
+    found = []
+    for item in _items(question, "examples"):
+        if isinstance(item, Mapping):
+            found.append(f"Example.\nGiven: {_line(item.get('given'))}\nAnswer: {_line(item.get('result'))}".rstrip())
+        elif line := _line(item):
+            found.append(f"Example.\n{line}")
+    return found
+
+
+def _context(question: Mapping[str, Any]) -> list[str]:
+    return [f"Context:\n{line}" for item in _items(question, "context") if (line := _line(item))]
+
+
+def _documents(question: Mapping[str, Any]) -> list[str]:
+    """Each document with its number and source, so that an answer can cite it."""
+    found = []
+    for item in _items(question, "documents"):
+        document = item if isinstance(item, Mapping) else {"page_content": item}
+        content = _line(document.get("page_content"))
+        if not content:
+            continue
+        metadata = document.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        source = _line(metadata.get("parent")) or _line(metadata.get("objectId"))
+        found.append(f"Document {len(found) + 1}{f' ({source})' if source else ''}:\n{content}")
+    return found
+
+
+def _said(item: Any) -> Message | None:
+    if not isinstance(item, Mapping):
+        return None
+    content = _line(item.get("content"))
+    role = str(item.get("role") or "user").lower()
+    return {"role": role if role in ROLES else "user", "content": content} if content else None
+
+
+REPLY_KEPT: Final = 4000
+"""Characters of a cut answer that its failure repeats, so that a person sees how far the model came."""
+
+
+class ModelReply(msgspec.Struct, frozen=True):
+    """A complete answer. `tokens` is the total of question and answer, if the server reports it."""
+
+    text: str
+    tokens: int | None = None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of a streamed answer. `finish` is the reason of its end, `refusal` a piece of a refusal's text."""
+
+    text: str = ""
+    finish: str | None = None
+    refusal: str = ""
+
+
+def read_reply(server: ServerName, body: bytes) -> ModelReply:
+    """The answer in the body of a completion.
+
+    Raises `ToolError`: `model_bad_answer` for another body, and what `require_complete` raises.
+    """
+    said = _object(server, body, "no JSON")
+    _require_no_error(server, said, body)
+    choice = _first_choice(server, said)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise bad_answer(server, "a choice without a message")
+    text = _content(message.get("content"))
+    require_complete(server, choice.get("finish_reason"), text or "", message.get("refusal"))
+    if text is None:
+        raise bad_answer(server, "a message without text")
+    usage = said.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return ModelReply(text, total if isinstance(total, int) else None)
+
+
+def read_delta(server: ServerName, data: str) -> Delta:
+    """Read one event of a streamed completion. Raises `ToolError` for an invalid event, and for a failure in the stream."""
+    said = _object(server, data.encode(), "an event without JSON")
+    _require_no_error(server, said, data.encode())
+    if not said.get("choices"):
+        return Delta()  # counts of tokens, at the end
+    choice = _first_choice(server, said)
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else {}
+    return Delta(_content(delta.get("content")) or "", _text(choice.get("finish_reason")) or None, _text(delta.get("refusal")))
+
+
+def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -> None:
+    """Raise `ToolError` for an incomplete answer.
+
+    `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the part that arrived.
+    """
+    data = {"answer": text[:REPLY_KEPT]}
+    if refusal:
+        raise ToolError(
+            f"The model refuses to answer: {server.hide(str(refusal))[:REPLY_KEPT]}", code="answer_refused", data=data
+        )
+    if finish == "content_filter":
+        raise ToolError("The answer was withheld by the content filter of the model server", code="answer_filtered", data=data)
+    if finish == "length":
+        raise ToolError(
+            "The answer is cut: it is longer than the model may write",
+            code="answer_cut",
+            hint='Ask for a shorter answer, or raise "maxTokens" in the settings of the node.',
+            data=data,
+        )
+
+
+def _require_no_error(server: ServerName, said: dict[str, Any], body: bytes) -> None:
+    """Raise for an error in the body: routers of models answer 200, or begin a stream, before the model fails."""
+    if said.get("error"):
+        sentence = sentence_of(body, server.hide)
+        raise ToolError(f"{server} failed: {sentence or 'it does not say why'}", code="model_failed")
+
+
+def _content(content: Any) -> str | None:
+    """The text of a message, given as one or in parts; None if there is none."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "".join(texts) if texts else None
+    return content if isinstance(content, str) else None
+
+
+def _object(server: ServerName, body: bytes, otherwise: str) -> dict[str, Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise bad_answer(server, otherwise) from None
+    if not isinstance(said, dict):
+        raise bad_answer(server, "JSON that is no object")
+    return said
+
+
+def _first_choice(server: ServerName, said: dict[str, Any]) -> dict[str, Any]:
+    choices = said.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise bad_answer(server, "no choices, which is where a completion has its text")
+    return choices[0]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from rrext.nodes.base.lanes import answer_value, asked_question
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
-from rrext.nodes.http.endpoint import open_endpoint
-from rrext.nodes.http.settings import ApiSettings, endpoint_settings
+from rrext.nodes.http import ApiSettings, endpoint_settings, open_endpoint
 from rrext.nodes.llm.chat import ChatModel, ChatSettings
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 import sandlock
 
-from rrext.nodes.sandbox.blocks import block
-from rrext.nodes.sandbox.interpreter import Files, command
-from rrext.nodes.sandbox.privileges import status_of
-from rrext.nodes.sandbox.seccomp import compile_filter
+from rrext.nodes.sandbox.interpreter import Files, block, command
+from rrext.nodes.sandbox.kernel import compile_filter, status_of
 
 NICENESS: Final = 5
 """The priority of a guest: when processors are busy, the server comes first."""

@@ -1,16 +1,21 @@
-"""The files of the interpreter for guests: those of this interpreter, and of the installed packages those that are granted."""
+"""The files of the interpreter for guests, and of the installed packages those that are granted; and the messages on the
+sockets of the sandbox: four bytes of length, then the data.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
+import socket
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 # Where systems keep shared libraries, which extension modules of the standard library are linked to.
 _LIBRARIES = (
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/etc/ld.so.cache",
 )  # fmt: skip
+
 # Public tables that modules of the standard library read: `zoneinfo`, `mimetypes`, `ssl`.
 _TABLES = ("/usr/share/zoneinfo", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf")
 _INSTALLED = ("site-packages", "dist-packages")
@@ -53,3 +58,36 @@ def executable() -> str:
 def command(*arguments: str) -> list[str]:
     """A command line for that interpreter: isolated, without `site`, nothing buffered, UTF-8, no bytecode written."""
     return [executable(), "-I", "-S", "-B", "-u", "-X", "utf8", *arguments]
+
+
+RECEIVED_AT_ONCE: Final = 262_144
+"""Bytes of one read from a call's socket."""
+
+
+def block(data: bytes) -> bytes:
+    """Prefix the data with its length."""
+    return len(data).to_bytes(4, "little") + data
+
+
+def receive(link: socket.socket) -> bytes:
+    """Receive the next block. Raises `EOFError` if the other end is gone."""
+    return _exactly(link, int.from_bytes(_exactly(link, 4), "little"))
+
+
+def receive_rest(link: socket.socket) -> bytes:
+    """Receive all bytes until the other end closes."""
+    pieces: list[bytes] = []
+    while piece := link.recv(RECEIVED_AT_ONCE):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = link.recv_into(view)
+        if not count:
+            raise EOFError("the other end is gone")
+        view = view[count:]
+    return bytes(data)

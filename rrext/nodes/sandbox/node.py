@@ -11,7 +11,7 @@ import msgspec
 from rrext.content import Content
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
-from rrext.nodes.sandbox.limits import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
+from rrext.nodes.sandbox.grant import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 from rrext.tools.results import LARGE_TEXT, JsonText, encode_json

@@ -1,4 +1,6 @@
-"""The result of the tool, made from the answer of a supervisor. Pure; the guest's part of the answer is untrusted."""
+"""The result of the tool, made from the answer of a supervisor, and the beginning and the end of an output stream of any
+size. Pure; the guest's part of the answer is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,14 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from rrext.errors import Cancelled, ToolError, Unavailable
-from rrext.nodes.sandbox.capture import cut_middle
-from rrext.nodes.sandbox.grant import NOTHING, Grant
-from rrext.nodes.sandbox.limits import MIB, SandboxLimits
+from rrext.nodes.sandbox.grant import MIB, NOTHING, Grant, SandboxLimits
 from rrext.nodes.sandbox.values import MAX_DEPTH, MOST_BITS
 from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, NotJson, encode_json
 
 _KILLED = 128
 _PNG: Final = "iVBORw0KGgo"
 """The begin of a PNG in base64: the eight bytes of its signature, but for two bits."""
+
 _LACKS: Final = {
     "module": "the sandbox has no module `{name}`: {why_not}",
     "network": "the sandbox has no network: put the data into the program, after another tool has fetched it",
@@ -33,6 +34,7 @@ _LACKS: Final = {
     "descriptors": "a program has at most {open_files} open files, sockets and pipes: close those that it no longer needs",
 }
 """The lacks of the sandbox that a guest may name → the sentence for the program's author, with the way to do without."""
+
 _PERHAPS: Final[dict[int, str]] = {
     signal.SIGKILL: ", by the system: perhaps its memory ran out",
     signal.SIGSEGV: ": perhaps a recursion was deeper than the stack has room for",
@@ -173,3 +175,61 @@ def _signal_note(number: int) -> str:
     except ValueError:
         name = f"signal {number}"
     return f"Killed by {name}{_PERHAPS.get(number, '')}"
+
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+_WIDEST = 4  # bytes of a character in UTF-8
+
+
+class Capture:
+    """Collects the bytes of a stream in bounded memory, and gives their text cut to `limit` characters."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._half = limit * _WIDEST // 2  # bytes that hold half of the characters, whatever they are
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; never holds more than six bytes for each character of the limit."""
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * self._half:  # in large steps, so that each byte is moved about once
+            self._drop(len(self._tail) - self._half)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(_WIDEST - 1):  # whole characters, so that each is counted once
+            if self._tail[count] & 0xC0 == 0x80:
+                count += 1
+        gone = bytes(self._tail[:count])
+        self._dropped += len(gone.translate(None, _CONTINUATION))  # characters: bytes that begin one
+        del self._tail[:count]
+
+    def text(self) -> str:
+        """The text, at most `limit` characters; bytes that are no UTF-8 become U+FFFD."""
+        if not self._dropped:
+            return cut_middle((self._head + self._tail).decode("utf-8", "replace"), self._limit)
+        head = self._head.decode("utf-8", "replace")
+        tail = self._tail.decode("utf-8", "replace")
+        return cut_middle(head + tail, self._limit, left_out=self._dropped)
+
+
+def cut_middle(text: str, limit: int, *, left_out: int = 0) -> str:
+    """`text`, with its middle replaced by a marker if it is longer than `limit` characters.
+
+    The result is never longer than `limit`. `left_out` characters are missing from the middle already.
+    """
+    if len(text) <= limit and not left_out:
+        return text
+    total = len(text) + left_out
+    marker = ""
+    for _ in range(3):  # the marker takes room too, and its length depends on the number that it tells
+        marker = f"\n… [{total - max(limit - len(marker), 0)} characters left out] …\n"
+    room = max(limit - len(marker), 0)
+    first = (room + 1) // 2
+    last = room - first
+    return (text[:first] + marker + (text[-last:] if last else ""))[:limit]

@@ -19,12 +19,10 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
-from rrext.nodes.child.launch import launch, reap
+from rrext.nodes.child.process import launch, reap
 from rrext.nodes.child.supervisor import Supervisor
-from rrext.nodes.sandbox.blocks import block, receive, receive_rest
-from rrext.nodes.sandbox.grant import NOTHING, Grant
-from rrext.nodes.sandbox.interpreter import command
-from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.grant import NOTHING, Grant, SandboxLimits
+from rrext.nodes.sandbox.interpreter import block, command, receive, receive_rest
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
 
 WARDEN_START: Final = 30.0

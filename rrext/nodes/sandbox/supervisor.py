@@ -15,11 +15,10 @@ import socket
 import time
 from typing import Any, Final
 
-from rrext.nodes.sandbox.blocks import block, receive
-from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.guest_process import GuestProcess, WallMissing
-from rrext.nodes.sandbox.interpreter import Files
+from rrext.nodes.sandbox.interpreter import Files, block, receive
+from rrext.nodes.sandbox.outcome import Capture
 from rrext.nodes.sandbox.usage import Share
 
 GUEST_START: Final = 30.0

@@ -47,8 +47,7 @@ class _Warden:
         from rrext.nodes.child.landlock import confine
         from rrext.nodes.sandbox import guest, guest_packages, values
         from rrext.nodes.sandbox.interpreter import Files
-        from rrext.nodes.sandbox.namespaces import move_out
-        from rrext.nodes.sandbox.privileges import drop_capabilities
+        from rrext.nodes.sandbox.kernel import drop_capabilities, move_out
         from rrext.nodes.sandbox.supervisor import supervise
         from rrext.nodes.sandbox.usage import Usage
 

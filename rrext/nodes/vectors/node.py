@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.embeddings.bound_embedder import EMBEDDING_SLOT, embedder_of
+from rrext.nodes.embeddings.embedder import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.checked_input import (
     CHUNK_PLACE,
     MAX_CONTENT,
@@ -26,8 +26,7 @@ from rrext.nodes.vectors.checked_input import (
     scope_of,
     scope_to_delete,
 )
-from rrext.nodes.vectors.embedding import PendingChunks, query_vector, store_drafts, vectors_of
-from rrext.nodes.vectors.questions import answer_to, documents_for
+from rrext.nodes.vectors.embedding import PendingChunks, answer_to, documents_for, query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.store import FIRST_OBJECT, NOBODYS, Mode, Search, VectorStore, chunk_json, hit_json, owner_of
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

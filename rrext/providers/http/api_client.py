@@ -14,9 +14,20 @@ import msgspec
 
 from rrext.connections import Connection, Secret
 from rrext.errors import ConnectionInvalid, ToolTimeout
-from rrext.http.client import BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
-from rrext.http.failures import bad_answer, broken, failure, of_status, retry_after, too_large
-from rrext.http.limits import MAX_CONNECTIONS
+from rrext.http import (
+    MAX_CONNECTIONS,
+    BodyTooLarge,
+    ForeignPacking,
+    bad_answer,
+    broken,
+    failure,
+    failure_body,
+    new_client,
+    of_status,
+    retry_after,
+    too_large,
+    whole_body,
+)
 from rrext.limits import MIB
 from rrext.providers.http.document import origin_of
 from rrext.providers.http.requests import HttpRequest
@@ -108,7 +119,7 @@ class ApiClient:
         """Send a request once, and read the answer. Only a `trusted` server gets the secrets of the connection.
 
         `authorization` is the caller's, if the connection forwards it. Raises `ToolError` with a code
-        of `rrext.http.failures`, and `ToolTimeout`.
+        of `rrext.http`, and `ToolTimeout`.
         """
         server = self.server(request.url)
         try:

@@ -11,13 +11,11 @@ import msgspec
 
 from rrext.connections import ComposioSettings, Connection
 from rrext.errors import ConnectionInactive, ConnectionInvalid, ConnectionUnknown, RrextError, ToolError, ToolTimeout
-from rrext.http.failures import bad_answer, failure
-from rrext.http.limits import MAX_SENTENCE
+from rrext.http import MAX_SENTENCE, bad_answer, failure
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
-from rrext.providers.http.document import UnusableDescription
+from rrext.providers.http.document import Schemas, UnusableDescription
 from rrext.providers.http.document_tools import MAX_TOOL_DESCRIPTION
 from rrext.providers.http.requests import HttpRequest
-from rrext.providers.http.schemas import Schemas
 from rrext.providers.provider import HINTS, ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from rrext.limits import MAX_EXPORTED_NAME
-from rrext.providers.http.document import UnusableDescription, followed, server_of
+from rrext.providers.http.document import FreeNames, Schemas, UnusableDescription, followed, server_of
 from rrext.providers.http.requests import (
     BYTES_MEDIA,
     HEADER_NAME,
@@ -28,7 +28,6 @@ from rrext.providers.http.requests import (
     annotations_of,
     kind_of,
 )
-from rrext.providers.http.schemas import FreeNames, Schemas
 from rrext.providers.provider import ProvidedTool, log
 
 MAX_TOOL_DESCRIPTION: Final = 4000

@@ -12,7 +12,7 @@ from rrext.connections import Connection, HttpSettings, UrlTool
 from rrext.errors import ConnectionInvalid
 from rrext.limits import MIB
 from rrext.providers.http.api_client import ApiClient, ApiServer, result_of
-from rrext.providers.http.document import UnusableDescription, origin_of, read_document, server_of
+from rrext.providers.http.document import Schemas, UnusableDescription, origin_of, read_document, server_of
 from rrext.providers.http.document_tools import DocumentTools, HttpTool
 from rrext.providers.http.requests import (
     PLACEHOLDER,
@@ -23,7 +23,6 @@ from rrext.providers.http.requests import (
     annotations_of,
     request_of,
 )
-from rrext.providers.http.schemas import Schemas
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider
 from rrext.tools.context import ToolContext
 

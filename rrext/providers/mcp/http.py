@@ -10,12 +10,10 @@ import httpx2
 import msgspec
 from mcp_types import INTERNAL_ERROR, PARSE_ERROR
 
-from rrext.http.client import PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
-from rrext.http.limits import CONNECT_TIMEOUT
+from rrext.http import CONNECT_TIMEOUT, PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.limits import MAX_QUOTED_NAME
-from rrext.providers.mcp.failures import BROKEN, RESULT_TOO_LARGE, UNREACHABLE
 from rrext.providers.mcp.stdio import CLOSE_PATIENCE
-from rrext.providers.mcp.transport import Transport
+from rrext.providers.mcp.transport import BROKEN, RESULT_TOO_LARGE, UNREACHABLE, Transport
 
 EVENTS: Final = "text/event-stream"
 SESSION: Final = "mcp-session-id"

@@ -1,17 +1,20 @@
 """`Link`: one established session with an MCP server, through the official SDK.
 
-The SDK negotiates, matches answers with requests, and carries HTTP. Lists and calls are sent as plain data, past its typed
-results: one malformed tool would make a whole list invalid for it.
+The SDK negotiates, matches answers with requests, and carries HTTP. Lists and calls are sent as plain data, past its
+typed results: one malformed tool would make a whole list invalid for it, so lists are read tool by tool. Questions of a
+server to the user of a call (elicitation) go to the caller of that call.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import anyio
+import msgspec
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -22,7 +25,9 @@ from mcp.shared.inbound import (
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
     encode_header_value,
+    find_invalid_x_mcp_header,
     mcp_param_headers,
+    x_mcp_header_map,
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
@@ -42,26 +47,27 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from rrext.errors import RrextError
-from rrext.providers.mcp.failures import BROKEN, UNREACHABLE, cut, of_answer, of_lost
+from rrext.errors import RrextError, Unavailable
 from rrext.providers.mcp.http import client
-from rrext.providers.mcp.listing import MAX_TOOLS, ToolListing, read_listing
-from rrext.providers.mcp.questions import METHOD as ELICIT
-from rrext.providers.mcp.questions import Asker, Askers, answers_to
-from rrext.providers.mcp.server_log import ServerLog
-from rrext.providers.mcp.stdio import StdioTransport, start
-from rrext.providers.mcp.transport import McpTarget, Transport
+from rrext.providers.mcp.stdio import ServerLog, StdioTransport, start
+from rrext.providers.mcp.transport import BROKEN, UNREACHABLE, McpTarget, Transport, cut, of_answer, of_lost
+from rrext.providers.provider import HINTS, ProvidedTool
 from rrext.tools.context import ToolContext
+from rrext.tools.validation import InvalidSchema, SchemaValidator
 from rrext.version import __version__
 
 PROBE_SHARE: Final = 0.4
 """The part of the time for connecting that a server of the handshake era may leave the question for its era unanswered."""
+
 MAX_PAGES: Final = 100
 """Pages of one list of tools: a list that never ends must not hang its reader."""
+
 REFRESH_PAUSE: Final = 0.2
 """Seconds between two readings of the list of tools: a server may announce a change of each tool by itself."""
+
 LISTEN_PAUSE: Final = 5.0
 """Seconds until the server is asked anew for announcements after it ended their stream."""
+
 MAX_ROUNDS: Final = 100
 """Rounds of questions in one call of 2026-07-28: a server that asks for ever must not keep its caller."""
 
@@ -285,7 +291,7 @@ class LinkDispatcher(JSONRPCDispatcher[Any]):
         """Read messages until the server ends."""
 
         async def answer(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-            if method == ELICIT and isinstance((params or {}).get("message"), str):
+            if method == METHOD and isinstance((params or {}).get("message"), str):
                 return await self.answer_question(params or {})
             return await on_request(context, method, params)
 
@@ -319,3 +325,189 @@ async def open_link(
         link = Link(target, transport, dispatcher, earlier, adopt)
         await stack.enter_async_context(link.session)
         yield link
+
+
+METHOD: Final = "elicitation/create"
+CANCELLED: Final = {"action": "cancel"}
+
+Redact = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""The parameters of a question without secrets."""
+
+
+class Asker:
+    """A request that runs at a server, whose caller may be asked. What it is asked ends with the request."""
+
+    def __init__(self, ctx: ToolContext, redact: Redact) -> None:
+        self._ctx = ctx
+        self._redact = redact
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_over = False
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What the caller can do, as capabilities of a client of the protocol."""
+        modes = self._ctx.question_modes
+        return {"elicitation": {mode: {} for mode in modes}} if modes else {}
+
+    @property
+    def caller(self) -> object:
+        """What is equal for the requests of one caller."""
+        ctx = self._ctx
+        return ctx.connection_id, ctx.user_id, ctx.space_id
+
+    @property
+    def open_questions(self) -> int:
+        """The number of its unanswered questions."""
+        return len(self._scopes)
+
+    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer, `{action, content?}`. Raises `Unavailable` if the caller cannot be asked in this way."""
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                if not self._is_over:
+                    return await self._ctx.ask(await self._redact(params))
+            finally:
+                self._scopes.discard(scope)
+        return CANCELLED
+
+    def end(self) -> None:
+        """The request is over: so are its questions."""
+        self._is_over = True
+        for scope in list(self._scopes):
+            scope.cancel()
+
+
+_sender: ContextVar[Asker | None] = ContextVar("the request of the server's stream", default=None)
+"""Over HTTP a question comes in the stream of a request, and is handled in the context in which that was sent."""
+
+
+class Askers:
+    """The requests that run at one server."""
+
+    def __init__(self) -> None:
+        self._running: dict[Asker, None] = {}
+
+    @contextmanager
+    def during(self, asker: Asker) -> Iterator[None]:
+        """A request runs within the block, which sends it."""
+        self._running[asker] = None
+        token = _sender.set(asker)
+        try:
+            yield
+        finally:
+            _sender.reset(token)
+            del self._running[asker]
+            asker.end()
+
+    def who_is_asked(self) -> Asker:
+        """The request that a question of the server is about. Raises `Unavailable` where that is not certain.
+
+        On stdin and stdout a question names no request: the server asks about the request that runs, or about a request of the
+        caller whose requests alone run. Another caller must not read the question.
+        """
+        sender = _sender.get()
+        if sender is not None:
+            return sender
+        running = list(self._running)
+        if not running:
+            raise Unavailable("no call runs whose caller could be asked")
+        if len({asker.caller for asker in running}) > 1:
+            raise Unavailable("calls of several callers run, and nothing says which of them is asked")
+        return min(running, key=lambda asker: asker.open_questions)
+
+
+async def answers_to(requests: Any, asker: Asker) -> dict[str, Any] | None:
+    """The answers to the `inputRequests` of a result that needs some (2026-07-28); None if one of them asks for something else.
+
+    Raises `Unavailable` if the caller cannot be asked.
+    """
+    if not isinstance(requests, dict) or not requests:
+        return None
+    asked: dict[str, dict[str, Any]] = {}
+    for key, each in requests.items():
+        if not isinstance(each, dict) or each.get("method") != METHOD or not isinstance(each.get("params"), dict):
+            return None
+        asked[key] = each["params"]
+    return {key: await asker.ask(params) for key, params in asked.items()}
+
+
+MAX_TOOLS: Final = 5000
+"""Tools of one server; more are of no use to any caller."""
+
+MAX_TOOL_NAME: Final = 256
+"""Characters of the name of a tool."""
+
+HeaderMap = Mapping[tuple[str, ...], str]
+
+
+class ToolListing(msgspec.Struct, frozen=True):
+    """The tools of a server by name, and the HTTP headers that repeat arguments of calls."""
+
+    tools: dict[str, ProvidedTool] = {}
+    headers: dict[str, HeaderMap] = {}
+
+
+def read_listing(connection: str, entries: Sequence[Any], earlier: ToolListing) -> ToolListing:
+    """The tools of the entries of `tools/list`, in a thread. A tool that did not change keeps its record."""
+    tools: dict[str, ProvidedTool] = {}
+    headers: dict[str, HeaderMap] = {}
+    for position, entry in enumerate(entries):
+        if len(tools) == MAX_TOOLS:
+            log.warning("connection %s: the tools after the first %d are left out", connection, MAX_TOOLS)
+            break
+        try:
+            tool = _tool(entry)
+            if tool.name in tools:
+                raise _Malformed("an earlier tool has its name")
+        except (_Malformed, InvalidSchema, RecursionError) as error:
+            named = entry.get("name") if isinstance(entry, dict) else None
+            log.warning("connection %s: tool %d (%.100r) is left out: %.500s", connection, position + 1, named, error)
+            continue
+        known = earlier.tools.get(tool.name)
+        tools[tool.name] = known if known is not None and known == tool else tool
+        repeated = x_mcp_header_map(tool.input_schema)
+        if repeated:
+            headers[tool.name] = repeated
+    return ToolListing(tools, headers)
+
+
+class _Malformed(Exception):
+    """A tool that cannot be offered."""
+
+
+def _tool(entry: Any) -> ProvidedTool:
+    if not isinstance(entry, dict):
+        raise _Malformed("it is no object")
+    name = entry.get("name")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_TOOL_NAME:
+        raise _Malformed(f"its name is no text of 1 to {MAX_TOOL_NAME} characters")
+    schema = _schema(entry, "inputSchema") or {"type": "object"}
+    if schema.get("type", "object") != "object":
+        raise _Malformed("its inputSchema describes no object")
+    if (reason := find_invalid_x_mcp_header(schema)) is not None:
+        raise _Malformed(f"its inputSchema has an invalid x-mcp-header: {reason}")
+    annotations = entry.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
+    hints: dict[str, Any] = {hint: annotations[hint] for hint in HINTS if isinstance(annotations.get(hint), bool)}
+    title = entry.get("title") or annotations.get("title")
+    if isinstance(title, str):
+        hints["title"] = title
+    description = entry.get("description")
+    return ProvidedTool(
+        name=name,
+        description=description if isinstance(description, str) else "",
+        input_schema=schema,
+        output_schema=_schema(entry, "outputSchema"),
+        annotations=hints or None,
+    )
+
+
+def _schema(entry: dict[str, Any], key: str) -> dict[str, Any] | None:
+    schema = entry.get(key)
+    if schema is None:
+        return None
+    if not isinstance(schema, dict):
+        raise _Malformed(f"its {key} is no object")
+    SchemaValidator(schema).compile()
+    return schema

@@ -1,4 +1,6 @@
-"""`McpProvider`: the tools of an external MCP server, as a child process or over Streamable HTTP."""
+"""`McpProvider`: the tools of an external MCP server, as a child process or over Streamable HTTP, with results as `Content`,
+which has all that the server said.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,8 @@ import anyio
 from rrext.connections import Connection
 from rrext.content import Content
 from rrext.errors import InvalidArguments, ToolError, Unavailable
-from rrext.providers.mcp.failures import of_connecting
-from rrext.providers.mcp.link import Link, open_link
-from rrext.providers.mcp.listing import ToolListing
-from rrext.providers.mcp.questions import Asker
-from rrext.providers.mcp.results import content_of, own_meta, require_complete
-from rrext.providers.mcp.transport import McpTarget
+from rrext.providers.mcp.link import Asker, Link, ToolListing, open_link
+from rrext.providers.mcp.transport import McpTarget, cut, of_connecting
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolOptions
@@ -27,15 +25,19 @@ from rrext.tools.spec import ToolSpec
 
 FIRST_PAUSE: Final = 0.25
 """Seconds before the second attempt to connect; each further failure doubles the pause."""
+
 LONGEST_PAUSE: Final = 8.0
 """Seconds between two attempts at most: a server that is back is found before a person gives up."""
+
 LONGEST_WAIT: Final = 1.0
 """Seconds that a call waits for the next attempt; before a later one it fails at once: a list of all tools waits too."""
+
 STABLE_LIFE: Final = 10.0
 """Seconds after which a connection that broke is made again at once: it broke for a reason of its own."""
 
 OFFERED: Final = {"completion": "completions"}
 """The beginning of a method → the capability of the server, if it has another name."""
+
 EMPTY: Final = {
     "prompts/list": "prompts",
     "resources/list": "resources",
@@ -43,6 +45,7 @@ EMPTY: Final = {
     "completion/complete": "completion",
 }
 """Method → the member that is empty for a server without that capability."""
+
 ENTRIES: Final = {
     "prompts/list": ("prompts", "name"),
     "resources/list": ("resources", "uri"),
@@ -50,8 +53,10 @@ ENTRIES: Final = {
     "resources/read": ("contents", "uri"),
 }
 """Method → the member that is a list, and the member that each entry needs."""
+
 OFFERS: Final = frozenset((*EMPTY, "prompts/get", "resources/read"))
 """The methods of what servers offer beside tools."""
+
 ABOUT_THE_ANSWER: Final = frozenset(("resultType", "ttlMs", "cacheScope", "_meta"))
 """Members of a result that hold for this connection alone."""
 
@@ -230,3 +235,45 @@ def _seen(ready: asyncio.Future[Link]) -> None:
     """Take note of an error that no caller waits for any more."""
     if not ready.cancelled():
         ready.exception()
+
+
+PROTOCOL_KEYS: Final = "io.modelcontextprotocol/"
+"""The beginning of the keys of `_meta` that the protocol reserves."""
+
+
+def content_of(connection: str, tool: ProvidedTool, result: dict[str, Any]) -> Content:
+    """The content of the result of `tools/call`. Raises `ToolError` for a failure that the tool reports."""
+    of = f'tool "{tool.name}" of connection "{connection}"'
+    require_complete(of, result)
+    blocks = result.get("content", [])
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise ToolError(f"The result of {of} is no MCP result: content is no list of blocks")
+    content = Content.of_members({**result, "_meta": own_meta(result.get("_meta"))})
+    if result.get("isError"):
+        texts = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
+        raise ToolError(cut("\n".join(texts)) or "it failed, and did not say why", data=content.members)
+    if tool.output_schema is not None and "structuredContent" not in result:
+        raise ToolError(f"The {of} has an output schema and sent no structured content")
+    return content
+
+
+def own_meta(meta: Any) -> dict[str, Any] | None:
+    """The `_meta` of a result without what the protocol itself says there, which is of this connection alone."""
+    given: dict[str, Any] = meta if isinstance(meta, dict) else {}
+    return {key: value for key, value in given.items() if not key.startswith(PROTOCOL_KEYS)} or None
+
+
+def require_complete(of: str, result: dict[str, Any]) -> None:
+    """Raise `ToolError` for a result that is none yet."""
+    kind = result.get("resultType", "complete")
+    if kind == "complete":
+        return
+    if kind != "input_required":
+        raise ToolError(f'the result of {of} has the unknown type "{cut(str(kind))}"')
+    requests = result.get("inputRequests")
+    asked = requests.values() if isinstance(requests, dict) else ()
+    methods = sorted({str(each.get("method")) for each in asked if isinstance(each, dict)})
+    raise ToolError(
+        f"{of} asks for more input ({', '.join(methods) or 'later'}), which its caller cannot give",
+        hint="Give all that the tool needs in its arguments.",
+    )

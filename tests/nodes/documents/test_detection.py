@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from rrext.charsets import codec_of, decoded
 from rrext.errors import ToolError
-from rrext.nodes.documents.detection import detected, utf_16
-from rrext.nodes.documents.plain import decode
+from rrext.nodes.documents.detection import decode, detected, utf_16
 
 TEXTS: Final = {
     "図書館は午前九時から午後五時まで開いています。本をなくした場合は、十ユーロを払います。": (

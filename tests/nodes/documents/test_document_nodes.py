@@ -18,9 +18,9 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from rrext.errors import InvalidArguments, RrextError, Unavailable
 from rrext.nodes import ALIASES
+from rrext.nodes.documents.formats import strategy_for
 from rrext.nodes.documents.parse import ParseNode
 from rrext.nodes.documents.split import BATCH, SplitNode
-from rrext.nodes.documents.strategies import strategy_for
 from rrext.testing import call_tool, open_pipeline, run_node, run_pipeline
 
 from hostile_files import plain_docx  # isort: skip

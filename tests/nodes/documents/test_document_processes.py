@@ -20,8 +20,7 @@ import pytest
 
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.child.landlock import NEEDED_ABI, abi
-from rrext.nodes.documents.parse import ParseNode
-from rrext.nodes.documents.reader_pool import DocumentReader
+from rrext.nodes.documents.parse import DocumentReader, ParseNode
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
 from rrext.testing import open_node
 from rrext.tools.context import ToolContext
@@ -271,7 +270,7 @@ def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatc
 
 KILLED_EARLY = f"""
 import os, signal, threading
-from rrext.nodes.documents.reader_pool import ReaderProcess
+from rrext.nodes.documents.parse import ReaderProcess
 from rrext.tools.context import ToolContext
 process = ReaderProcess({SMALL})
 threading.Thread(target=process.load, args=(ToolContext(),), daemon=True).start()
@@ -310,7 +309,7 @@ def test_reading_opens_no_connection(tmp_path: Path) -> None:
     papers = [write_paper(tmp_path / f"paper{suffix}", 1).path for suffix in WRITERS]
     trace = tmp_path / "trace"
     program = f"""
-from rrext.nodes.documents.reader_pool import DocumentReader
+from rrext.nodes.documents.parse import DocumentReader
 from rrext.nodes.documents.records import DocumentRequest
 from rrext.tools.context import ToolContext
 reader = DocumentReader(processes=1, memory={SMALL})

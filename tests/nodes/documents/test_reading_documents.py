@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.nodes.documents import formats
-from rrext.nodes.documents.conversion import read
-from rrext.nodes.documents.html_repair import flattened
+from rrext.nodes.documents.conversion import flattened, read
+from rrext.nodes.documents.formats import cut_tables, table_of
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
-from rrext.nodes.documents.tables import cut_tables, table_of
 
 from hostile_files import plain_docx  # isort: skip
 from paper_mill import WRITERS, write_paper  # isort: skip

@@ -13,10 +13,18 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from rrext.nodes.documents.boundaries import safe_cut
-from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure, Tokens
-from rrext.nodes.documents.splitter import STRATEGIES, Passage, Splitter, table_parts
-from rrext.nodes.documents.tables import table_of
+from rrext.nodes.documents.formats import table_of
+from rrext.nodes.documents.splitter import (
+    STRATEGIES,
+    Characters,
+    EstimatedTokens,
+    Measure,
+    Passage,
+    Splitter,
+    Tokens,
+    safe_cut,
+    table_parts,
+)
 
 WORDS = (
     *("The ", "otter ", "swims. ", "e.g. ", "\n", "\n\n", "\r\n", "# Head\n", "## Sub ##\n", "#no\n", "```\n", "~~~\n"),

@@ -17,9 +17,9 @@ from openpyxl.utils.datetime import to_excel as serial
 
 from rrext.errors import ToolError
 from rrext.nodes.documents import formats
-from rrext.nodes.documents.cell_formats import GENERAL, format_of, shown
 from rrext.nodes.documents.conversion import read
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
+from rrext.nodes.documents.workbook import GENERAL, format_of, shown
 
 
 def saved(fill: Callable[[Any], object]) -> bytes:

@@ -9,8 +9,8 @@ import pytest
 from bolt_server import BoltServer
 from graph_world import PEOPLE, SCHEMA, GraphWorld
 
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.neo4j.node import Neo4jNode
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.neo4j import Neo4jNode
 
 
 @pytest.fixture

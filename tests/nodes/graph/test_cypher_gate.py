@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pace import is_within
 
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.graph.dialect import TOKEN, tokens
 from rrext.nodes.graph.gate import STATEMENT_MAX, read_only
-from rrext.nodes.graph.ladybug.rules import check_embedded
-from rrext.nodes.graph.lexer import TOKEN, tokens
+from rrext.nodes.graph.ladybug_rules import check_embedded
 
 ANY_CYPHER = st.text(
     st.sampled_from("abSETCREATEn \n\t'\"`\\/*$(){}[].:,;-+<>=1u0027é\u00a0") | st.characters(codec="utf-8"), max_size=60

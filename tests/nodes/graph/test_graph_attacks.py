@@ -20,10 +20,10 @@ from cypher_attacks import (
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, failure_of
-from rrext.nodes.graph.neo4j.node import Neo4jNode
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.ladybug_rules import EmbeddedSettings, failure_of
+from rrext.nodes.graph.ladybug_worker import EmbeddedBackend
+from rrext.nodes.graph.neo4j import Neo4jNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

@@ -15,8 +15,8 @@ from bolt_server import PASSWORD, BoltServer, free_port
 from graph_world import GraphWorld
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.neo4j.node import Neo4jNode
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.neo4j import Neo4jNode
 from rrext.testing import open_node
 
 
@@ -47,7 +47,7 @@ def other_process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 CRASH = """
 import anyio, os, sys
-from rrext.nodes.graph.ladybug.node import LadybugNode
+from rrext.nodes.graph.ladybug import LadybugNode
 from rrext.testing import open_node
 async def main():
     async with open_node(LadybugNode, {"path": sys.argv[1], "allow_execute": True}) as client:

@@ -12,8 +12,8 @@ import pytest
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import RrextError
-from rrext.nodes.graph.ladybug import calls as embedded_calls
-from rrext.nodes.graph.ladybug.node import LadybugNode
+from rrext.nodes.graph import ladybug_rules as embedded_calls
+from rrext.nodes.graph.ladybug import LadybugNode
 
 CITY = "CREATE NODE TABLE City(name STRING PRIMARY KEY)"
 OSLO = "CREATE (:City {name: 'Oslo'})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rrext.nodes.graph.calls import plan_lines
+from rrext.nodes.graph.node import plan_lines
 
 SCAN: dict[str, Any] = {"operatorType": "NodeByLabelScan@neo4j", "args": {"Details": "p:Person", "EstimatedRows": 3.0}}
 PLAN = {"operatorType": "ProduceResults@neo4j", "args": {"Details": "p.name"}, "children": [SCAN]}

@@ -10,8 +10,8 @@ import pytest
 from bolt_server import BoltServer
 from graph_world import GraphWorld, Tools
 
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.neo4j.node import Neo4jNode
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.neo4j import Neo4jNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

@@ -8,8 +8,8 @@ import pytest
 from bolt_server import BoltServer
 from graph_world import GraphWorld
 
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.neo4j.node import Neo4jNode
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.neo4j import Neo4jNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -100,7 +100,7 @@ def test_a_named_zone_is_not_lost() -> None:
     import pytz
     from neo4j.time import DateTime
 
-    from rrext.nodes.graph.values import BoltValues
+    from rrext.nodes.graph.backend import BoltValues
 
     berlin = pytz.timezone("Europe/Berlin")
     assert BoltValues().json(berlin.localize(DateTime(2020, 1, 1, 12))) == "2020-01-01T12:00:00.000000000+01:00[Europe/Berlin]"

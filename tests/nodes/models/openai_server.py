@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 
 __all__ = ["Body", "HalfStream", "Hang", "OpenAIServer", "Reset", "Say", "Status", "Step", "WrongLength", "serving"]
 

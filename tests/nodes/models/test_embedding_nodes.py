@@ -12,8 +12,7 @@ import pytest
 from rrext import Node, ToolContext, tool_function
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.base.lanes import new_question
-from rrext.nodes.embeddings.bound_embedder import EMBEDDING_SLOT, embedder_of
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import EMBEDDING_SLOT, embedder_of, hashed
 from rrext.nodes.embeddings.node import HashingNode
 from rrext.nodes.embeddings.openai import OpenAIEmbeddingNode
 from rrext.testing import call_tool, open_pipeline, run_node

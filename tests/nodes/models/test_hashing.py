@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, InvalidArguments
-from rrext.nodes.embeddings.bound_embedder import batches
-from rrext.nodes.embeddings.hashing import HashingEmbedder, hashed
+from rrext.nodes.embeddings.embedder import HashingEmbedder, batches, hashed
 from rrext.tools.context import ToolContext
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +34,7 @@ def test_every_text_has_a_vector_of_length_one(text: str, size: int) -> None:
 
 
 def test_a_text_has_the_same_vector_in_every_process_and_every_version() -> None:
-    code = "from rrext.nodes.embeddings.hashing import hashed; print(repr(hashed('Grüße an alle: ½ Tag frei!', 24)))"
+    code = "from rrext.nodes.embeddings.embedder import hashed; print(repr(hashed('Grüße an alle: ½ Tag frei!', 24)))"
     for seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         said = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[3]
 ASK = """
 import asyncio, json, sys, threading
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.http.endpoint import open_endpoint
-from rrext.nodes.http.settings import EndpointSettings
+from rrext.nodes.http import open_endpoint
+from rrext.nodes.http import EndpointSettings
 from rrext.tools.context import ToolContext
 from rrext.threads import Workers
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
-from rrext.http.failures import of_status, retry_after, sentence_of
-from rrext.nodes.http.events import EventReader
-from rrext.nodes.http.failures import ServerName
-from rrext.nodes.http.settings import EndpointSettings, Retries
+from rrext.http import of_status, retry_after, sentence_of
+from rrext.nodes.http import EndpointSettings, EventReader, Retries, ServerName
 
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)), max_size=20)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])

@@ -14,10 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, InvalidArguments, ToolError, Unavailable
-from rrext.nodes.embeddings.transformer.bert import BertEncoder, erf
-from rrext.nodes.embeddings.transformer.embedder import TransformerEmbedder, TransformerOptions, batches_of_like_length
-from rrext.nodes.embeddings.transformer.folder import read_folder
-from rrext.nodes.embeddings.transformer.node import LocalEmbeddingNode
+from rrext.nodes.embeddings.transformer import (
+    BertEncoder,
+    LocalEmbeddingNode,
+    TransformerEmbedder,
+    TransformerOptions,
+    batches_of_like_length,
+    erf,
+    read_folder,
+)
 from rrext.testing import call_tool, run_node
 from rrext.tools.context import ToolContext
 

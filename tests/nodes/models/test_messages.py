@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.nodes.base.lanes import empty_question, new_question
-from rrext.nodes.llm.messages import JSON_ONLY, messages_of
+from rrext.nodes.llm.chat import JSON_ONLY, messages_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

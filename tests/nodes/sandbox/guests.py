@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 

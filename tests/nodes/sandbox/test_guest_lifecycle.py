@@ -15,7 +15,7 @@ import pytest
 from guests import Guests, descendants, still_there, wait_until
 
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError
-from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 pytestmark = pytest.mark.system
@@ -95,7 +95,7 @@ def test_a_warden_that_is_killed_takes_its_programs_along_and_is_replaced(guests
 
 SERVER = """
 import sys, threading
-from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 sandbox = SandlockSandbox()
 sandbox.run("1", SandboxLimits())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from guests import Guests
 
-from rrext.nodes.sandbox.limits import MIB
+from rrext.nodes.sandbox.grant import MIB
 
 pytestmark = pytest.mark.system
 

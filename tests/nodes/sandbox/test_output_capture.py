@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.nodes.sandbox.capture import Capture, cut_middle
+from rrext.nodes.sandbox.outcome import Capture, cut_middle
 
 
 def fed(pieces: list[bytes], limit: int) -> Capture:

@@ -111,7 +111,7 @@ def test_a_program_that_is_none_says_where(guests: Guests, code: str, line: int,
 
 
 def limits(**values: float):
-    from rrext.nodes.sandbox.limits import SandboxLimits
+    from rrext.nodes.sandbox.grant import SandboxLimits
 
     return SandboxLimits(**{"timeout": 10.0, **values})  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child import landlock
 from rrext.nodes.sandbox import sandlock_sandbox
-from rrext.nodes.sandbox.limits import MIB, SandboxLimits
+from rrext.nodes.sandbox.grant import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, limits_of
 from rrext.nodes.sandbox.outcome import PythonRun
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox, missing_piece

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.nodes.sandbox.seccomp import ALLOWED, compile_filter
+from rrext.nodes.sandbox.kernel import ALLOWED, compile_filter
 
 PID = 4242
 X86_64 = 0xC000003E

@@ -22,7 +22,7 @@ SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.mino
 SPEAK = """
 import json, sys
 from rrext.errors import Unavailable
-from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.packages import OfferedPackages
 from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 sandbox = SandlockSandbox(OfferedPackages(packages).grant(packages))
@@ -164,7 +164,7 @@ l.confine = lambda **paths: None
 c._policy = lambda files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
 """,
     "capabilities": """
-import rrext.nodes.sandbox.privileges as p
+import rrext.nodes.sandbox.kernel as p
 p.drop_capabilities = lambda: None
 """,
 }
@@ -177,7 +177,7 @@ def test_a_wall_that_is_left_out_is_noticed(title: str) -> None:
 
 
 def test_without_capabilities_it_works_the_same() -> None:
-    before = "from rrext.nodes.sandbox.privileges import drop_capabilities; drop_capabilities()\n"
+    before = "from rrext.nodes.sandbox.kernel import drop_capabilities; drop_capabilities()\n"
     assert spoken(ATTACKS, before=before)["answers"] == [[0, []]]
 
 

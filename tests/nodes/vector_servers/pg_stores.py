@@ -9,7 +9,7 @@ from typing import Any
 from postgres_server import Database
 
 from rrext.nodes.databases.postgres import PostgresSettings, connection_parameters
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace
 from rrext.tools.context import CancelToken, ToolContext

@@ -13,8 +13,8 @@ from vector_contract import in_threads
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.postgres import search
+from rrext.nodes.vectors.postgres.search import any_of, telling_words
 from rrext.nodes.vectors.postgres.store import PgVectorStore
-from rrext.nodes.vectors.postgres.text_search import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace, owner_of
 from rrext.nodes.vectors.words import former_words, stored_words
 from rrext.tools.context import ToolContext

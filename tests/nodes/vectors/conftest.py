@@ -10,7 +10,7 @@ import pytest
 from edge_process import process_store
 from vector_contract import NewStore, chunk, put
 
-from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.vectors.edge.node import ProcessStore
 from rrext.nodes.vectors.store import VectorStore
 
 

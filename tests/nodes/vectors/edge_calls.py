@@ -16,9 +16,9 @@ from vector_contract import SIZE, SPACE, call, chunk
 
 from rrext.errors import RrextError
 from rrext.nodes.child.process import NodeProcess
-from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.edge import remote
-from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.embeddings.embedder import hashed
+from rrext.nodes.vectors.edge import node
+from rrext.nodes.vectors.edge.node import ProcessStore
 from rrext.nodes.vectors.store import Search
 from rrext.tools.context import CancelToken, ToolContext
 
@@ -119,7 +119,7 @@ def put_one(store: ProcessStore, name: str, ctx: ToolContext) -> None:
 
 def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> NodeProcess:
     """A process that does something else; `read` and `write` are its pipes."""
-    imports = "import sys; from rrext.nodes.child.calls import *; from rrext.nodes.vectors.edge.messages import *\n"
+    imports = "import sys; from rrext.nodes.child.worker import *; from rrext.nodes.vectors.edge.messages import *\n"
     imports += "read, write = sys.stdin.buffer, sys.stdout.buffer\nreceive(read)\n"  # the settings
-    monkeypatch.setattr(remote, "module_command", lambda *_: [sys.executable, "-c", imports + code])
-    return remote.started("/nowhere", "shown", 0, 0)
+    monkeypatch.setattr(node, "module_command", lambda *_: [sys.executable, "-c", imports + code])
+    return node.started("/nowhere", "shown", 0, 0)

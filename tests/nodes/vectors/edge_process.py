@@ -11,9 +11,9 @@ from typing import IO
 
 from vector_contract import SPACE, call, chunk, put
 
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.vectors.edge.node import ProcessStore
 from rrext.nodes.vectors.store import VectorStore
 
 __all__ = ["edge_store", "process_store", "writer"]

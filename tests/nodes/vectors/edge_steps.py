@@ -16,7 +16,7 @@ from typing import Any
 from edge_process import edge_store
 from vector_contract import SPACE, call, chunk, put
 
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore
 
 __all__ = ["NEW", "OLD", "REQUESTS", "put_version"]

@@ -12,8 +12,8 @@ from qdrant_edge import SnowballLanguage
 from vector_contract import OWNERS, SIZE, SPACE, NewStore, StoreContract, call, chunk, found, put
 
 from rrext.errors import ToolError
-from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.edge import requests
+from rrext.nodes.embeddings.embedder import hashed
+from rrext.nodes.vectors.edge import open_shard
 from rrext.nodes.vectors.edge.node import Language
 from rrext.nodes.vectors.store import Chunk, Scope, Search
 
@@ -38,7 +38,7 @@ def test_a_shorter_hybrid_search_finds_the_first_hits_of_a_longer_one(new_store:
 def test_what_an_older_version_stored_with_accents_is_found_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = edge_store(tmp_path / "store")
     with monkeypatch.context() as older:
-        older.setattr(requests, "words_of", str.casefold)
+        older.setattr(open_shard, "words_of", str.casefold)
         put(store, chunk("old", 0, "a na\u00efve idea"))
     put(store, chunk("new", 0, "a naive one"))
     assert found(store, "na\u00efve", "keyword") == ["new", "old"]

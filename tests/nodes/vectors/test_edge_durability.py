@@ -285,7 +285,7 @@ def aged(folder: Path) -> None:
     """Make a closed store one of format 2, whose chunks have no owners."""
     import qdrant_edge as qe
 
-    from rrext.nodes.vectors.edge.requests import OWNER
+    from rrext.nodes.vectors.edge.open_shard import OWNER
 
     store = StoreFolder(str(folder), "store")
     shard = qe.EdgeShard.load(store.shard)

@@ -24,10 +24,10 @@ from edge_process import edge_store, process_store, writer
 from vector_contract import chunk, everything, found, put
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.files import file_lock
-from rrext.nodes.files.file_lock import is_gone
+from rrext.nodes.files import turns
+from rrext.nodes.files.turns import is_gone
 from rrext.nodes.vectors.edge.messages import Delete
-from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.vectors.edge.node import ProcessStore
 from rrext.nodes.vectors.store import Scope
 
 
@@ -94,15 +94,15 @@ def test_a_folder_whose_server_was_killed_is_waited_for(orphan: int, tmp_path: P
         os.kill(orphan, signal.SIGCONT)  # it had the folder when it was asked for
         return is_gone(owner)
 
-    monkeypatch.setattr(file_lock, "is_gone", go_on)
-    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 30.0)
+    monkeypatch.setattr(turns, "is_gone", go_on)
+    monkeypatch.setattr(turns, "LEAVING_TIMEOUT", 30.0)
     store = edge_store(tmp_path / "store", wait=0)
     assert len(everything(store, "0")) == 3
     store.close()
 
 
 def test_a_folder_is_not_waited_for_without_end(orphan: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 0.05)
+    monkeypatch.setattr(turns, "LEAVING_TIMEOUT", 0.05)
     store = edge_store(tmp_path / "store", wait=0)
     with pytest.raises(ToolError) as failure:
         everything(store, "0")

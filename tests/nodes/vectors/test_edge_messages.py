@@ -11,10 +11,22 @@ from hypothesis import strategies as st
 from vector_contract import call
 
 from rrext.errors import Cancelled, InternalError, RrextError, ToolError, ToolTimeout, Unavailable
-from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.process import Cancel
-from rrext.nodes.vectors.edge.journal import StagedPiece, pieces_of
-from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Message, Query, Stage, Stats, Unstage, Upsert
+from rrext.nodes.child.worker import Answer, Done, Failed, frame, receive
+from rrext.nodes.vectors.edge.messages import (
+    Delete,
+    FindSpace,
+    Get,
+    List,
+    Message,
+    Query,
+    Stage,
+    StagedPiece,
+    Stats,
+    Unstage,
+    Upsert,
+    pieces_of,
+)
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

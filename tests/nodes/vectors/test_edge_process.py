@@ -24,11 +24,10 @@ from edge_process import process_store
 from vector_contract import SIZE, call, chunk, everything, found, in_threads, put
 
 from rrext.errors import Cancelled, ToolTimeout, Unavailable
-from rrext.nodes.embeddings.hashing import HashingEmbedder
+from rrext.nodes.embeddings.embedder import HashingEmbedder
 from rrext.nodes.vectors.checked_input import drafts_of
-from rrext.nodes.vectors.edge.journal import QDRANT_BATCH
-from rrext.nodes.vectors.edge.messages import Delete
-from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.vectors.edge.messages import QDRANT_BATCH, Delete
+from rrext.nodes.vectors.edge.node import ProcessStore
 from rrext.nodes.vectors.embedding import store_drafts
 from rrext.nodes.vectors.store import NOBODYS, Scope
 from rrext.testing import open_pipeline

@@ -16,7 +16,7 @@ from edge_process import edge_store, writer
 from edge_steps import NEW, OLD, OTHER, put_version
 from vector_contract import SPACE, call, chunk, everything, found, paths
 
-from rrext.nodes.vectors.edge.journal import Journal, StoreChange, pieces_of
+from rrext.nodes.vectors.edge.messages import Journal, StoreChange, pieces_of
 from rrext.nodes.vectors.store import Chunk
 
 TESTS = Path(__file__).parent

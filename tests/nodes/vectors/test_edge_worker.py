@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from rrext.errors import Unavailable
-from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.process import Cancel
-from rrext.nodes.child.worker import AnswerStream
+from rrext.nodes.child.worker import Answer, AnswerStream, Done, Failed, frame, receive
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
 from rrext.nodes.vectors.store import NOBODYS, ChunkPage, Deleted, Scope, Search, VectorSpace

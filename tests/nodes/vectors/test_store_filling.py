@@ -10,8 +10,7 @@ from edge_process import edge_store
 from vector_contract import call
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.embeddings.embedder import TextKind
-from rrext.nodes.embeddings.hashing import HashingEmbedder
+from rrext.nodes.embeddings.embedder import HashingEmbedder, TextKind
 from rrext.nodes.vectors.checked_input import ChunkDraft, drafts_of
 from rrext.nodes.vectors.embedding import store_drafts
 from rrext.nodes.vectors.store import NOBODYS

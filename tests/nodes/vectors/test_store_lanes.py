@@ -10,7 +10,7 @@ from vector_contract import cosine
 
 from rrext.errors import RrextError
 from rrext.nodes.base.lanes import new_question
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.vectors.edge.node import QdrantEdgeNode
 from rrext.testing import call_tool, run_node
 

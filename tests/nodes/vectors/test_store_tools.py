@@ -11,7 +11,7 @@ from vector_contract import cosine
 
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.embeddings.embedder import hashed
 from rrext.nodes.embeddings.node import HashingNode
 from rrext.nodes.vectors.edge.node import QdrantEdgeNode
 from rrext.testing import open_node, open_pipeline

@@ -1,7 +1,7 @@
 """Messages between the server and the process of a DuckDB database.
 
 Each connection has a socket of its own, on which every request but `SqlRollback` of a read has one answer: frames as in
-`rrext.nodes.child.calls`, with JSON in them. The number of a frame is that of its request. A statement that is committed as
+`rrext.nodes.child.worker`, with JSON in them. The number of a frame is that of its request. A statement that is committed as
 soon as it has answered has the answer to the commit too. `Interrupt` comes through the standard input of the process instead,
 since a connection hears nothing while its statement runs.
 """

@@ -22,10 +22,9 @@ import msgspec
 
 from rrext.errors import RrextError, Unavailable, error_from_wire
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.child.calls import receive
-from rrext.nodes.child.launch import module_command
-from rrext.nodes.child.process import NodeProcess, ProcessLost
+from rrext.nodes.child.process import NodeProcess, ProcessLost, module_command
 from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.child.worker import receive
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
 from rrext.nodes.sql.duckdb.dialect import DUCKDB

@@ -19,8 +19,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError
-from rrext.nodes.child.calls import receive
-from rrext.nodes.child.worker import begin, ending_within
+from rrext.nodes.child.worker import begin, ending_within, receive
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     DuckdbSettings,

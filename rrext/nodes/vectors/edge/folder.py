@@ -1,6 +1,6 @@
 """The folder of an embedded store: its lock, its check for damage, and its creation.
 
-    FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.file_lock`
+    FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.turns`
     FOLDER/data/store.json  `Manifest`
     FOLDER/data/journal     the request that is being carried out; see `journal`
     FOLDER/data/shard/      Qdrant's own files
@@ -20,8 +20,8 @@ from zlib import crc32
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
-from rrext.nodes.vectors.edge.journal import Journal
+from rrext.nodes.files.turns import NEXT, FileLock, InUse
+from rrext.nodes.vectors.edge.messages import Journal
 from rrext.nodes.vectors.store import SIMPLE, VectorSpace
 
 COMPARED_HEAD: Final = 64 * 1024

@@ -13,10 +13,8 @@ import qdrant_edge as qe
 
 from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
-from rrext.nodes.vectors.edge.journal import StagedPiece, StoreChange, pieces_of
-from rrext.nodes.vectors.edge.open_shard import OpenShard, ShardTurns, qdrant_errors
-from rrext.nodes.vectors.edge.path_counts import PathCounts
-from rrext.nodes.vectors.edge.requests import (
+from rrext.nodes.vectors.edge.messages import StagedPiece, StoreChange, pieces_of
+from rrext.nodes.vectors.edge.open_shard import (
     CHUNK,
     EXTRA,
     NUMBER,
@@ -25,12 +23,16 @@ from rrext.nodes.vectors.edge.requests import (
     PARENT,
     VECTOR,
     WORDS,
+    OpenShard,
+    PathCounts,
+    ShardTurns,
     chunk_of,
     chunks_request,
     condition,
     distances,
     near,
     point_id,
+    qdrant_errors,
     similarity,
     terms,
     worded,

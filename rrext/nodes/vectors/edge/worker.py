@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.child.calls import receive
 from rrext.nodes.child.process import Cancel
-from rrext.nodes.child.worker import AnswerStream, answer_of, begin
+from rrext.nodes.child.worker import AnswerStream, answer_of, begin, receive
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
 from rrext.tools.context import CancelToken, ToolContext

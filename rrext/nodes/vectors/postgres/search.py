@@ -1,24 +1,29 @@
-"""The statements of searches: by vectors, by words, and both at once; and the words that are too frequent to search by."""
+"""The statements of searches: by vectors, by words in the form of PostgreSQL's text search, and both at once; and the words
+that are too frequent to search by.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
 from pgvector import Vector
 from psycopg import Connection, sql
 
-from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
+from rrext.nodes.vectors.postgres.connection_pool import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.postgres.text_search import all_of, any_of, telling_words
 from rrext.nodes.vectors.store import SIMPLE, Chunk, Hit, Scope, Search, candidates
+from rrext.nodes.vectors.words import asked_words, former_words, stored_words
 
 FREQUENT_SHARE: Final = 0.05
 """The share of all chunks from which a word is one of these."""
+
 FREQUENT_FROM: Final = 10_000
 """Chunks from which frequent words are left out. In a small store, a word in a tenth of the chunks may be the right one."""
+
 FREQUENT_LOOK: Final = 60.0
 """Seconds between two queries of them: the server counts again when a tenth of a table has changed."""
 
@@ -212,3 +217,38 @@ class FrequentWords:
             ).fetchone()
             self._words = frozenset(row[0] or ()) if row else frozenset()
         return self._words
+
+
+LAST_PLACE: Final = 16383
+"""The last word position that PostgreSQL stores."""
+
+
+def indexed_words(text: str, language: str) -> str:
+    """The words of a text that a table of that language indexes: a tsvector as the server reads it, or else words to
+    analyse."""
+    words = stored_words(text)
+    if language != SIMPLE:
+        return " ".join(words)
+    # Words beyond the last position share that position; PostgreSQL merges repeated ones.
+    places = [*range(1, LAST_PLACE), *repeat(LAST_PLACE, len(words))] if len(words) >= LAST_PLACE else range(1, LAST_PLACE)
+    return " ".join([f"'{word}':{place}" for word, place in zip(words, places, strict=False)])
+
+
+def telling_words(text: str, frequent: Collection[str] = ()) -> list[str]:
+    """The words of a question without the frequent ones, if others are left."""
+    words = asked_words(text)
+    return [word for word in words if word not in frequent] or words
+
+
+def any_of(text: str, words: Sequence[str]) -> str:
+    """A tsquery that finds any of the words of a text; empty if it has none. No text can inject another query.
+
+    It finds the words in the forms that older rows have, too.
+    """
+    wanted = dict.fromkeys([*words, *former_words(text)])
+    return " | ".join(f"'{word}'" for word in wanted)
+
+
+def all_of(text: str) -> str:
+    """A tsquery that finds all words of a text together."""
+    return " & ".join(f"'{word}'" for word in asked_words(text))

@@ -17,10 +17,10 @@ from shared_queries import PARAMETERS, SHARED
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.cells import unique_names
+from rrext.nodes.graph.backend import BoltValues, EmbeddedValues
 from rrext.nodes.graph.gate import read_only
-from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.neo4j.node import Neo4jNode
-from rrext.nodes.graph.values import BoltValues, EmbeddedValues
+from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.neo4j import Neo4jNode
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

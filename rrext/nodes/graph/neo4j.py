@@ -1,28 +1,78 @@
-"""A graph database behind a server that speaks Bolt: Neo4j and compatible databases. The official driver does the work.
+"""`graph_neo4j`: Neo4j, or another graph database that speaks Bolt. The official driver does the work.
 
-The driver logs statements, parameters and addresses: it is kept quiet, as its failures become ours anyway.
+The driver logs statements, parameters and addresses: it is kept quiet, as its failures become ours anyway. The schema of
+a graph without a declared one has labels and types from queries, and properties from samples.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.graph.backend import BackendTransaction, GraphBackend, GraphCursor, GraphSchema, Rows
+from rrext.nodes.databases.word_lists import words
+from rrext.nodes.graph.backend import (
+    BackendTransaction,
+    BoltValues,
+    GraphBackend,
+    GraphCursor,
+    GraphSchema,
+    Property,
+    RelationshipType,
+    Rows,
+    bytes_in,
+)
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
-from rrext.nodes.graph.neo4j.dialect import NEO4J
-from rrext.nodes.graph.neo4j.samples import sampled_schema
-from rrext.nodes.graph.parameters import bytes_in
-from rrext.nodes.graph.values import BoltValues
+from rrext.nodes.graph.node import GraphNode
+
+
+class Neo4jNode(GraphNode):
+    """A graph database behind a Bolt server. A server that is down fails the calls, not the node: the next call tries again.
+
+    `query` is checked by rrext itself and runs in read access mode; Neo4j enforces that mode, other servers may not.
+    """
+
+    provider = "graph_neo4j"
+    title = "Neo4j"
+    extra = "graph"
+    packages = ("neo4j",)
+
+    class Config(GraphNode.Config):
+        uri: Annotated[str, "Where the server is: neo4j://host:7687, with +s for TLS; bolt:// for one server alone."] = (
+            "neo4j://localhost:7687"
+        )
+        user: Annotated[str, "Who asks; empty if the server asks for nobody."] = "neo4j"
+        password: Annotated[str, "Best as ${ROCKETRIDE_NEO4J_PASSWORD}. Never shown."] = ""
+        database: Annotated[str, "Which database of the server; empty: the user's home database."] = ""
+        pool_size: Annotated[int, "Connections at most. Every open transaction has one of its own."] = 8
+        pool_timeout: Annotated[float, "Seconds that a call waits for a free connection."] = 10.0
+        connect_timeout: Annotated[float, "Seconds that connecting may take."] = 5.0
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
+        ctx.require_local_pipeline()
+
+        return BoltBackend(
+            BoltSettings(
+                uri=config.uri,
+                user=config.user,
+                password=config.password,
+                database=config.database,
+                connections=config.pool_size,
+                wait=config.pool_timeout,
+                connect=config.connect_timeout,
+            )
+        )
+
 
 MESSAGE_MAX: Final = 500
 """Characters of the server's sentence that are passed on."""
@@ -32,6 +82,7 @@ BOLT_FETCH: Final = 1000
 
 ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
 """The server's counters of elements; others count properties, labels and objects of the schema."""
+
 SCHEMES: Final = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 ADDRESS: Final = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>[^/?#@]+)/?", re.I)
 
@@ -59,6 +110,22 @@ class BoltSettings(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "<BoltSettings>"  # the settings hold the password
+
+
+NEO4J: Final = CypherDialect(
+    name="neo4j",
+    procedures=words("""
+    db.labels db.relationshiptypes db.propertykeys db.schema.visualization db.schema.nodetypeproperties
+    db.schema.reltypeproperties db.info db.ping db.index.fulltext.querynodes
+    db.index.fulltext.queryrelationships db.index.vector.querynodes db.index.vector.queryrelationships
+    db.indexes db.indexdetails db.constraints db.awaitindex db.awaitindexes db.stats.status dbms.procedures dbms.functions
+    dbms.showcurrentuser dbms.components apoc.meta.schema apoc.meta.data apoc.meta.graph apoc.meta.stats
+    apoc.meta.nodetypeproperties
+    apoc.meta.reltypeproperties
+"""),
+    options=True,
+    shows=True,
+)
 
 
 class BoltBackend(GraphBackend):
@@ -214,26 +281,6 @@ class _BoltTransaction(BackendTransaction):
                 connection.kill()
 
 
-class _BoltReader(_BoltTransaction):
-    """A statement that only reads, in an implicit transaction: begin and commit would cost two round trips."""
-
-    def start(self) -> None:
-        return
-
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
-        return _BoltCursor(self._ran(cypher, params), self._backend, None)
-
-    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        return self._backend.json(self._ran(f"EXPLAIN {cypher}", params).consume().plan)
-
-    def _ran(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        import neo4j
-
-        text: Any = cypher  # the driver wants literals; this one is from the gate
-        with self._backend.reaching():
-            return self._session.run(neo4j.Query(text, timeout=self._timeout or None), bytes_in(dict(params)))
-
-
 class _BoltCursor:
     """The result of one statement, fetched in parts."""
 
@@ -308,3 +355,80 @@ def _causes(error: BaseException, depth: int = 8) -> list[BaseException]:
 def _sentence(message: str) -> str:
     """The server's message without the lines that quote the statement."""
     return message.split("\n", 1)[0].strip()[:MESSAGE_MAX]
+
+
+SAMPLE: Final = 100
+"""Elements of each label and each type in a sample."""
+
+
+def sampled_schema(run: Rows, database: str) -> GraphSchema:
+    """All labels and types, with the properties of the first elements of each."""
+    labels = sorted(row[0] for row in run("CALL db.labels()"))
+    types = sorted(row[0] for row in run("CALL db.relationshipTypes()"))
+    return GraphSchema(
+        database,
+        {label: _node(run, label) for label in labels},
+        {name: _relationship(run, name) for name in types},
+    )
+
+
+def _node(run: Rows, label: str) -> tuple[Property, ...]:
+    rows = run(f"MATCH (n:{_quoted(label)}) WITH n LIMIT {SAMPLE} RETURN properties(n)")
+    return _properties(row[0] for row in rows)
+
+
+def _relationship(run: Rows, name: str) -> RelationshipType:
+    rows = run(f"MATCH (a)-[r:{_quoted(name)}]->(b) WITH a, r, b LIMIT {SAMPLE} RETURN properties(r), labels(a), labels(b)")
+    ends = {(start, end) for _, starts, finishes in rows for start in starts for end in finishes}
+    return RelationshipType(_properties(row[0] for row in rows), tuple(sorted(ends)))
+
+
+def _properties(maps: Iterable[dict[str, Any]]) -> tuple[Property, ...]:
+    found: dict[str, set[str]] = {}
+    for properties in maps:
+        for name, value in properties.items():
+            found.setdefault(name, set()).add(_type(value))
+    return tuple(Property(name, " | ".join(sorted(found[name]))) for name in sorted(found))
+
+
+def _type(value: Any) -> str:
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int():
+            return "INTEGER"
+        case float():
+            return "FLOAT"
+        case str():
+            return "STRING"
+        case list():
+            inner = sorted({_type(entry) for entry in value})
+            return f"LIST<{' | '.join(inner) or 'ANY'}>"
+        case dict():
+            return "POINT" if "srid" in value else "MAP"
+        case _:
+            return "ANY"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+class _BoltReader(_BoltTransaction):
+    """A statement that only reads, in an implicit transaction: begin and commit would cost two round trips."""
+
+    def start(self) -> None:
+        return
+
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
+        return _BoltCursor(self._ran(cypher, params), self._backend, None)
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        return self._backend.json(self._ran(f"EXPLAIN {cypher}", params).consume().plan)
+
+    def _ran(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        import neo4j
+
+        text: Any = cypher  # the driver wants literals; this one is from the gate
+        with self._backend.reaching():
+            return self._session.run(neo4j.Query(text, timeout=self._timeout or None), bytes_in(dict(params)))

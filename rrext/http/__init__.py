@@ -1,1 +1,0 @@
-"""Parts of clients of HTTP services that nodes and providers of tools share."""

@@ -1,1 +1,0 @@
-"""Ladybug as a graph database, in a process of its own."""

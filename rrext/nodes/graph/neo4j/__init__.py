@@ -1,1 +1,0 @@
-"""Neo4j, and other servers that speak Bolt, as graph databases."""

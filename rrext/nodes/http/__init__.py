@@ -1,1 +1,0 @@
-"""Client of HTTP APIs, above all of model servers: one client, with limits, retries and clear failures."""

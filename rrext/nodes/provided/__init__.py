@@ -1,1 +1,0 @@
-"""Nodes whose tools come from a provider."""
