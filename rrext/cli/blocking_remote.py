@@ -10,22 +10,22 @@ import argparse
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from rrext.cli.interrupts import Interrupts, is_cancel
 from rrext.cli.options import context_from, key_from
-from rrext.cli.output import Results
-from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
-from rrext.cli.report import print_error
-from rrext.cli.server_pipeline import COMMAND, ServerPipeline, feed_event
+from rrext.cli.output import Results, print_error
+from rrext.cli.pipeline import EXIT_USAGE, Interrupts, Pipeline, Work, exit_code_of, is_cancel
 from rrext.client.connection_errors import connection_lost
-from rrext.engine.interface.call import Feed
+from rrext.engine.interface.call import Caller, Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
 from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS, DEFAULTS
+from rrext.server.commands import SUBCOMMANDS
 from rrext.transports.unix import connect, socket_path
 from rrext.version import __version__
+from rrext.wire.codec import encode
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
@@ -33,6 +33,47 @@ from rrext.wire.questions import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.cli.blocking_web import WebSocket
+
+
+COMMAND: Final = "rrext_process"
+NAMES: Final = {shape: name for name, shape in SUBCOMMANDS.items()}
+
+
+class ServerPipeline(Pipeline):
+    """The pipeline `token` of a server. A subclass sends the requests."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    async def ask(
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller | None = None
+    ) -> tuple[bytes, bytes | None]:
+        given = {"subcommand": NAMES[type(operation)], **msgspec.to_builtins(operation), "token": self._token}
+        try:
+            body = await self.body({key: value for key, value in given.items() if value is not None}, data, feed)
+        except RrextError as error:
+            if error.hint is not None:
+                error.hint = error.hint.replace("`token`", "`--token`")
+            raise
+        tail = body.pop("data", None)
+        return encode(body), tail
+
+    async def body(self, arguments: dict[str, Any], tail: bytes | None, feed: Feed | None) -> dict[str, Any]:
+        """The body of the answer to a request of `COMMAND`."""
+        raise NotImplementedError
+
+
+def feed_event(feed: Feed, name: str, body: dict[str, Any]) -> None:
+    """Pass an event of a call to its feed."""
+    if name == "rrext_progress":
+        feed.progress(body["progress"], body.get("total"), body.get("message"))
+    elif name == "rrext_call":
+        feed.call_event({key: value for key, value in body.items() if key != "request"})
+    elif "data" in body:
+        feed.chunk(body["index"], b"", body["data"])
+    else:
+        feed.chunk(body["index"], encode(body["chunk"]), None)
+
 
 T = TypeVar("T")
 

@@ -23,9 +23,8 @@ from rrext.cli.options import (
     add_wait_option,
     let_words_follow_options,
 )
-from rrext.cli.output import Results
+from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from rrext.cli.report import print_error
 from rrext.columns import printable
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError

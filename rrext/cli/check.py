@@ -1,11 +1,14 @@
-"""`rrext check`: all problems of pipeline files, with their positions."""
+"""`rrext check`: all problems of pipeline files with their positions, and `--fix`: the same edits as "fix all" of an editor."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
@@ -19,8 +22,7 @@ from rrext.cli.options import (
     packages_from,
     root_from,
 )
-from rrext.cli.other_files import no_pipeline, nodes_beside
-from rrext.cli.report import unreadable
+from rrext.cli.output import unreadable
 from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line, printable
 from rrext.errors import RrextError, UsageError
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
     from rrext.references import KnownConnection
+
 
 MAX_LINE_WIDTH: Final = 120
 """Columns of a line of the file in the output; longer ones are cut around the problem."""
@@ -160,7 +163,7 @@ def _missing_programs(connections: Connections) -> Iterator[tuple[str, str]]:
     from shutil import which
 
     from rrext.connections import McpSettings
-    from rrext.pipefile.text.pointer import pointer
+    from rrext.pipefile.text.problems import pointer
 
     for connection in connections:
         settings = connection.settings
@@ -205,7 +208,6 @@ def _fixed(
     known: tuple[KnownConnection, ...] | None,
 ) -> bytes | None:
     """Fix a file, or show how: its content to check. None after an error message."""
-    from rrext.cli.file_fixes import diff_lines, fixed_text, replace_content
 
     after = None if no_pipeline(path, content) else fixed_text(content, catalog, environment, known)
     if args.diff:
@@ -286,7 +288,7 @@ def _probe(loaded: LoadedPipeline, path: str, environment: Environment, args: ar
 
 
 def _print_json(path: str, loaded: LoadedPipeline) -> None:
-    from rrext.pipefile.text.problem_json import located
+    from rrext.pipefile.text.problems import located
 
     problems = [located(problem, loaded.source_map) for problem in loaded.problems]
     name = os.fsencode(path).decode(errors="backslashreplace")
@@ -305,7 +307,7 @@ def print_no_pipeline(path: str, content: bytes, file: TextIO) -> bool:
 
 def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
-    from rrext.pipefile.text.problem_json import related_places
+    from rrext.pipefile.text.problems import related_places
 
     where, coloured, given, path = loaded.source_map, is_coloured(file), path, printable(path)
     secrets = [] if where is None else [where.span_of(found) for found in loaded.problems if found.code == "literal_secret"]
@@ -363,3 +365,159 @@ def summary(loaded: LoadedPipeline) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def fixed_text(
+    content: bytes, catalog: Catalog, environment: Environment, connections: tuple[KnownConnection, ...] | None = None
+) -> str | None:
+    """The text after all fixes that have one obvious answer; None without any, as for bytes that are not UTF-8."""
+    from rrext.editor.analysis import AnalysisSettings, analyse
+    from rrext.editor.fixes.table import fix_all_edits, is_safe
+    from rrext.editor.text import applied
+
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    analysis = analyse(text, AnalysisSettings(catalog, environment, trusted=True, connections=connections))
+    if analysis.text != text:  # too large: nothing of it was read
+        return None
+    edits = fix_all_edits(analysis, is_safe)
+    return applied(text, edits) if edits else None
+
+
+def replace_content(path: str, before: bytes, text: str) -> None:
+    """Write a file whole or not at all, with owner and permissions of the old one; a link stays a link.
+
+    Raises `OSError`, also if the content is not `before` any more: an editor may have saved it meanwhile.
+    """
+    import signal
+
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # Ctrl-C would leave the temporary file
+    try:
+        _replace(os.path.realpath(path), before, text)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _replace(path: str, before: bytes, text: str) -> None:
+    import errno
+    from tempfile import mkstemp
+
+    old = os.stat(path)
+    fd, temporary = mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
+    try:
+        with open(fd, "wb") as file:
+            if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(fd, old.st_uid, old.st_gid)
+            os.fchmod(fd, old.st_mode & 0o7777)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(fd)
+        with open(path, "rb") as file:
+            if file.read(len(before) + 1) != before:
+                raise OSError(errno.EBUSY, "it has changed meanwhile, and is not written")
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def diff_lines(path: str, before: str, after: str) -> Iterator[str]:
+    """The lines of a unified diff, as `patch` reads it."""
+    from difflib import unified_diff
+
+    for line in unified_diff(_lines(before), _lines(after), path, path):
+        yield line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; only a line feed ends one, unlike `str.splitlines`."""
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+_BEGINS: Final = (
+    (0, b"SQLite format 3\0", "a database"),
+    (8, b"DUCK", "a database"),
+    (0, b"PAR1", "a table"),
+    (0, b"%PDF-", "a document"),
+    (0, b"PK\x03\x04", "an archive"),
+    (0, b"\x1f\x8b", "an archive"),
+)
+"""Bytes by which files of data are known, and where they stand; PK is also how the files of office programs begin."""
+
+_ENDS: Final = {
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".duckdb"), "a database"),
+    **dict.fromkeys((".csv", ".tsv", ".parquet", ".xlsx", ".xls", ".ods"), "a table"),
+    **dict.fromkeys((".txt", ".md", ".pdf", ".docx", ".html"), "a document"),
+}
+_LINES_OF_JSON: Final = (".ndjson", ".jsonl")
+_PIPELINES: Final = (".pipe", ".json", ".jsonc", ".json5")
+"""Ends of names whose texts are pipelines, however broken."""
+
+_OF_JSON: Final = (b"{", b"[", b'"', b"/", b"")
+"""First bytes of texts that may become a pipeline: those of a value, a comment, and none."""
+
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_LOOKED_AT: Final = 256 * 1024
+"""Bytes of a module that are searched for a provider: more than hand-written modules have."""
+
+_MOST_MODULES: Final = 100
+"""How many modules of a folder are searched, so that a large one does not delay a message."""
+
+
+def no_pipeline(path: str, content: bytes) -> str | None:
+    """What is in a file instead of a pipeline, and what to do with it; None if it may be a pipeline, which may be broken."""
+    if content.startswith(_UTF_16):
+        return "This is a text in UTF-16, and a pipeline is UTF-8: save it as that."
+    end = os.path.splitext(path)[1].lower()
+    kind = _kind(end, content)
+    if kind is None:
+        return None
+    match end:
+        case ".py":
+            advice = f"--nodes {quote(path)} loads the nodes that it defines, beside a pipeline."
+        case ".sql":
+            advice = f"`rrext sql FILE.pipe -f {quote(path)}` runs its statements."
+        case _:
+            advice = "Name a pipeline with a node that reads it; `rrext init` writes a first one."
+    return f"This is {kind}, no pipeline. {advice}"
+
+
+def _kind(end: str, content: bytes) -> str | None:
+    for at, bytes_, kind in _BEGINS:
+        if content.startswith(bytes_, at):
+            return _ENDS.get(end, kind)
+    if end in _LINES_OF_JSON:
+        return "a table"
+    if b"\0" in content:
+        return _ENDS.get(end, "a binary file")
+    if end in _PIPELINES or content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in _OF_JSON:
+        return None
+    return {".py": "a program", ".sql": "a file of statements"}.get(end) or _ENDS.get(end, "a text")
+
+
+def nodes_beside(path: str, provider: str) -> str | None:
+    """Which Python file beside a pipeline defines a provider that is not known, or has its name, as advice."""
+    folder = os.path.dirname(path)
+    written = re.compile(rb"""\bprovider\s*(?::[^=\n]*)?=\s*["']%b["']""" % re.escape(provider.encode()))
+    try:
+        with os.scandir(folder or ".") as entries:
+            modules = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.is_file())
+    except OSError:
+        return None
+    named = f"{provider}.py"
+    for name in islice(sorted(modules, key=lambda name: name != named), _MOST_MODULES):
+        beside = os.path.join(folder, name)
+        try:
+            with open(beside, "rb") as file:
+                defines = written.search(file.read(_LOOKED_AT)) is not None
+        except OSError:
+            continue
+        if defines or name == named:
+            does = "defines it" if defines else "may define it"
+            return printable(f"{beside} {does}: --nodes {quote(beside)} loads the nodes of a file.")
+    return None

@@ -11,12 +11,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cli.output import Results
+from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import Pipeline
-from rrext.cli.progress import ProgressLine, pace, size
-from rrext.cli.report import print_error
-from rrext.client.mime_types import LANES_IN_PIECES, mime_type_of
-from rrext.client.upload_files import NO_FILE, UploadFile, shown
+from rrext.cli.terminal import ProgressLine, pace, size
+from rrext.client.upload_files import LANES_IN_PIECES, NO_FILE, UploadFile, mime_type_of, shown
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write

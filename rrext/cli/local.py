@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
-from rrext.cli.output import Results
-from rrext.cli.pipeline import EXIT_USAGE, Pipeline, exit_code_of
-from rrext.cli.report import NodeLog, print_error, unreadable
+from rrext.cli.output import NodeLog, Results, print_error, unreadable
+from rrext.cli.pipeline import EXIT_USAGE, Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.columns import printable
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.places import Places

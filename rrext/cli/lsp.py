@@ -12,7 +12,7 @@ from typing import Final
 from rrext.cli import PARENT
 from rrext.cli.options import add_pipeline_options, root_from
 from rrext.transports.claim import claim_stdio
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import ParentWatch
 
 SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "faces", "lsp", "EDITORS.md")
 """The page with the settings of several editors."""

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rrext.cli.allowed_tools import allowed_tools
 from rrext.cli.options import connections_from
-from rrext.cli.serve import EXIT_INVALID, Face, add_serving_options, stem_of
+from rrext.cli.serve import EXIT_INVALID, Face, add_proxy_option, add_serving_options, allowed_tools, origin, stem_of
 from rrext.cli.serve import run as serve
 from rrext.cli.terminal import tell_listening
-from rrext.cli.web import add_proxy_option, origin
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from rrext.cli.interrupts import Interrupts
+from rrext.cli.blocking_remote import COMMAND, ServerPipeline, feed_event
 from rrext.cli.options import context_from, key_from
-from rrext.cli.output import Results
-from rrext.cli.pipeline import EXIT_USAGE, Work, exit_code_of
-from rrext.cli.report import print_error
-from rrext.cli.server_pipeline import COMMAND, ServerPipeline, feed_event
+from rrext.cli.output import Results, print_error
+from rrext.cli.pipeline import EXIT_USAGE, Interrupts, Work, exit_code_of
 from rrext.client.client import Client
 from rrext.engine.interface.call import Feed
 from rrext.errors import RrextError

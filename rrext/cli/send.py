@@ -23,9 +23,8 @@ from rrext.cli.options import (
     root_from,
     whole_number,
 )
-from rrext.cli.output import Results
+from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
-from rrext.cli.report import print_error
 from rrext.client.upload_files import UploadFile, find_files, shown
 from rrext.errors import InvalidArguments, RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS

@@ -1,23 +1,32 @@
-"""`rrext.blocking.Client`, its pipes and its tools of databases and stores: the SDK without `async`, from any thread."""
+"""`rrext.blocking.Client`, its pipes and its tools of databases and stores: the SDK without `async`, from any thread.
+
+Each object stands around one of the async client, whose event loop runs in a thread of its own, beside the threads of callers
+that block.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rrext.client import client as client_module
-from rrext.client import database as database_module
+from rrext.client import databases as database_module
+from rrext.client import databases as vectors_module
 from rrext.client import pipe as pipe_module
 from rrext.client import stored_files as stored_files_module
-from rrext.client import vectors as vectors_module
-from rrext.client.blocking_wrapper import Blocking, in_caller_thread, on_loop
-from rrext.client.events import EventStream, MonitorTarget, ServerEvent
-from rrext.client.node_tools import WhichNode
-from rrext.client.pending_call import Body
-from rrext.client.portal import Portal
+from rrext.client.databases import WhichNode
+from rrext.client.endpoint import Body
+from rrext.client.updates import EventStream, MonitorTarget, ServerEvent
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -35,6 +44,138 @@ def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
         return Client(make(*args, **kwargs))
 
     return construct
+
+
+R = TypeVar("R")
+
+W = TypeVar("W")
+
+
+class Wrapping(Protocol[W]):
+    """Has an async object, and the portal to its event loop. Raises `NotConnected` when there is no loop."""
+
+    wrapped: W
+
+    @property
+    def portal(self) -> Portal:
+        """The way to the event loop."""
+        ...
+
+
+def in_caller_thread(method: Callable[Concatenate[W, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
+    """The blocking form of an async method that waits for answers alone: it runs in the caller's thread."""
+
+    @functools.wraps(method)
+    def call(self: Wrapping[W], *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.in_caller_thread(method, self.wrapped, *args, **kwargs)
+
+    return call
+
+
+class Blocking(Generic[W]):
+    """An async object, and the loop that runs it."""
+
+    def __init__(self, wrapped: W, portal: Portal) -> None:
+        """Made by the blocking client."""
+        self.wrapped = wrapped
+        self.portal = portal
+
+    def __repr__(self) -> str:
+        return f"<blocking {self.wrapped!r}>"
+
+
+Step: TypeAlias = Callable[[], None]
+
+
+class Portal:
+    """Runs coroutines for a blocking caller, and their callbacks on the caller's thread.
+
+    A request needs no loop: its coroutine runs in the caller's thread (`in_caller_thread`), where its waits block. A coroutine
+    that has tasks of its own, or reads files, runs as a task of the loop (`run`).
+    """
+
+    def __init__(self, backend: str) -> None:
+        self._manager = start_blocking_portal(backend)
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Portal:
+        self._portal = self._manager.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._manager.__exit__(kind, error, trace)
+
+    @property
+    def _opened(self) -> BlockingPortal:
+        assert self._portal is not None
+        return self._portal
+
+    def entered(self, manager: AbstractAsyncContextManager[R]) -> AbstractContextManager[R]:
+        """The manager, entered and left on the loop's thread, in one task."""
+        return self._opened.wrap_async_context_manager(manager)
+
+    def in_caller_thread(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a coroutine function in this thread and return its result. It waits for nothing but answers and its turn."""
+        for name, value in kwargs.items():
+            if callable(value):
+                kwargs[name] = self._with_loop(value)
+        coroutine = function(*args, **kwargs)
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            return done.value
+        coroutine.close()
+        raise UsageError("The blocking client cannot be used on its own event loop's thread, where on_stderr is called.")
+
+    def _with_loop(self, callback: Callable[..., object]) -> Callable[..., object]:
+        """A callback for `in_caller_thread`; an `async` one is awaited on the loop."""
+
+        def call(*values: Any) -> object:
+            answer = callback(*values)
+            return self.run(_awaited, answer) if isawaitable(answer) else answer
+
+        return call
+
+    def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a coroutine function to its end and return its result.
+
+        If Ctrl-C or a failing callback ends the wait early, the coroutine is cancelled.
+        """
+        steps: SimpleQueue[Step | Future[Any]] = SimpleQueue()
+        given = {name: self._at_home(value, steps) if callable(value) else value for name, value in kwargs.items()}
+        future: Future[R] = self._opened.start_task_soon(partial(function, *args, **given))
+        try:
+            future.add_done_callback(steps.put)
+            while not isinstance(step := steps.get(), Future):
+                step()
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _at_home(self, callback: Callable[..., object], steps: SimpleQueue[Any]) -> Callable[..., object]:
+        """A callback for the loop that has the real one run where `run` waits, and waits for that."""
+        if iscoroutinefunction(callback):
+            return callback
+
+        async def call(*values: Any) -> object:
+            done = anyio.Event()
+            answer: object = None
+
+            def step() -> None:
+                nonlocal answer
+                answer = callback(*values)
+                self._opened.start_task_soon(done.set)
+
+            steps.put(step)
+            await done.wait()
+            return answer
+
+        return call
+
+
+async def _awaited(answer: Awaitable[R]) -> R:
+    return await answer
 
 
 class Pipe(Blocking[AsyncPipe]):
@@ -74,6 +215,87 @@ def _piped_by(make: Callable[Concatenate[AsyncClient, P], AsyncPipe]) -> Callabl
         return Pipe(make(self.wrapped, *args, **kwargs), self.portal)
 
     return construct
+
+
+def _read_events(portal: Portal, stream: EventStream) -> Iterator[ServerEvent]:
+    async def following() -> ServerEvent | None:
+        return await anext(stream, None)
+
+    while (event := portal.run(following)) is not None:
+        yield event
+
+
+AsyncDatabase = database_module.Database
+AsyncTransaction = database_module.Transaction
+AsyncVectors = vectors_module.Vectors
+AsyncStoredFiles = stored_files_module.StoredFiles
+
+
+class Transaction(Blocking[AsyncTransaction]):
+    """A transaction of `Database.transaction`: `query` runs a statement in it."""
+
+    query = in_caller_thread(AsyncTransaction.query)
+
+    @property
+    def session_id(self) -> str:
+        """The server's name of this transaction."""
+        return self.wrapped.session_id
+
+
+class Database(Blocking[AsyncDatabase]):
+    """`rrext.client.databases.Database` with the same names, blocking."""
+
+    query = in_caller_thread(AsyncDatabase.query)
+    read = in_caller_thread(AsyncDatabase.read)
+    stream = in_caller_thread(AsyncDatabase.stream)
+    begin_transaction = in_caller_thread(AsyncDatabase.begin_transaction)
+    commit = in_caller_thread(AsyncDatabase.commit)
+    rollback = in_caller_thread(AsyncDatabase.rollback)
+    dialect = in_caller_thread(AsyncDatabase.dialect)
+    schema = in_caller_thread(AsyncDatabase.schema)
+
+    @contextmanager
+    def transaction(self, **which: Unpack[WhichNode]) -> Iterator[Transaction]:
+        """A transaction as a block: committed at its end, rolled back if the block fails."""
+        wrapped: Any = self.wrapped.transaction(**which)
+        with self.portal.entered(wrapped) as transaction:
+            yield Transaction(transaction, self.portal)
+
+
+class Vectors(Blocking[AsyncVectors]):
+    """`rrext.client.databases.Vectors` with the same names, blocking."""
+
+    search = in_caller_thread(AsyncVectors.search)
+    upsert = in_caller_thread(AsyncVectors.upsert)
+    delete = in_caller_thread(AsyncVectors.delete)
+    move = in_caller_thread(AsyncVectors.move)
+    list = in_caller_thread(AsyncVectors.list)
+    get = in_caller_thread(AsyncVectors.get)
+    versions = in_caller_thread(AsyncVectors.versions)
+    stats = in_caller_thread(AsyncVectors.stats)
+
+
+class StoredFiles(Blocking[AsyncStoredFiles]):
+    """`rrext.client.stored_files.StoredFiles` with the same names, blocking."""
+
+    read = in_caller_thread(AsyncStoredFiles.read)
+    write = in_caller_thread(AsyncStoredFiles.write)
+    stat = in_caller_thread(AsyncStoredFiles.stat)
+    list = in_caller_thread(AsyncStoredFiles.list)
+    delete = in_caller_thread(AsyncStoredFiles.delete)
+    rename = in_caller_thread(AsyncStoredFiles.rename)
+    make_folder = in_caller_thread(AsyncStoredFiles.make_folder)
+    remove_folder = in_caller_thread(AsyncStoredFiles.remove_folder)
+
+
+def on_loop(method: Callable[Concatenate[W, P], Awaitable[R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
+    """The blocking form of an async method that has tasks or reads files: it runs as a task of the loop."""
+
+    @functools.wraps(method)
+    def call(self: Wrapping[W], *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.run(method, self.wrapped, *args, **kwargs)
+
+    return call
 
 
 class Client:
@@ -183,74 +405,3 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<blocking {self.wrapped!r}>"
-
-
-def _read_events(portal: Portal, stream: EventStream) -> Iterator[ServerEvent]:
-    async def following() -> ServerEvent | None:
-        return await anext(stream, None)
-
-    while (event := portal.run(following)) is not None:
-        yield event
-
-
-AsyncDatabase = database_module.Database
-AsyncTransaction = database_module.Transaction
-AsyncVectors = vectors_module.Vectors
-AsyncStoredFiles = stored_files_module.StoredFiles
-
-
-class Transaction(Blocking[AsyncTransaction]):
-    """A transaction of `Database.transaction`: `query` runs a statement in it."""
-
-    query = in_caller_thread(AsyncTransaction.query)
-
-    @property
-    def session_id(self) -> str:
-        """The server's name of this transaction."""
-        return self.wrapped.session_id
-
-
-class Database(Blocking[AsyncDatabase]):
-    """`rrext.client.database.Database` with the same names, blocking."""
-
-    query = in_caller_thread(AsyncDatabase.query)
-    read = in_caller_thread(AsyncDatabase.read)
-    stream = in_caller_thread(AsyncDatabase.stream)
-    begin_transaction = in_caller_thread(AsyncDatabase.begin_transaction)
-    commit = in_caller_thread(AsyncDatabase.commit)
-    rollback = in_caller_thread(AsyncDatabase.rollback)
-    dialect = in_caller_thread(AsyncDatabase.dialect)
-    schema = in_caller_thread(AsyncDatabase.schema)
-
-    @contextmanager
-    def transaction(self, **which: Unpack[WhichNode]) -> Iterator[Transaction]:
-        """A transaction as a block: committed at its end, rolled back if the block fails."""
-        wrapped: Any = self.wrapped.transaction(**which)
-        with self.portal.entered(wrapped) as transaction:
-            yield Transaction(transaction, self.portal)
-
-
-class Vectors(Blocking[AsyncVectors]):
-    """`rrext.client.vectors.Vectors` with the same names, blocking."""
-
-    search = in_caller_thread(AsyncVectors.search)
-    upsert = in_caller_thread(AsyncVectors.upsert)
-    delete = in_caller_thread(AsyncVectors.delete)
-    move = in_caller_thread(AsyncVectors.move)
-    list = in_caller_thread(AsyncVectors.list)
-    get = in_caller_thread(AsyncVectors.get)
-    versions = in_caller_thread(AsyncVectors.versions)
-    stats = in_caller_thread(AsyncVectors.stats)
-
-
-class StoredFiles(Blocking[AsyncStoredFiles]):
-    """`rrext.client.stored_files.StoredFiles` with the same names, blocking."""
-
-    read = in_caller_thread(AsyncStoredFiles.read)
-    write = in_caller_thread(AsyncStoredFiles.write)
-    stat = in_caller_thread(AsyncStoredFiles.stat)
-    list = in_caller_thread(AsyncStoredFiles.list)
-    delete = in_caller_thread(AsyncStoredFiles.delete)
-    rename = in_caller_thread(AsyncStoredFiles.rename)
-    make_folder = in_caller_thread(AsyncStoredFiles.make_folder)
-    remove_folder = in_caller_thread(AsyncStoredFiles.remove_folder)

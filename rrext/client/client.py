@@ -15,19 +15,26 @@ from anyio.abc import ByteStream
 from rrext.client.channel import Channel
 from rrext.client.client_session import ClientSession, Dialect
 from rrext.client.connection_errors import client_closed
-from rrext.client.database import Database
-from rrext.client.events import EventStream, MonitorTarget, TraceLevel, monitor_arguments
-from rrext.client.pending_call import Body, Deadline
+from rrext.client.databases import Database, Vectors
+from rrext.client.endpoint import QUESTION_TYPE, Body, Deadline, Path, pipeline_arguments, question_content
 from rrext.client.pipe import Data, Pipe
-from rrext.client.request_content import QUESTION_TYPE, Path, pipeline_arguments, question_content
 from rrext.client.server_address import Launch, ServeOptions, ServerAddress, WebServer, address_of, open_channel
 from rrext.client.stored_files import files
-from rrext.client.tool_call import FeedOptions, result_of, tool_arguments, tool_call
-from rrext.client.tool_formats import AnthropicTool, McpTool, OpenAIFormat, OpenAITool, WhichTools
-from rrext.client.tool_references import tools_call, tools_resolve
-from rrext.client.updates import EventCallback, EventUpdates
+from rrext.client.tool_call import (
+    AnthropicTool,
+    FeedOptions,
+    McpTool,
+    OpenAIFormat,
+    OpenAITool,
+    WhichTools,
+    result_of,
+    tool_arguments,
+    tool_call,
+    tools_call,
+    tools_resolve,
+)
+from rrext.client.updates import EventCallback, EventStream, EventUpdates, MonitorTarget, TraceLevel, monitor_arguments
 from rrext.client.upload import FileResult, Upload, UploadCallback
-from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.version import __version__

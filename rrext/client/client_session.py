@@ -13,10 +13,8 @@ from anyio.abc import TaskGroup
 
 from rrext.client.channel import Channel
 from rrext.client.connection_errors import client_closed, connection_lost, server_exited
-from rrext.client.endpoint import Endpoint, ErrorMaker
-from rrext.client.events import EventStream
-from rrext.client.pending_call import Body, Deadline
-from rrext.client.request_slots import Slots
+from rrext.client.endpoint import Body, Deadline, Endpoint, ErrorMaker, Slots
+from rrext.client.updates import EventStream
 from rrext.errors import RrextError, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, OPEN_PIPE_RESERVE
 from rrext.transports.process import ChildProcess

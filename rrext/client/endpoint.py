@@ -1,23 +1,27 @@
-"""One connection of a client: requests out, each answer to the call that waits for it, events to where they belong."""
+"""One connection of a client: requests out, each answer to the call that waits for it, events to where they belong.
+
+Requests beyond the limit in flight wait here, because the server would refuse them. Frames leave whole and in order, and can be
+withdrawn until their first byte is written. One task watches the deadlines of all calls, so that a call costs no timer of its
+own.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from threading import Lock
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import anyio
+import msgspec
 
 from rrext.client.channel import Channel
 from rrext.client.connection_errors import client_closed
-from rrext.client.deadline_watch import DeadlineWatch
 from rrext.client.event_loop import EventLoop, Waiter
-from rrext.client.frame_queue import FrameQueue
-from rrext.client.pending_call import Body, Deadline, PendingCall
-from rrext.client.request_slots import Slots
 from rrext.client.updates import (
     CallEventCallback,
     ChunkCallback,
@@ -26,12 +30,230 @@ from rrext.client.updates import (
     QuestionCallback,
     Updates,
 )
-from rrext.errors import ClientError, LimitExceeded, RrextError
-from rrext.limits import CLIENT_DEFAULTS
-from rrext.wire.codec import Bytes
+from rrext.errors import ClientError, LimitExceeded, ParseError, RrextError, ToolTimeout, UsageError
+from rrext.limits import ATOMIC_WRITE, CLIENT_DEFAULTS
+from rrext.transports.descriptor_channel import Buffer
+from rrext.wire.codec import Bytes, decode, encode
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 from rrext.wire.questions import QUESTIONS, answering
+
+Body: TypeAlias = dict[str, Any]
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """How long a call may take on the client's side, in seconds; `margin` is added, and not spoken of.
+
+    With `idle`, each report of progress starts `seconds` anew, until `total` is over.
+    """
+
+    what: str
+    seconds: float
+    margin: float = 0.0
+    idle: bool = False
+    total: float | None = None
+
+    def due(self, now: float) -> float:
+        """When the time of a call that begins now is up."""
+        due = now + self.seconds + self.margin
+        return due if self.total is None else min(due, now + self.total)
+
+    def error(self) -> ToolTimeout:
+        """The error of a call whose time is up."""
+        if not self.idle:
+            return ToolTimeout(f"{self.what} did not finish within {self.seconds:g} s")
+        or_total = "" if self.total is None else f", or within {self.total:g} s in all"
+        return ToolTimeout(f"{self.what} did not finish: no progress within {self.seconds:g} s{or_total}")
+
+
+class PendingCall(msgspec.Struct, eq=False):
+    """A request in flight. An abandoned one has no caller any more, but its answer still comes.
+
+    `slots` gets a slot back at the end. `on_late` gets the body of a success that comes after the caller left. A `final`
+    request reaches the server, waited for or not. `due` is the time of `deadline`, and `end` the latest to which progress
+    can push that.
+    """
+
+    command: str
+    waiter: Waiter | None = None
+    updates: Updates | None = None
+    on_late: Callable[[Body], None] | None = None
+    final: bool = False
+    abandoned: bool = False
+    id: RequestId = 0
+    slots: Slots | None = None
+    deadline: Deadline | None = None
+    due: float = inf
+    end: float = inf
+    frame: QueuedFrame | None = None
+    answer: Response | None = None
+    expired: bool = False
+
+    def check(self) -> None:
+        """Raise `ToolTimeout` if the deadline ended the wait."""
+        if self.expired and self.answer is None:
+            assert self.deadline is not None
+            raise self.deadline.error()
+
+    def begin(self, deadline: Deadline, now: float) -> None:
+        """Its time runs from now on."""
+        self.deadline = deadline
+        self.due = deadline.due(now)
+        if deadline.total is not None:
+            self.end = now + deadline.total
+
+    def refresh(self, now: float) -> None:
+        """The call showed a sign of life."""
+        deadline = self.deadline
+        if deadline is not None and deadline.idle and self.due != inf:
+            self.due = min(now + deadline.seconds, self.end)
+
+    def expire(self) -> None:
+        """Its time is up: the caller, and the callback that it may wait for, go on."""
+        self.expired = True
+        if self.updates is not None:
+            self.updates.interrupt()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something happened that the caller waits for."""
+        if self.waiter is not None:
+            self.waiter.wake()
+
+    def leave(self) -> None:
+        """Give the slot back, once: the server has answered, or the connection is lost."""
+        if self.slots is not None:
+            self.slots.give()
+            self.slots = None
+
+    def lapse(self, answer: Response | None) -> None:
+        """The answer came after its caller had left."""
+        if answer is not None and answer.error is None and self.on_late is not None:
+            self.on_late(answer.body)
+
+    def __repr__(self) -> str:
+        state = "abandoned" if self.abandoned else "answered" if self.answer is not None else "waiting"
+        return f"<PendingCall {self.id} {self.command} {state}>"
+
+
+class _WaitingCaller:
+    """A caller in the line."""
+
+    __slots__ = ("has_slot", "waiter")
+
+    def __init__(self, waiter: Waiter) -> None:
+        self.waiter = waiter
+        self.has_slot = False
+
+
+class Slots:
+    """A number of places, given in the order in which they were asked for; from any thread."""
+
+    __slots__ = ("_free", "_lock", "_waiting")
+
+    def __init__(self, number: int) -> None:
+        self._free: list[None] = [None] * number
+        """As many entries as places are free: a list needs no lock to take one away, or to put one back."""
+        self._lock = Lock()
+        """Held to change the line of waiting callers, and to give them slots."""
+        self._waiting: deque[_WaitingCaller] = deque()
+
+    def take_now(self) -> bool:
+        """Take a slot if one is free and no caller waits."""
+        if self._waiting:
+            return False
+        try:
+            self._free.pop()
+        except IndexError:
+            return False
+        return True
+
+    async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
+        """Wait for a slot, first come, first served. `check` is called after each wait; its exception ends the waiting."""
+        caller = self._join(waiter)
+        try:
+            while not caller.has_slot:
+                await waiter
+                check()
+        except BaseException:
+            self._quit(caller)
+            raise
+
+    def _join(self, waiter: Waiter) -> _WaitingCaller:
+        caller = _WaitingCaller(waiter)
+        with self._lock:
+            self._waiting.append(caller)
+        self._serve()  # a place may have been given before it stood in line
+        return caller
+
+    def _quit(self, caller: _WaitingCaller) -> None:
+        with self._lock:
+            if not caller.has_slot:
+                self._waiting.remove(caller)
+                return
+        self.give()
+
+    def give(self) -> None:
+        """Give a place back; the next caller in line gets it at once."""
+        self._free.append(None)
+        if self._waiting:
+            self._serve()
+
+    def _serve(self) -> None:
+        """Give free places to the line."""
+        served: list[_WaitingCaller] = []
+        with self._lock:
+            while self._waiting and self._free:
+                try:
+                    self._free.pop()
+                except IndexError:  # `take_now` of another thread, which saw no line, took it
+                    break
+                caller = self._waiting.popleft()
+                caller.has_slot = True
+                served.append(caller)
+        for caller in served:
+            caller.waiter.wake()
+
+    def __repr__(self) -> str:
+        return f"<Slots {len(self._free)} free, {len(self._waiting)} wait>"
+
+
+Path: TypeAlias = str | os.PathLike[str]
+
+
+async def pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
+    """The arguments `pipeline` and `source` of a command. Raises `OSError` for a file that cannot be read."""
+    if (pipeline is None) == (filepath is None):
+        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
+    value: Any = pipeline
+    if filepath is not None:
+        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
+    if isinstance(value, str):
+        return {"pipeline": value, "source": source}
+    inner = value.get("pipeline")
+    flat = inner if isinstance(inner, dict) else value
+    return {"pipeline": {**flat, "source": source} if source is not None else flat}
+
+
+def _read_pipeline(content: bytes) -> Any:
+    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
+    try:
+        return decode(content)
+    except ParseError:
+        return content.decode("utf-8", "replace")
+
+
+QUESTION_TYPE: Final = "application/rocketride-question"
+
+
+def question_content(question: str | Mapping[str, Any]) -> bytes:
+    """The bytes of a question object, or of a new one for a text. Raises `UsageError` for what is not JSON."""
+    asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
+    try:
+        return encode(asked)
+    except ValueError as error:
+        raise UsageError(f"the question is not JSON: {error}") from error
+
 
 logger = logging.getLogger("rrext.client")
 
@@ -355,3 +577,179 @@ class Endpoint:
 
     def __repr__(self) -> str:
         return f"<Endpoint {len(self._calls)} calls, {self._outbox!r}{', lost' if self._loss else ''}>"
+
+
+class QueuedFrame:
+    """One frame that waits for its place in the stream."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, pieces: Sequence[Buffer]) -> None:
+        self.pieces = pieces
+
+
+class FrameQueue:
+    """Writes frames one after the other. Putting never waits, and no cancelled caller can tear a frame apart.
+
+    What fits is written by `put` itself, from any thread; the rest by `run`, which is a task. `on_broken` is called once,
+    on the loop's thread, when the peer no longer takes bytes; from then on frames are dropped, as their calls fail for the
+    same reason.
+    """
+
+    __slots__ = ("_begun", "_channel", "_lock", "_loop", "_on_broken", "_queue", "_shut", "_wake")
+
+    def __init__(self, channel: Channel, loop: EventLoop, on_broken: Callable[[], None]) -> None:
+        self._channel = channel
+        self._loop = loop
+        self._on_broken = on_broken
+        self._lock = Lock()
+        """Held to write a frame and to change the queue."""
+        self._queue: deque[QueuedFrame] = deque()
+        self._begun: list[Buffer] = []
+        """The rest of a frame whose first bytes are written."""
+        self._wake = anyio.Event()
+        self._shut = False
+
+    def put(self, pieces: Sequence[Buffer], *, urgent: bool = False) -> QueuedFrame | None:
+        """Send a frame; an urgent one goes before all queued ones. The frame is returned if none of its bytes is written."""
+        self._lock.acquire()  # not `with`, which costs a hundredth of a call more
+        try:
+            if self._shut:
+                return None
+            rest: Sequence[Buffer] = pieces
+            is_small = len(pieces) == 1 and len(pieces[0]) <= ATOMIC_WRITE
+            if not (self._begun or self._queue) and (is_small or self._loop.is_here):
+                try:
+                    rest = self._channel.write_now(pieces)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                    self._break()
+                    return None
+                if not rest:
+                    return None
+            frame = self._keep(pieces, rest, urgent)
+        finally:
+            self._lock.release()
+        self._loop.run(self._look)
+        return frame
+
+    def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> QueuedFrame | None:
+        """Queue the unwritten pieces for `run`; the frame in return if no byte of it is written."""
+        if len(rest) < len(pieces) or rest[0] is not pieces[0]:
+            self._begun = list(rest)
+            return None
+        frame = QueuedFrame(pieces)
+        if urgent:
+            self._queue.appendleft(frame)
+        else:
+            self._queue.append(frame)
+        return frame
+
+    def withdraw(self, frame: QueuedFrame) -> bool:
+        """Take a frame out of the queue; False if its first bytes are written."""
+        with self._lock:
+            try:
+                self._queue.remove(frame)
+            except ValueError:
+                return False
+            return True
+
+    def shut(self) -> None:
+        """Write nothing more: the channel is about to be closed, and another may have its descriptor then."""
+        with self._lock:
+            self._shut = True
+            self._queue.clear()
+
+    async def run(self) -> None:
+        """Write the queued frames, until the peer no longer takes bytes."""
+        try:
+            while True:
+                while not self._next():
+                    await self._wake.wait()
+                await self._channel.write(self._begun)
+                with self._lock:
+                    self._begun = []
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            with self._lock:
+                self._break()
+
+    def _look(self) -> None:
+        self._wake.set()
+
+    def _next(self) -> bool:
+        """Make sure that there is something to write, or that `put` will tell."""
+        with self._lock:
+            if not self._begun and self._queue:
+                self._begun = list(self._queue.popleft().pieces)
+            if not self._begun:
+                self._wake = anyio.Event()
+            return bool(self._begun)
+
+    def _break(self) -> None:
+        if not self._shut:
+            self._shut = True
+            self._queue.clear()
+            self._loop.run(self._on_broken)
+
+    def __repr__(self) -> str:
+        state = "shut" if self._shut else "writing" if self._begun else "idle"
+        return f"<FrameQueue {state}, {len(self._queue)} frames wait>"
+
+
+class Timed(Protocol):
+    """A call with a deadline."""
+
+    due: float
+    """When its time is up; infinite once that no longer matters. It may move later without a word."""
+
+    def expire(self) -> None:
+        """Its time is up."""
+        ...
+
+
+class DeadlineWatch:
+    """The calls that have a deadline; from any thread. `run` is a task, which tells each whose time is up.
+
+    Nearly all calls are answered long before, so the task looks at all of them, but only when the earliest deadline that
+    it saw passes: a call costs an entry in a set.
+    """
+
+    __slots__ = ("_armed", "_calls", "_loop", "_wake")
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._calls: set[Timed] = set()
+        self._armed = inf
+        """The time at which the task looks next, unless it is woken before."""
+        self._wake = anyio.Event()
+
+    def add(self, call: Timed) -> None:
+        """Watch a call."""
+        self._calls.add(call)
+        if call.due < self._armed:
+            self._loop.run(self._look)
+
+    def drop(self, call: Timed) -> None:
+        """A call that was added is over."""
+        self._calls.discard(call)
+
+    def _look(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Tell calls that their time is up, until this is cancelled."""
+        while True:
+            self._wake = anyio.Event()
+            self._armed = inf  # from now on `add` wakes this task
+            earliest, now = inf, self._loop.now()
+            for call in list(self._calls):
+                if call.due <= now:
+                    self._calls.discard(call)
+                    call.expire()
+                else:
+                    earliest = min(earliest, call.due)
+            self._armed = earliest
+            with anyio.CancelScope(deadline=earliest):
+                await self._wake.wait()
+
+    def __repr__(self) -> str:
+        return f"<DeadlineWatch of {len(self._calls)} calls>"

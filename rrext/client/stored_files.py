@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rrext.client.client_session import ClientSession
-from rrext.client.pending_call import Body
+from rrext.client.endpoint import Body
 from rrext.client.pipe import Data, pieces_of_data
 
 if TYPE_CHECKING:

@@ -1,13 +1,15 @@
-"""A tool call, as `Client.tool` and `Pipe.tool` make it."""
+"""A tool call as `Client.tool` and `Pipe.tool` make it, references to tools, and the forms in which `Client.tools` gives tools
+to models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from math import inf
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, Unpack
 
 from rrext.client.client_session import ClientSession
-from rrext.client.pending_call import Body, Deadline
+from rrext.client.endpoint import Body, Deadline
 from rrext.client.updates import (
     CallEventCallback,
     ChunkCallback,
@@ -19,6 +21,10 @@ from rrext.client.updates import (
 from rrext.content import Content
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
+
+if TYPE_CHECKING:
+    from rrext.client.client import Client
+
 
 _NUMBERS: Final = (int, float)
 
@@ -141,3 +147,91 @@ def _checked(seconds: float) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, _NUMBERS) or not 0 < seconds < inf:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArguments.at("/timeout", f"must be a number of seconds above 0, not {seconds!r}")
     return seconds
+
+
+async def tools_resolve(
+    self: Client,
+    tools: Sequence[str | Mapping[str, Any]],
+    *,
+    token: str | None = None,
+    context: Mapping[str, Any] | None = None,
+) -> Body:
+    """Resolve references to tools: `{builtins, custom: [{name, description, input_schema, call_ref, permission?}]}`.
+
+    Raises one error for all problems, which are in `data["errors"]`. An empty list asks nobody.
+    """
+    given = tools if isinstance(tools, str | Mapping) else list(tools)  # the server says what is wrong with one alone
+    if given == []:
+        return {"builtins": [], "custom": []}
+    return await self.request("rrext_tools_resolve", {"tools": given, "token": token, "context": context})
+
+
+async def tools_call(
+    self: Client,
+    call_ref: str | None = None,
+    arguments: Mapping[str, Any] | str | None = None,
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    pipe_id: int | None = None,
+    context: Mapping[str, Any] | None = None,
+    meta: Any = None,
+    timeout: float | None = None,
+    **options: Unpack[FeedOptions],
+) -> Any:
+    """The result of a tool by its call ref or by a `name`, as `tool` returns and raises it, with the same options.
+
+    `arguments` may be a JSON text, as models write them.
+    """
+    given: Body = {"call_ref": call_ref, "name": name, "arguments": arguments, "token": token, "pipe_id": pipe_id}
+    given |= {"context": context, "_meta": meta}
+    sent = {key: value for key, value in given.items() if value is not None}
+    return result_of(await tool_call(self._connected(), sent, timeout, options, "rrext_tools_call"), options)
+
+
+OpenAIFormat: TypeAlias = Literal["openai", "openai-strict"]
+
+Schema: TypeAlias = dict[str, Any]
+
+
+class WhichTools(TypedDict, total=False):
+    """Which tools `Client.tools` lists; `context` stands in for the client's."""
+
+    token: str | None
+    node_id: str | None
+    context: Mapping[str, Any] | None
+
+
+class OpenAIFunction(TypedDict):
+    """A function of OpenAI's Chat Completions; `strict` is present in the format `openai-strict`."""
+
+    name: str
+    description: NotRequired[str]
+    parameters: Schema
+    strict: NotRequired[bool]
+
+
+class OpenAITool(TypedDict):
+    """An entry of `tools` in a request to OpenAI's Chat Completions."""
+
+    type: Literal["function"]
+    function: OpenAIFunction
+
+
+class AnthropicTool(TypedDict):
+    """An entry of `tools` in a request to Anthropic's Messages."""
+
+    name: str
+    description: NotRequired[str]
+    input_schema: Schema
+
+
+class McpTool(TypedDict):
+    """An entry of the answer to MCP's `tools/list`."""
+
+    name: str
+    title: str
+    description: NotRequired[str]
+    inputSchema: Schema
+    outputSchema: NotRequired[Schema]
+    annotations: NotRequired[dict[str, bool]]

@@ -12,10 +12,9 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
-from rrext.client.mime_types import goes_whole, mime_type_of
-from rrext.client.pending_call import Body
+from rrext.client.endpoint import Body
 from rrext.client.pipe import Pipe
-from rrext.client.upload_files import UploadFile, find_files
+from rrext.client.upload_files import UploadFile, find_files, goes_whole, mime_type_of
 from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 

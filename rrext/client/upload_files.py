@@ -1,16 +1,21 @@
-"""Which files an upload consists of, which object each of them is, and how they are opened."""
+"""Which files an upload consists of, which object each of them is, its MIME type, and how it is opened.
+
+The rules of gitignore say which files of a folder an upload leaves out. A rule is asked about each file and folder on the way
+down, and answers for that path alone, as git does: `build/**` with `!build/keep.txt` keeps that file.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
-from rrext.client.ignore_rules import IgnoreRules, rules_of
 from rrext.errors import RrextError, UsageError
 
 NO_FILE: Final = "is no regular file"
@@ -196,3 +201,189 @@ def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> UploadF
     if not stat.S_ISREG(info.st_mode):
         return UploadFile(entry.path, name, skipped=NO_FILE)  # reading a named pipe would wait for ever
     return UploadFile(entry.path, name, info.st_size, real=real, folder=root)
+
+
+IGNORE_FILE: Final = ".rrextignore"
+BLANK: Final = re.compile(r"((?:\\.|[^\\])*?) *", re.DOTALL)
+"""A line, whose last spaces count only behind a backslash."""
+
+PIECE: Final = re.compile(
+    r"(?P<folders>(?:^|(?<=/))\*{2,}/)|(?P<all>(?:^|(?<=/))\*{2,}$)|(?P<some>\*+)|(?P<one>\?)"
+    r"|\[(?P<but>[!^]?)(?P<of>(?:]|\[:[a-z]+:]|\\.|[^]\\])(?:\[:[a-z]+:]|\\.|[^]\\])*)]|\\(?P<quoted>.)|(?P<plain>[^\\[])",
+    re.DOTALL,
+)
+"""A piece of a pattern. `**` is any number of folders only between slashes."""
+
+OF_SET: Final = re.compile(r"\[:([a-z]+):]|\\(.)|(?<=.)(-)(?=.)|(.)", re.DOTALL)
+"""A piece of what stands in brackets: a named class, a character, or the dash of a range."""
+
+CLASSES: Final = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\0-\x1f\x7f", "digit": "0-9", "graph": "!-~",
+    "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule: what fits is left out, or else not left out after all."""
+
+    is_out: bool
+    only_folders: bool
+    path: re.Pattern[str]
+
+
+class IgnoreRules(msgspec.Struct, frozen=True):
+    """The rules for what is left out of an upload: the caller's, and those of folders, deepest first.
+
+    Of the rules that fit a path the last one counts, the caller's before those of folders, a folder's before those of the
+    folders above. What is in a folder that is left out is left out too.
+    """
+
+    always: Sequence[Rule]
+    folders: tuple[tuple[str, Sequence[Rule]], ...] = ()
+
+    def inside(self, folder: str, below: str) -> IgnoreRules:
+        """These rules with those of a folder's own file; `below` is its path below the one that is sent.
+
+        Raises `UsageError`.
+        """
+        path = os.path.join(folder, IGNORE_FILE)
+        try:
+            # What is no regular file must not make the upload wait.
+            with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+                text = os.fsdecode(file.read()).removeprefix("\ufeff")
+        except (FileNotFoundError, IsADirectoryError):
+            return self
+        except OSError as error:
+            raise UsageError(f"{IGNORE_FILE}: {error.strerror or error}") from None
+        return IgnoreRules(self.always, ((below, rules_of(text.split("\n"), IGNORE_FILE)), *self.folders))
+
+    def has(self, path: str, *, is_folder: bool = False) -> bool:
+        """Whether a path below the folder that is sent is left out."""
+        if os.path.basename(path) == IGNORE_FILE and not is_folder:
+            return True
+        for folder, rules in (("", self.always), *self.folders):
+            below = path[len(folder) + 1 :] if folder else path
+            for rule in reversed(rules):
+                if (is_folder or not rule.only_folders) and rule.path.fullmatch(below):
+                    return rule.is_out
+        return False
+
+
+def rules_of(lines: Sequence[str], origin: str) -> list[Rule]:
+    """The rules of some lines. Raises `UsageError` that names their origin."""
+    rules: list[Rule] = []
+    for line in lines:
+        line = line.removesuffix("\r")
+        if not line.strip(" ") or line.startswith("#"):
+            continue
+        try:
+            rules.append(_rule(line))
+        except (LookupError, ValueError, re.error):
+            raise UsageError(f"{origin}: {line!r} is no rule of gitignore") from None
+    return rules
+
+
+def _rule(line: str) -> Rule:
+    """The rule of a line. Raises `LookupError`, `ValueError` and `re.error`."""
+    found = BLANK.fullmatch(line)
+    whole = found[1].removeprefix("!") if found else ""
+    if not whole:
+        raise ValueError
+    pattern = whole.removesuffix("/")
+    pieces = ["" if "/" in pattern else "(?:.*/)?"]  # a pattern without a slash means names in all folders
+    pattern, place = pattern.removeprefix("/"), 0
+    while place < len(pattern):
+        piece = PIECE.match(pattern, place)
+        if piece is None:
+            raise ValueError
+        pieces.append(_regex(piece))
+        place = piece.end()
+    return Rule(not line.startswith("!"), whole.endswith("/"), re.compile("".join(pieces), re.DOTALL))
+
+
+def _regex(piece: re.Match[str]) -> str:
+    kind = piece.lastgroup
+    fixed = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}.get(kind or "")
+    if fixed is not None:
+        return fixed
+    if kind == "of":
+        return f"(?!/)[{'^' if piece['but'] else ''}{OF_SET.sub(_of_set, piece['of'])}]"
+    return re.escape(piece["quoted"] or piece["plain"])
+
+
+def _of_set(piece: re.Match[str]) -> str:
+    name, quoted, dash, plain = piece.groups()
+    return CLASSES[name] if name else dash or re.escape(quoted or plain)
+
+
+UNKNOWN_TYPE = "application/octet-stream"
+
+LANES_IN_PIECES = ("tags", "text", "table", "image", "audio", "video")
+"""Lanes that take an object in pieces of any size; on the others each write is one whole JSON value."""
+
+_PLAIN_TEXT = """
+adoc asciidoc bib cc cfg clj cmake conf cpp cs cxx dart diff env erl ex exs fish go gql gradle graphql groovy hpp hs
+ini java jl jsx kt kts less log lua m ml org patch php po pro properties proto ps1 pyi r rb rs rst sass scala scss sol sql
+styl swift text tf tla toml ts tsx vb vue zig zsh
+""".split()  # noqa: SIM905 – a table, read as words
+"""Extensions of source texts that the standard library does not know; `ts` is TypeScript far more often than a film."""
+
+_TYPES = {
+    **dict.fromkeys(_PLAIN_TEXT, "text/plain"),
+    "7z": "application/x-7z-compressed",
+    "bash": "text/x-shellscript",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "eml": "message/rfc822",
+    "epub": "application/epub+zip",
+    "flac": "audio/flac",
+    "gz": "application/gzip",
+    "ics": "text/calendar",
+    "ipynb": "application/x-ipynb+json",
+    "js": "text/javascript",
+    "jsonl": "application/x-ndjson",
+    "m4a": "audio/mp4",
+    "m4v": "video/mp4",
+    "markdown": "text/markdown",
+    "md": "text/markdown",
+    "mjs": "text/javascript",
+    "mkv": "video/x-matroska",
+    "ndjson": "application/x-ndjson",
+    "odp": "application/vnd.oasis.opendocument.presentation",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "oga": "audio/ogg",
+    "ogg": "audio/ogg",
+    "ogv": "video/ogg",
+    "parquet": "application/vnd.apache.parquet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "rtf": "application/rtf",
+    "sh": "text/x-shellscript",
+    "tex": "text/x-tex",
+    "tgz": "application/gzip",
+    "webp": "image/webp",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "yaml": "text/yaml",
+    "yml": "text/yaml",
+}
+"""Extensions that the standard library lacks, or knows by a name that would keep text away from the text lane."""
+
+
+def mime_type_of(path: str) -> str:
+    """The MIME type that the extension says, the same on every machine; `application/octet-stream` for an unknown one."""
+    return _types().get(os.path.splitext(path)[1].lower(), UNKNOWN_TYPE)
+
+
+def goes_whole(mime_type: str) -> bool:
+    """Whether an object of this type may be one JSON value to its pipeline, which then takes it in one write alone."""
+    kind, _, name = mime_type.partition(";")[0].strip().partition("/")
+    if kind.lower() == "lane":
+        return name not in LANES_IN_PIECES
+    return kind.lower() == "application" and (name.lower() == "json" or name.lower().startswith("rocketride-question"))
+
+
+@cache
+def _types() -> dict[str, str]:
+    import mimetypes
+
+    standard = mimetypes.MimeTypes().types_map[True]  # without the types of this machine's /etc/mime.types
+    return {**standard, **{f".{extension}": kind for extension, kind in _TYPES.items()}}

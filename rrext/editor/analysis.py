@@ -17,14 +17,13 @@ from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.edges import reached
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.graph import reached
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.pipeline_loader import load_pipeline
 from rrext.pipefile.shape import EDGE_KEYS, EDGE_TOOLS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.problems import Problem, below
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 from rrext.pipefile.validation import PipelineOutline

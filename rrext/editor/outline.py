@@ -18,10 +18,9 @@ import msgspec
 from rrext.editor.analysis import Analysis, WrittenComponent, WrittenEdge, member
 from rrext.editor.page import readable
 from rrext.nodes.base.node import Node
-from rrext.pipefile.reachability import is_response
+from rrext.pipefile.edges import is_response
 from rrext.pipefile.spec import ComponentSpec, offered_references
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.problems import Span, below
 from rrext.pipefile.text.source import parse
 from rrext.pipefile.text.tree import Located
 from rrext.secrets.names import is_secret, masked

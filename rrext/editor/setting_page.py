@@ -18,8 +18,7 @@ from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.settings import Settings
 from rrext.pipefile.config import COMMON, ConfigCheck
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.text.pointer import parts_of
-from rrext.pipefile.text.problems import Problems
+from rrext.pipefile.text.problems import Problems, parts_of
 from rrext.secrets.names import is_secret, masked
 
 ValueOrigin: TypeAlias = Literal["file", "profile", "default"]

@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Final
 
 from rrext.editor.analysis import Analysis
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.problems import Span, below
 from rrext.pipefile.text.tree import Located
 
 MAX_LISTED_FILES: Final = 2000

@@ -12,15 +12,21 @@ from typing import Final
 
 import msgspec
 
-from rrext.picture.board import Board
-from rrext.picture.boxes import BoxLine, box_lines, reference, widest
-from rrext.picture.geometry import Geometry, Size, least_width
-from rrext.picture.nets import ANCHOR, Net, NetEnd, nets_of
-from rrext.picture.order import ordered
 from rrext.picture.picture import Kind, Picture
-from rrext.picture.placement import placed
-from rrext.picture.routes import NetRoute, routes_of
-from rrext.picture.segments import Segment, segments_of
+from rrext.picture.placement import Board, BoxLine, box_lines, ordered, placed, reference, widest
+from rrext.picture.routes import (
+    ANCHOR,
+    Geometry,
+    Net,
+    NetEnd,
+    NetRoute,
+    Segment,
+    Size,
+    least_width,
+    nets_of,
+    routes_of,
+    segments_of,
+)
 from rrext.pipefile.text.problems import Severity
 
 NARROWEST: Final = 40

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from rrext.columns import cut, one_line
-from rrext.picture.boxes import MARKS, box_lines
 from rrext.picture.picture import Kind, Picture, PictureEdge, Role
+from rrext.picture.placement import MARKS, box_lines
 
 ROOM: Final = 60
 """Columns of a line of text; Mermaid cannot break an id itself."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rrext.picture.picture import KINDS, Picture, PictureEdge, PictureNode, Role, require_room
-from rrext.pipefile.reachability import is_response_provider
+from rrext.pipefile.edges import is_response_provider
 from rrext.pipefile.spec import EdgeKind
 
 NODE_ROOM: Final = " " * 22

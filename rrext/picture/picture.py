@@ -9,8 +9,8 @@ import msgspec
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
+from rrext.pipefile.edges import is_response
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
-from rrext.pipefile.reachability import is_response
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.problems import Problem, Severity

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from rrext.columns import columns, one_line, wrapped
 from rrext.limits import MAX_DRAWN_PROBLEMS, PICTURE_DEFAULTS
-from rrext.picture.colours import FONT_SIZE, style_sheet
 from rrext.picture.layout import Box, Label, Port, Wire, laid_out
 from rrext.picture.picture import Picture, PictureNode
-from rrext.picture.polylines import Point, polylines
+from rrext.picture.routes import Segment
 from rrext.pipefile.text.problems import Severity
 
 CELL_WIDTH: Final = 8
@@ -21,7 +22,6 @@ RADIUS: Final = 6
 ARROW: Final = 7
 HEADING: Final = 36
 LEGEND: Final = 34
-
 
 ROOT: Final = "rrext-picture"
 LEGEND_TEXTS: Final = {
@@ -202,3 +202,148 @@ def _legend(picture: Picture) -> tuple[list[str], int]:
         parts += [f'<g class="{style}">{shape}</g>', _text(x + 30, 13, text, "legend")]
         x += 30 + len(text) * CELL_WIDTH + 2 * MARGIN
     return parts, x
+
+
+FONT_SIZE: Final = 12
+"""Pixels. A monospaced character is six tenths as wide, so it fits into a cell in any such font."""
+
+_LIGHT: Final = {
+    "paper": "#ffffff",
+    "ink": "#1f2328",
+    "faint": "#59636e",
+    "box": "#f6f8fa",
+    "border": "#818b98",
+    "data": "#0550ae",
+    "control": "#8250df",
+    "source": "#1a7f37",
+    "source_box": "#dafbe1",
+    "response": "#0969da",
+    "response_box": "#ddf4ff",
+    "error": "#cf222e",
+    "error_box": "#ffebe9",
+    "warning": "#9a6700",
+    "warning_box": "#fff8c5",
+}
+_DARK: Final = {
+    "paper": "#0d1117",
+    "ink": "#f0f6fc",
+    "faint": "#9198a1",
+    "box": "#151b23",
+    "border": "#656c76",
+    "data": "#79c0ff",
+    "control": "#d2a8ff",
+    "source": "#3fb950",
+    "source_box": "#12261e",
+    "response": "#4493f8",
+    "response_box": "#121d2f",
+    "error": "#f85149",
+    "error_box": "#25171c",
+    "warning": "#d29922",
+    "warning_box": "#272115",
+}
+_RULES: Final = """
+.paper { fill: %(paper)s }
+text { fill: %(ink)s }
+.provider, .reference, .legend { fill: %(faint)s }
+.box { fill: %(box)s; stroke: %(border)s }
+.source .box { fill: %(source_box)s; stroke: %(source)s }
+.response .box { fill: %(response_box)s; stroke: %(response)s }
+.missing .box { stroke: %(error)s }
+.error .box { fill: %(error_box)s; stroke: %(error)s }
+.warning .box { fill: %(warning_box)s; stroke: %(warning)s }
+.error .id, .label.error { fill: %(error)s }
+.warning .id, .label.warning { fill: %(warning)s }
+.data .line { stroke: %(data)s }
+.control .line { stroke: %(control)s }
+.data .dot, .data .head { fill: %(data)s; stroke: %(data)s }
+.control .dot { fill: %(control)s }
+.control .head { fill: %(paper)s; stroke: %(control)s }
+.line.error, .head.error { stroke: %(error)s }
+.data .head.error { fill: %(error)s }
+.line.warning, .head.warning { stroke: %(warning)s }
+.data .head.warning { fill: %(warning)s }
+.reason.error { fill: %(error)s }
+.reason.warning { fill: %(warning)s }
+"""
+_SHAPES: Final = f"""
+text {{ font: {FONT_SIZE}px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; white-space: pre }}
+.heading {{ font-size: 16px; font-weight: 600 }}
+.id {{ font-weight: 600 }}
+.title {{ font-style: italic }}
+.box {{ stroke-width: 1.25 }}
+.source .box, .response .box {{ stroke-width: 2 }}
+.missing .box {{ stroke-dasharray: 4 3 }}
+.line {{ fill: none; stroke-width: 1.5 }}
+.control .line {{ stroke-dasharray: 5 4 }}
+.head {{ stroke-width: 1.25; stroke-linejoin: round }}
+"""
+
+
+def style_sheet(root: str) -> str:
+    """The rules for all elements inside the class `root`; the surrounding page is unaffected."""
+    dark = _scoped(root, _RULES % _DARK)
+    return f"{_scoped(root, _SHAPES)}{_scoped(root, _RULES % _LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+
+
+def _scoped(root: str, rules: str) -> str:
+    found: list[str] = []
+    for rule in rules.strip().splitlines():
+        selectors, _, rest = rule.partition(" {")
+        found.append(", ".join(f".{root} {selector}" for selector in selectors.split(", ")) + " {" + rest + "\n")
+    return "".join(found)
+
+
+Point = tuple[int, int]
+
+
+def polylines(segments: Sequence[Segment]) -> tuple[list[list[Point]], list[Point]]:
+    """The lines between ends and branches, each segment in exactly one line; and the branches.
+
+    The segments form a tree. A line drawn once has even dashes.
+    """
+    ways = _ways(segments)
+    knots = [point for point, others in ways.items() if len(others) != 2]
+    lines: list[list[Point]] = []
+    gone: set[tuple[Point, Point]] = set()
+    for knot in knots:
+        for other in ways[knot]:
+            if (knot, other) not in gone:
+                lines.append(_walk(knot, other, ways, gone))
+    return lines, [point for point in knots if len(ways[point]) > 2]
+
+
+def _ways(segments: Sequence[Segment]) -> dict[Point, list[Point]]:
+    """For each end, bend or branch, the adjacent such points."""
+    across: defaultdict[int, set[int]] = defaultdict(set)
+    down: defaultdict[int, set[int]] = defaultdict(set)
+    for x1, y1, x2, y2 in segments:
+        for x, y in ((x1, y1), (x2, y2)):
+            across[y].add(x)
+            down[x].add(y)
+    ways: defaultdict[Point, list[Point]] = defaultdict(list)
+    for x1, y1, x2, y2 in segments:
+        if y1 == y2:
+            places = [(x, y1) for x in sorted(across[y1]) if x1 <= x <= x2]
+        else:
+            places = [(x1, y) for y in sorted(down[x1]) if y1 <= y <= y2]
+        _connect(places, ways)
+    return ways
+
+
+def _connect(places: Sequence[Point], ways: defaultdict[Point, list[Point]]) -> None:
+    for one, other in pairwise(places):
+        if other not in ways[one]:
+            ways[one].append(other)
+            ways[other].append(one)
+
+
+def _walk(start: Point, onward: Point, ways: dict[Point, list[Point]], gone: set[tuple[Point, Point]]) -> list[Point]:
+    """Follow a line to its end or branch."""
+    line = [start]
+    while True:
+        point = line[-1]
+        gone.update(((point, onward), (onward, point)))
+        line.append(onward)
+        if len(ways[onward]) != 2:
+            return line
+        onward = next(other for other in ways[onward] if other != point)

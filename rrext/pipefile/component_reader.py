@@ -1,25 +1,31 @@
-"""Reads the components of a pipeline: their shape, their variables, their node class and its settings."""
+"""Reads the components of a pipeline: their shape, their variables, their node class and its settings.
+
+Secrets that stand literally in the file are problems. Of a pipeline that is loaded in part, some problems make only one
+component unavailable.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from rrext.errors import RrextError, Unavailable
+from rrext.limits import MAX_MISSING_REASONS, MIN_LITERAL_SECRET
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import ConfigCheck
 from rrext.pipefile.environment import NEVER, PREFIX, Environment, substitute
-from rrext.pipefile.literal_secrets import literal_secrets, variable_for
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.partial import is_excusable, missing_of
 from rrext.pipefile.shape import EDGE_TOOLS, ShapeReader
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Severity, shown
+from rrext.pipefile.text.problems import Problem, Problems, Severity, below, shown
 from rrext.references import WITH_VALUES, ReferenceReader
+from rrext.secrets.names import SECURE, secret_in
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
@@ -187,3 +193,61 @@ class ComponentReader:
             return self._catalog.settings_of(node)
         except PluginError as error:
             return error
+
+
+class LiteralSecret(msgspec.Struct, frozen=True, gc=False):
+    """A literal secret: the pointer of its text, the setting, what it is, and the secret itself, which no message may have."""
+
+    path: str
+    setting: str
+    what: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"<LiteralSecret {self.path}: {self.what}>"
+
+
+def literal_secrets(config: Any, path: str) -> Iterator[LiteralSecret]:
+    """The literal secrets in the settings of a component as they were written. `path` is their pointer."""
+    stack: list[tuple[Any, str, str]] = [(config, path, "")]
+    while stack:
+        value, where, key = stack.pop()
+        if isinstance(value, dict):
+            stack += [(item, below(where, name), name) for name, item in value.items() if name != SECURE]
+        elif isinstance(value, list):
+            stack += [(item, below(where, place), key) for place, item in enumerate(value)]
+        elif isinstance(value, str) and len(value) >= MIN_LITERAL_SECRET:
+            found = secret_in(value, key)
+            if found is not None:
+                yield LiteralSecret(where, key, *found)
+
+
+def variable_for(provider: str, key: str) -> str:
+    """The name of an environment variable for a setting of a node."""
+    name = PREFIX + re.sub("[^A-Za-z0-9]+", "_", f"{provider}_{key}").strip("_").upper()
+    return f"{name}_VALUE" if name in NEVER else name
+
+
+ABSENT: Final = frozenset(
+    {
+        *("unknown_provider", "foreign_provider", "provider_unavailable", "node_unavailable"),
+        *("unresolved_variable", "variable_not_allowed"),
+    }
+)
+"""Codes of a node or a value that is missing here."""
+
+_OF_ONE_NODE: Final = ABSENT | {"invalid_config", "missing_file", "tool_undescribed"}
+
+
+def is_excusable(problem: Problem, component: str) -> bool:
+    """Whether a problem concerns only the node or the settings of the component at a pointer."""
+    in_component = problem.path.startswith(f"{component}/")
+    return in_component and (problem.code in _OF_ONE_NODE or problem.path.startswith(below(component, "config") + "/"))
+
+
+def missing_of(problems: Iterable[Problem]) -> str:
+    """Say in sentences what a component with these problems is missing."""
+    first = sorted(problems, key=lambda problem: not problem.path.endswith("/provider"))
+    reasons = list(dict.fromkeys(problem.message for problem in first))
+    more = len(reasons) - MAX_MISSING_REASONS
+    return " ".join([*reasons[:MAX_MISSING_REASONS], *([f"(and {more} more)"] if more > 0 else [])])

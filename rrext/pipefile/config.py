@@ -9,8 +9,7 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Related, shown
+from rrext.pipefile.text.problems import Problems, Related, below, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from rrext.errors import InvalidPipeline
+from rrext.pipefile.component_reader import ABSENT, is_excusable
 from rrext.pipefile.lane_plan import LanePlan
-from rrext.pipefile.partial import ABSENT, is_excusable
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
-from rrext.pipefile.text.pointer import parts_of
-from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.problems import Problem, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import PipelineOutline
 
@@ -110,7 +109,7 @@ class LoadedPipeline:
 
     def problems_as_json(self) -> list[dict[str, Any]]:
         """Convert the problems to JSON, with lines and columns if the pipeline was a text."""
-        from rrext.pipefile.text.problem_json import located
+        from rrext.pipefile.text.problems import located
 
         where = self.source_map if self.problems else None
         return [located(problem, where) for problem in self.problems]

@@ -15,8 +15,7 @@ from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import ShapeReader
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problem, Problems, Severity
+from rrext.pipefile.text.problems import Problem, Problems, Severity, below
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, validated
 from rrext.secrets.redaction import Redactor

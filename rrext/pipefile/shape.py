@@ -9,8 +9,7 @@ from typing import Any, Final
 from rrext.limits import Limits
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problems, Related, shown
+from rrext.pipefile.text.problems import Problems, Related, below, shown
 from rrext.secrets.names import PLACEHOLDER
 
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")

@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rrext.nodes.base.node import Node
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Related
+from rrext.pipefile.text.problems import Related, below
 from rrext.references import OfferedReferences, Reference
 
 if TYPE_CHECKING:

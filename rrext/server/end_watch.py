@@ -15,7 +15,7 @@ from typing import Final
 from rrext.limits import END_SLACK, LOOP_POLL_INTERVAL
 from rrext.server.watchdog import SIGNALS, Watchdog, ignore_signal
 from rrext.threads import start_thread
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import ParentWatch
 
 STDERR: Final = 2
 

@@ -25,8 +25,7 @@ from rrext.server.reader import Reader
 from rrext.server.session import Session
 from rrext.server.watchdog import Watchdog
 from rrext.transports.claim import ClaimedStdio
-from rrext.transports.descriptors import DescriptorSink
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import DescriptorSink, ParentWatch
 from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.framing import ContentLength
 

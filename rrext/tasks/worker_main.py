@@ -15,8 +15,7 @@ from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
 from rrext.threads import prepare_for_many
 from rrext.transports.claim import ClaimedStdio, claim_stdio
-from rrext.transports.descriptors import has_hung_up
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import ParentWatch, has_hung_up
 
 if TYPE_CHECKING:
     from rrext.server.process import ServingProcess

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 from rrext.testing.clock import ManualClock
-from rrext.testing.nodes import call_tool, open_node, run_node
-from rrext.testing.pairs import pair
-from rrext.testing.pipelines import open_pipeline, run_pipeline
+from rrext.testing.nodes import call_tool, open_node, open_pipeline, run_node, run_pipeline
+from rrext.testing.sessions import pair
 
 __all__ = ["ManualClock", "call_tool", "open_node", "open_pipeline", "pair", "run_node", "run_pipeline"]

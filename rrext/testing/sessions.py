@@ -1,15 +1,18 @@
-"""A server's session in this process, over a stream in memory or over two pipes of the system."""
+"""A client and an engine, connected in this process by a session over a stream in memory or over two pipes of the system."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal
 from uuid import uuid4
 
 import anyio
 
+from rrext.client.client import Client
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
 from rrext.limits import MEMORY_PIPE_SIZE
@@ -187,3 +190,30 @@ class PipeSession:
         self._reader.when_left(left.set)
         await left.wait()
         os.close(self._read_fd)
+
+
+SESSIONS = {"memory": MemorySession, "pipes": PipeSession}
+
+
+@asynccontextmanager
+async def pair(
+    engine: LocalEngine,
+    *,
+    over: Literal["memory", "pipes"] = "memory",
+    dialect: Literal["dap", "jsonrpc"] = "dap",
+    context: Mapping[str, Any] | None = None,
+    trusted: bool = True,
+) -> AsyncIterator[Client]:
+    """A `Client` of an engine in this process, on asyncio, with the behaviour of a spawned server.
+
+    `over` selects the transport: memory, entirely on the event loop, or two pipes of the system, as to a process. A client that
+    is not `trusted` gets no texts of exceptions. The engine stays open at the end.
+    """
+    session = SESSIONS[over](engine, trusted=trusted)
+    serving = engine.host.spawn(session.run(), "pair")
+    try:
+        async with Client.over(session.client_end, dialect=dialect, context=context) as client:
+            yield client
+    finally:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([serving], timeout=engine.limits.drain)

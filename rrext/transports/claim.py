@@ -8,8 +8,7 @@ import sys
 from stat import S_ISFIFO, S_ISSOCK
 from typing import TextIO
 
-from rrext.transports.lossy import LossyWriter, lossy_text
-from rrext.transports.reopen import reopen
+from rrext.transports.lossy import LossyWriter, lossy_text, reopen
 
 PRIVATE = 3
 """The lowest number of a private descriptor, above the standard ones."""

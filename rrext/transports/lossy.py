@@ -1,4 +1,4 @@
-"""Output for a reader that may be absent: writes that never block."""
+"""Output for a reader that may be absent: writes that never block, also to a descriptor that other processes share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from stat import S_ISREG
+from stat import S_ISCHR, S_ISFIFO, S_ISREG
 from typing import TYPE_CHECKING
 
 from rrext.limits import FULL_DISK_PAUSE, LOSSY_BACKLOG, SURE_WRITE, WRITER_POLL_MILLISECONDS
-from rrext.transports.reopen import reopen
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -201,3 +200,19 @@ def lossy_text(writer: LossyWriter, fd: int, name: str) -> io.TextIOWrapper:
     """A text stream like `sys.stderr`, one message per line, that never blocks. Children that inherit it get `fd`."""
     stream = _LossyStream(writer, fd, name)
     return io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[arg-type]
+
+
+def reopen(fd: int, flags: int) -> int | None:
+    """The pipe or terminal behind `fd`, reopened non-blocking; None if that is impossible.
+
+    Blocking is a property of the open file description, which all processes with an inherited descriptor share: changing it
+    would affect strangers, and they may change it back. Sockets cannot be reopened; a file must not be, because its position
+    would be lost; and systems without `/proc` cannot do it.
+    """
+    mode = os.fstat(fd).st_mode
+    if not (S_ISFIFO(mode) or S_ISCHR(mode)):
+        return None
+    try:
+        return os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None

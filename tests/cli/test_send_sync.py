@@ -16,8 +16,7 @@ import anyio
 import pytest
 from commands import EXAMPLES, NODES, Done, InProcess, call, component, pipeline, spawned
 
-from rrext.cli.folder_sync import FolderSync
-from rrext.cli.sync_state import SentFile, SyncState, SyncStateError
+from rrext.cli.folder_sync import FolderSync, SentFile, SyncState, SyncStateError
 from rrext.client.upload_files import UploadFile, find_files
 from rrext.engine.interface.call import ANONYMOUS
 from rrext.testing import open_pipeline

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.cli.progress import amount, duration, pace, size
+from rrext.cli.terminal import amount, duration, pace, size
 from rrext.cli.tools import table
 from rrext.columns import columns, cut, one_line, printable, wrapped
 

@@ -11,8 +11,7 @@ import pytest
 
 from rrext import ToolError, Unavailable
 from rrext.client import blocking
-from rrext.client.database import Database
-from rrext.client.vectors import Vectors
+from rrext.client.databases import Database, Vectors
 
 
 class Tools:

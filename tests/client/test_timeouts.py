@@ -12,9 +12,8 @@ import pytest
 import trio.testing
 from scripted_peer import EchoPipes, connected, settle
 
-from rrext.client.deadline_watch import DeadlineWatch
+from rrext.client.endpoint import DeadlineWatch, PendingCall
 from rrext.client.event_loop import EventLoop
-from rrext.client.pending_call import PendingCall
 from rrext.errors import ToolTimeout
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ import anyio
 import pytest
 from scripted_peer import EchoPipes, connected, settle, until
 
-from rrext.client.events import EventStream
-from rrext.client.updates import Updates
+from rrext.client.updates import EventStream, Updates
 from rrext.errors import LimitExceeded, ServerExited, ToolError, Unavailable
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from editor.completing import DOCUMENTS, Typing, at, mistakes, typed, value_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import below
 from rrext.pipefile.text.source import parse
 from rrext.pipefile.text.tree import Located
 

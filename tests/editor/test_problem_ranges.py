@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import AnalysisSettings
 from rrext.faces.lsp.diagnostics import Manual
-from rrext.pipefile.text.problem_json import related_places
-from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
+from rrext.pipefile.text.problems import CODES, Problem, Severity, Span, related_places
 
 MARKS = {"«": "»", "‹": "›"}
 

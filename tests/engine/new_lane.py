@@ -37,7 +37,7 @@ def found() -> dict[str, Any]:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.testing import open_pipeline, run_node
-    from rrext.testing.waiting import run_to_end
+    from rrext.testing.nodes import run_to_end
 
     analysis = analyse(PIPELINE, AnalysisSettings(Catalog(), Environment()))
     hover = hover_at(analysis, PIPELINE.index("charts"))

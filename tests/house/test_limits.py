@@ -34,14 +34,13 @@ OF_FORMATS = {
         ),  # of PostgreSQL and pgvector
     },
     "picture": {  # measures of a drawing, and directions in it
-        *("boxes.py", "canvas.py", "colours.py", "geometry.py", "layout.py", "mermaid.py", "nets.py", "placement.py"),
-        *("routes.py", "svg.py"),
+        *("layout.py", "mermaid.py", "routes.py", "svg.py", "text.py"),
     },
-    "cli": {"sync_state.py"},  # the version of a format
+    "cli": {"folder_sync.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser
     "engine": {"flow/objects.py", "task_status.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
-    "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
+    "pipefile": {"environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/transport.py"},  # codes of JSON-RPC
     "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
@@ -50,7 +49,7 @@ OF_FORMATS = {
 }
 """Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""
 OF_OTHERS = {
-    "cli/grid.py: GAP",  # a measure of a drawing
+    "cli/formats.py: GAP",  # a measure of a drawing
 }
 
 

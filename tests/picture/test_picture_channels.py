@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.picture.channels import ChannelLine, assign_tracks
+from rrext.picture.routes import ChannelLine, assign_tracks
 
 
 @st.composite

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from picture_graphs import pictures, small_pictures
 from picture_tracing import Drawing, Frame
 
-from rrext.picture.boxes import REFERENCES, label_lines
 from rrext.picture.picture import Picture, PictureEdge
+from rrext.picture.placement import REFERENCES, label_lines
 from rrext.picture.text import as_text
 
 WIDTHS = st.sampled_from([40, 80, 120, 200])

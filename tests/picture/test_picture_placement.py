@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from picture_graphs import pictures, small_pictures
 
-from rrext.picture.order import ordered
 from rrext.picture.picture import Kind, Picture, PictureEdge, PictureNode, Role
-from rrext.picture.placement import Cell, placed
+from rrext.picture.placement import Cell, ordered, placed
 
 
 def cells(count: int, *edges: tuple[int, int, Kind], most: int = 5) -> list[Cell]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rrext.picture.board import Board
-from rrext.picture.nets import nets_of
 from rrext.picture.picture import Picture, PictureEdge, PictureNode
-from rrext.picture.placement import Cell
-from rrext.picture.routes import NetRoute, routes_of
+from rrext.picture.placement import Board, Cell
+from rrext.picture.routes import NetRoute, nets_of, routes_of
 
 
 def routes(cells: list[Cell], *edges: tuple[int, int]) -> list[NetRoute]:

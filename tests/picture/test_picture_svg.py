@@ -13,8 +13,7 @@ from picture_graphs import drawn_from, pictures
 
 from rrext.picture.layout import laid_out
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark
-from rrext.picture.polylines import polylines
-from rrext.picture.svg import as_svg
+from rrext.picture.svg import as_svg, polylines
 
 SPACE = "{http://www.w3.org/2000/svg}"
 KNOWN = {"svg", "title", "style", "rect", "g", "path", "circle", "text"}

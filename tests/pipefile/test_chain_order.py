@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_nodes import component, load, pipeline
 
-from rrext.pipefile.graph import chain_order, circles, reached
+from rrext.pipefile.edges import chain_order, circles, reached
 
 
 def chain(*components: dict[str, Any], source: str = "w") -> tuple[str, ...]:

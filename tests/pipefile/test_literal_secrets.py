@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.component_reader import literal_secrets
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.literal_secrets import literal_secrets
 from rrext.pipefile.pipeline_loader import load_pipeline
 
 CATALOG = Catalog(installed=False)

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.limits import Limits
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import CODES
+from rrext.pipefile.text.problems import CODES, below
 from rrext.pipefile.text.source import ParsedText, SourceMap, parse, read
 from rrext.pipefile.text.tree import Located
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.connections import Connections, results_redactor
-from rrext.pipefile.literal_secrets import literal_secrets
+from rrext.pipefile.component_reader import literal_secrets
 from rrext.secrets.names import HIDDEN, is_secret, masked
 from rrext.secrets.redaction import folded
 

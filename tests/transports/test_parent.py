@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import ParentWatch
 
 GRANDCHILD = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
-from rrext.transports.parent import ParentWatch
+from rrext.transports.descriptors import ParentWatch
 asked, told = int(sys.argv[1]), int(sys.argv[2])
 watch = ParentWatch()
 while os.read(asked, 1):

@@ -51,7 +51,7 @@ from rrext.editor.setting_page import profile_page
 from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.services import definition_of
-from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 from rrext.secrets.names import masked

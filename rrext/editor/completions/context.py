@@ -12,7 +12,7 @@ from rrext.editor.completions.offer import Wrapping
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.workspace_files import WorkspaceFiles
 from rrext.nodes.base.node import Node
-from rrext.pipefile.text.pointer import below, parts_of
+from rrext.pipefile.text.problems import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 
 MIN_PARSED_REST: Final = 10_000

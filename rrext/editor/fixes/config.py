@@ -12,12 +12,11 @@ from rrext.editor.formatting import Edits, begin_of
 from rrext.editor.schemas import Field, Schema, choices_of, example_of, field_at, kinds_of, schemas_at
 from rrext.editor.text import Edit
 from rrext.errors import near_matches
+from rrext.pipefile.component_reader import variable_for
 from rrext.pipefile.environment import NEVER, PREFIX
-from rrext.pipefile.literal_secrets import variable_for
 from rrext.pipefile.near_names import is_typing_mistake
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below, parts_of, pointer
-from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, below, parts_of, pointer, shown
 from rrext.secrets.names import secret_in
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 

@@ -22,11 +22,10 @@ from rrext.editor.fixes.nodes import (
     response_for,
 )
 from rrext.nodes.base.node import Node, offered_lanes, served_types
-from rrext.pipefile.reachability import sent_lanes
+from rrext.pipefile.edges import sent_lanes
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
-from rrext.pipefile.text.pointer import below, parts_of, pointer
-from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, below, parts_of, pointer, shown
 
 
 def names_for(kind: EdgeKind, source: ComponentSpec | None, end: ComponentSpec) -> list[str]:

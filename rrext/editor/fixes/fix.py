@@ -16,8 +16,7 @@ from rrext.editor.text import Edit, applied
 from rrext.pipefile.near_names import is_typing_mistake
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text import tokens
-from rrext.pipefile.text.pointer import below, parts_of, pointer
-from rrext.pipefile.text.problems import Problem, Span, shown
+from rrext.pipefile.text.problems import Problem, Span, below, parts_of, pointer, shown
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 

@@ -11,11 +11,10 @@ from rrext.editor.fixes.fix import MAX_FIXES, Fix, FixContext, fix, replacements
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, remove_component, response_for
 from rrext.editor.text import Edit
 from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes
-from rrext.pipefile.reachability import sent_lanes
+from rrext.pipefile.edges import sent_lanes
 from rrext.pipefile.shape import ROOT_KEYS
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below, parts_of, pointer
-from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, below, parts_of, pointer, shown
 
 
 def empty_file(context: FixContext, problem: Problem) -> Iterator[Fix | None]:

@@ -12,7 +12,7 @@ from rrext.editor.schemas import example_of, fields_of, schemas_at
 from rrext.nodes.base.node import Node, accepted_lanes
 from rrext.pipefile.shape import COMPONENT_KEYS
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
-from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import below
 
 
 def fresh_id(context: FixContext, provider: str, taken: Sequence[str] = ()) -> str:

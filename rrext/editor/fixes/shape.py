@@ -13,8 +13,7 @@ from rrext.editor.formatting import Edits, begin_of, quoted
 from rrext.editor.text import Edit
 from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION
 from rrext.pipefile.spec import ComponentSpec, EdgeKind
-from rrext.pipefile.text.pointer import below, parts_of, pointer
-from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, below, parts_of, pointer, shown
 from rrext.pipefile.text.tree import Located
 
 _LISTS: Final = ("components", "input", "control")

@@ -23,7 +23,7 @@ from rrext.errors import InvalidArguments, NotFound, RrextError, ToolNotFound, e
 from rrext.limits import MAX_KEPT_REFERENCES, MAX_REFERENCES, NAME_HASH_DIGITS
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec
-from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import below
 from rrext.pipefile.validation import PipelineOutline
 from rrext.references import PIPELINE_TOOL, PREFIX, CallRef, CallRefNames, Reference, ReferenceReader, same_names, texts_in
 

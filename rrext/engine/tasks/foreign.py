@@ -16,8 +16,7 @@ from rrext.errors import Unavailable
 from rrext.nodes.base.setup import path_below
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.problems import Problem, below
 
 
 def refusals(loaded: LoadedPipeline, root: str | None) -> Iterator[Problem]:

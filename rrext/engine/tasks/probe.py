@@ -20,8 +20,7 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import path_below
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import ComponentSpec
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.problems import Problem, below
 from rrext.tools.context import NULL_PUBLISHER
 
 

@@ -14,8 +14,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.page import readable
 from rrext.editor.text import Text
 from rrext.limits import DEFAULTS
-from rrext.pipefile.text.problem_json import related_places
-from rrext.pipefile.text.problems import Problem, Severity, Span
+from rrext.pipefile.text.problems import Problem, Severity, Span, related_places
 from rrext.pipefile.text.source import SourceMap
 
 if TYPE_CHECKING:

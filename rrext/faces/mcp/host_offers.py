@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote, unquote
 
-from rrext.client.mime_types import UNKNOWN_TYPE, mime_type_of
+from rrext.client.upload_files import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.listing import PAGE_SIZE
 from rrext.nodes.files.offered_files import READ_MAX

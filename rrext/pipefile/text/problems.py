@@ -1,13 +1,44 @@
-"""Problems of pipeline files: records with a stable code, a severity, a message and a place."""
+"""Problems of pipeline files: records with a stable code, a severity, a message and a place, and their JSON for readers of the
+text.
+
+JSON pointers (RFC 6901) name the places.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from rrext.limits import DEFAULTS
+
+if TYPE_CHECKING:
+    from rrext.pipefile.text.source import SourceMap
+
+
+def pointer(*parts: str | int) -> str:
+    """`("components", 0, "a/b")` → `/components/0/a~1b`; nothing → the empty pointer, the whole document."""
+    return below("", *parts)
+
+
+def below(path: str, *parts: str | int) -> str:
+    """The pointer of a value inside the value at `path`."""
+    for part in parts:
+        path += f"/{part}" if type(part) is int else f"/{_escaped(str(part))}"
+    return path
+
+
+def parts_of(path: str) -> list[str]:
+    """The keys and indexes of a pointer, unescaped. List indexes stay strings."""
+    if not path:
+        return []
+    return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
+
+
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
+
 
 Severity = Literal["error", "warning", "information"]
 Span = tuple[int, int]
@@ -238,3 +269,25 @@ class Problems:
 def shown(text: str) -> str:
     """A piece of the user's text for a message: in quotes, cut at 60 characters."""
     return f'"{text}"' if len(text) <= 60 else f'"{text[:60]}…"'
+
+
+def located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
+    """Convert a problem to JSON; for a text with `line`, `column`, `endLine` and `endColumn`, all from 1."""
+    shown = problem.as_json()
+    if where is None:
+        return shown
+    (start, end), related = where.span_of(problem), []
+    line, column = where.position(start)
+    end_line, end_column = where.position(end)
+    for other, span in related_places(problem, where):
+        other_line, other_column = where.position(span[0])
+        related.append({**other, "line": other_line, "column": other_column})
+    place = {"line": line, "column": column, "endLine": end_line, "endColumn": end_column}
+    return {**shown, **place, "related": related}
+
+
+def related_places(problem: Problem, where: SourceMap) -> Iterator[tuple[dict[str, str], Span]]:
+    """The related places of a problem, each `{path, message}` with its span."""
+    for other in problem.related:
+        span = other.span if other.span is not None else where.span(other.path)
+        yield {"path": other.path, "message": other.message}, span

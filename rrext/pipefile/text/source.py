@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.limits import DEFAULTS, MAX_SCANNED_MEMBERS, Limits
-from rrext.pipefile.text.pointer import below, parts_of
-from rrext.pipefile.text.problems import CODES, Problem, Problems, Span
+from rrext.pipefile.text.problems import CODES, Problem, Problems, Span, below, parts_of
 from rrext.pipefile.text.tree import Located
 
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')

@@ -16,8 +16,7 @@ import pytest
 from page_feed import bearer, open_page, post
 from ws_server import ADA, BOB, PATIENCE, WsServer
 
-from rrext.faces.page.assets import NAMES
-from rrext.faces.page.status_page import MAX_PAGES_OF_USER
+from rrext.faces.page.status_page import MAX_PAGES_OF_USER, NAMES
 
 pytestmark = pytest.mark.promise("ws:page")
 

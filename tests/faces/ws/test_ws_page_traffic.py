@@ -24,8 +24,17 @@ from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import ListTasks, Operation, TaskStatus
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ToolTimeout
-from rrext.faces.page.traffic import KEPT_FAILURES, KEPT_LATENCIES, KEPT_LINES, MAX_COUNTED, MAX_PAGE_TEXT, Traffic, percentiles
-from rrext.faces.page.watch import Watch, ended_row
+from rrext.faces.page.traffic import (
+    KEPT_FAILURES,
+    KEPT_LATENCIES,
+    KEPT_LINES,
+    MAX_COUNTED,
+    MAX_PAGE_TEXT,
+    Traffic,
+    Watch,
+    ended_row,
+    percentiles,
+)
 
 pytestmark = pytest.mark.promise("ws:page")
 

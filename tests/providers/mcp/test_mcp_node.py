@@ -20,7 +20,7 @@ from rrext.engine.events.records import Filter
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionUnknown, InvalidArguments, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.testing.pairs import pair
+from rrext.testing.sessions import pair
 
 SDK_SERVER = [sys.executable, str(HERE / "mcp_servers.py"), "stdio"]
 NODE = {"provider": "tool_mcp_client", "config": {"server": "outside"}, "control": [{"classType": "tool", "from": "tools_1"}]}

@@ -26,8 +26,7 @@ from rrext.faces.lsp.documents import as_range
 from rrext.faces.lsp.runs.engine import Deployments, EngineOutput, EngineProcess, InputNeeded, Ready, as_editor_error, name_of
 from rrext.faces.lsp.runs.results import Display, shown
 from rrext.limits import CLIENT_DEFAULTS, MIB
-from rrext.pipefile.text.pointer import below
-from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.problems import Span, below
 from rrext.wire.dialect import wire_error
 
 if TYPE_CHECKING:

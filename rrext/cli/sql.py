@@ -12,9 +12,8 @@ import msgspec
 
 from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import add_partial_option, add_pipeline_options, add_wait_option, let_words_follow_options, whole_number
-from rrext.cli.output import Results
+from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from rrext.cli.report import print_error
 from rrext.cli.tool import CALL_IS_WRONG, call_timeout
 from rrext.errors import RrextError
 
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: -f: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
         return EXIT_USAGE
     if text is None:
-        from rrext.cli.sql.prompt import run_prompt
+        from rrext.cli.sql_prompt import run_prompt
 
         return run_prompt(args)
 
@@ -127,8 +126,7 @@ def _text(args: argparse.Namespace) -> str | None:
 
 async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
     from rrext.cli.formats import FORMATS
-    from rrext.cli.sql.database import StatementRunner, database_of, print_failure
-    from rrext.cli.sql.statements import statements
+    from rrext.cli.sql_database import StatementRunner, database_of, print_failure, statements
 
     kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]
     try:
