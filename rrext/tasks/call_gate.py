@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[str, Any]
 class GatedCall:
     """Stands between a call in a worker and its answer: whatever answers the call, its room is given back then."""
 
-    __slots__ = ("_answer", "_gate", "_pass", "call", "expected", "has_passed", "key", "waiting")
+    __slots__ = ("_answer", "_gate", "_pass", "call", "expected", "key", "waiting")
 
     def __init__(self, gate: CallGate, call: Call, key: Key, pass_on: Callable[[Call], object]) -> None:
         self._gate = gate
@@ -39,7 +39,6 @@ class GatedCall:
         self.call = call
         self.key = key
         self.expected = 0
-        self.has_passed = False
         self.waiting: asyncio.Task[None] | None = None
         call.answer = self
 
@@ -72,11 +71,13 @@ class CallGate:
     the outbox of their connection bounds what they return. On the loop.
     """
 
-    __slots__ = ("_at_once", "_host", "_lines", "_passed", "_sizes")
+    __slots__ = ("_at_once", "_behind", "_host", "_lines", "_passed", "_sizes")
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._at_once = host.limits.threads
+        self._behind: dict[Call, GatedCall] = {}
+        """The calls that have a place behind the gate."""
         self._passed: dict[Key, int] = {}
         self._lines: dict[Key, deque[GatedCall]] = {}
         self._sizes: dict[Any, int] = {}
@@ -104,7 +105,7 @@ class CallGate:
 
     def _begin(self, gated: GatedCall) -> None:
         key, call, results = gated.key, gated.call, self._host.results
-        gated.has_passed = True
+        self._behind[call] = gated
         self._passed[key] = self._passed.get(key, 0) + 1
         size = self._sizes.get(key[1], 0)
         assert call.outlet is not None
@@ -118,7 +119,7 @@ class CallGate:
         call, results, user = gated.call, self._host.results, gated.key[0]
         assert call.outlet is not None
         try:
-            while not results.take(call.outlet, size, gated, user):
+            while call.unsettled and not results.take(call.outlet, size, gated, user):
                 await results.until_room(call.outlet, size, user)
         except RrextError as error:
             call.fail(error)
@@ -127,7 +128,7 @@ class CallGate:
             gated.pass_on()
 
     def answered(self, gated: GatedCall, size: int | None) -> None:
-        """Give back the room of a call, and let the next one of its line pass. `size` is that of a result."""
+        """Give back the room of a call, and its place. `size` is that of a result."""
         outlet, key = gated.call.outlet, gated.key
         assert outlet is not None
         if gated.expected:
@@ -135,8 +136,14 @@ class CallGate:
         if size is not None:
             self._learn(key[1], size)
             self._host.results.note(outlet, size, key[0])
-        if not gated.has_passed:
-            return  # it is skipped in its line
+        self.leave(gated.call)
+
+    def leave(self, call: Call) -> None:
+        """Give the place of a call behind the gate to the next one, if it has one: it was answered, or waits for a person."""
+        gated = self._behind.pop(call, None)
+        if gated is None:
+            return
+        key = gated.key
         self._passed[key] -= 1
         line = self._lines.get(key)
         while line and self._passed[key] < self._at_once:

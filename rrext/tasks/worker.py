@@ -589,7 +589,8 @@ class Worker:
         if given.get("withdrawn"):
             if (asking := self._questions.get(number, {}).pop(question, None)) is not None:
                 asking.cancel()
-        elif (feed := self._feed_of(number)) is not None:
+        elif (routed := self.calls.get(number)) is not None and (feed := routed.call.feed) is not None:
+            self.gate.leave(routed.call)
             asking = self._host.spawn(self._ask(feed, event, question, given), "a question")
             self._questions.setdefault(number, {})[question] = asking
         return number

@@ -108,6 +108,17 @@ async def test_users_and_tools_have_lines_of_their_own() -> None:
     assert there.numbers == [1, 2, 3, 5, 6]
 
 
+async def test_a_call_that_waits_for_a_person_keeps_no_other_one_waiting() -> None:
+    there = Gate()
+    calls = [there.call() for _ in range(AT_ONCE + 2)]
+    there.gate.leave(calls[0])
+    assert there.numbers == [1, 2, 3, 4]
+    calls[0].succeed(b"{}")
+    assert there.numbers == [1, 2, 3, 4]
+    calls[1].succeed(b"{}")
+    assert there.numbers == [1, 2, 3, 4, 5]
+
+
 async def test_calls_of_a_tool_that_returned_much_pass_while_their_user_has_room() -> None:
     there = Gate(most=COPIES * SIZE)
     there.call(user="bob").succeed(b"x" * SIZE)
