@@ -23,9 +23,9 @@ LIMITS = {"outbox_bytes": 200_000}
 """A reader that stalls is a slow one soon."""
 WITH_LIMITS = """
 import json, sys, msgspec, rrext.limits
-from rrext.tasks import operator_files
-operator_files.LAST_RELOAD_DELAY = 1.0  # many kills in a row leave the pipeline not away for longer than a test waits
 rrext.limits.DEFAULTS = msgspec.structs.replace(rrext.limits.DEFAULTS, **json.loads(sys.argv.pop(1)))
+from rrext.tasks import remote_loader
+remote_loader.LAST_RELOAD_DELAY = 1.0  # many kills in a row leave the pipeline not away for longer than a test waits
 from rrext.cli.main import main
 sys.exit(main())
 """

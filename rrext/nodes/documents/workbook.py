@@ -4,10 +4,8 @@ kreuzberg, which reads other formats, shows a time as a moment of 1899, 30 hours
 digits; and what is hidden, and a formula that was never calculated, cannot be told from the rest in its answers.
 
 The format is SpreadsheetML of ISO/IEC 29500-1. Elements are compared without namespaces, since its strict form has others.
-
-The formats of numbers in a workbook: which of them are dates, times, durations and amounts, and the text of each.
-
-The codes are those of ISO/IEC 29500-1, 18.8.30 and 18.8.31: `yyyy-mm-dd`, `[h]:mm`, `0.0%`, `#,##0.00 "€"`.
+The code of a number's format (18.8.30 and 18.8.31: `yyyy-mm-dd`, `[h]:mm`, `0.0%`, `#,##0.00 "€"`) says whether it is a date,
+a time, a duration or an amount, and how its text looks.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_the_process_knows_no_secret_and_ends_with_its_backend(monkeypatch: pyte
 def test_a_process_that_cannot_close_its_database_does_not_outlive_its_server() -> None:
     code = """
 import io, threading
-from rrext.nodes.graph.ladybug import worker as embedded_worker
+from rrext.nodes.graph import ladybug_worker as embedded_worker
 
 class Stuck:
     def close(self):
@@ -104,4 +104,5 @@ class Stuck:
 embedded_worker.LEAVING = 0.1
 embedded_worker.LadybugWorker(Stuck(), io.BytesIO()).serve(io.BytesIO())
 """
-    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 1
+    ended = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "")
