@@ -63,6 +63,18 @@ async def test_types_are_known_of_a_result_that_is_cut_short(postgres_database: 
         assert (await client.tool(tool="query", input={"sql": "SELECT 1 AS a"}))["rows"] == [{"a": 1}]
 
 
+async def test_what_waits_to_be_read_is_counted_once(postgres_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.nodes.sql.postgres.types.LARGEST_CHUNK", 12 << 20)
+    postgres_database.run(
+        "CREATE FUNCTION loud(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN "
+        "FOR i IN 1..n LOOP RAISE NOTICE '%', repeat('x', 5000); END LOOP; RETURN 1; END $$"
+    )
+    config = {**postgres_database.settings, "allowed_functions": ["loud"]}
+    async with open_node(PostgresNode, config) as client:
+        answer = await client.tool(tool="query", input={"sql": "SELECT loud(2000)"})
+        assert answer["rows"] == [{"loud": 1}]
+
+
 async def test_what_postgresql_says_beside_its_rows_is_in_the_answer_and_in_no_other(postgres_database: Database):
     postgres_database.run(
         "CREATE FUNCTION warned() RETURNS int LANGUAGE plpgsql AS $$ BEGIN "

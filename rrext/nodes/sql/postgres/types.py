@@ -41,6 +41,7 @@ from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from rrext.errors import InvalidArguments, ResultTooLarge
+from rrext.limits import KIB
 from rrext.nodes.databases.cells import bytes_in, iso_year
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LARGEST_CHUNK, LONGEST_KEPT, POSTGRES_CHUNK
 
@@ -481,11 +482,16 @@ def described(connection: Connection[Any], text: bytes) -> tuple[int, ...] | Non
     return tuple(shown.param_type(at) for at in range(shown.nparams))
 
 
+LEAST_READ: Final = 8 * KIB
+"""Bytes that libpq reads at least at a time, if there are as many; as many may come meanwhile, and hide what it read."""
+
+
 def next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult | None, int]:
     """Wait for the next result of the server; None when the statement is over. Other threads run meanwhile.
 
     Also how often something was read: 0 or 1 times, unless there was more than fits into libpq's buffer. Raises
     `ResultTooLarge` for more bytes than `LARGEST_CHUNK`, if it sees them: while libpq reads a large row, more may come unseen.
+    What libpq leaves in the socket, because its buffer is full, counts when it is read.
     """
     until = None if timeout is None else monotonic() + timeout
     poll: select.poll | None = None
@@ -499,11 +505,13 @@ def next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult 
             pgconn.finish()
             raise OperationalError(f"the server did not answer within {timeout:g} s")
         if ready and ready[0][1] & ~select.POLLOUT:
-            arrived += _waiting(pgconn.socket)
-            if arrived > LARGEST_CHUNK:
+            waiting = _waiting(pgconn.socket)
+            if arrived + waiting > LARGEST_CHUNK:
+                size = arrived + waiting
                 pgconn.finish()
-                raise too_large_chunk(arrived)
+                raise too_large_chunk(size)
             pgconn.consume_input()
+            arrived += max(waiting - _waiting(pgconn.socket), min(waiting, LEAST_READ))
             reads += 1
     return pgconn.get_result(), reads
 
