@@ -101,7 +101,7 @@ class Stuck:
     def close(self):
         threading.Event().wait()
 
-embedded_worker.LEAVING = 0.1
+embedded_worker.LEAVING_TIMEOUT = 0.1
 embedded_worker.LadybugWorker(Stuck(), io.BytesIO()).serve(io.BytesIO())
 """
     ended = subprocess.run([sys.executable, "-c", code], timeout=30, check=False, capture_output=True, text=True)
