@@ -102,7 +102,7 @@ def test_calls_of_a_user_whose_bodies_are_over_the_users_limit_wait_and_are_refu
 @pytest.mark.promise("ws:user:memory")
 def test_calls_of_a_user_whose_answers_are_not_read_wait_for_room(tmp_path: Path) -> None:
     ada, bob, options = two_users(tmp_path)
-    size = 15 * MIB
+    size = 8 * MIB
     body, headers = request("tools/call", {"name": "large", "arguments": {"size": size, "key": "deaf"}}, **ada)
     head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "Content-Length": len(body)}.items())
     message = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n".encode() + body

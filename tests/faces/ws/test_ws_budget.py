@@ -400,7 +400,8 @@ def host_request(name: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str,
 def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_user_goes(
     tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--isolation", isolation, "--max-user-bytes", str(3 * SIZE)]
+    size = 8 * MIB
+    options = ["--isolation", isolation, "--max-user-bytes", str(3 * size)]
     context: ssl.SSLContext | None = None
     if with_tls:
         cert, key = certificate(tmp_path)
@@ -408,8 +409,8 @@ def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_
         monkeypatch.setenv("SSL_CERT_FILE", str(cert))
         context = ssl.create_default_context(cafile=str(cert))
     with small_server(tmp_path, *options) as server, ExitStack() as stack, server.client(BOB) as bob:
-        assert len(bob.tool("large", {"size": SIZE})) == SIZE
-        request = host_request("large", {"size": SIZE, "key": "crowd"})
+        assert len(bob.tool("large", {"size": size})) == size
+        request = host_request("large", {"size": size, "key": "crowd"})
         crowd = [stack.enter_context(closing(deaf_request(server, "/mcp", *request, context))) for _ in range(12)]
         while not bob.tool("journal", {"key": "crowd"}):
             pass
@@ -418,7 +419,7 @@ def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_
         assert 0 < len(bob.tool("journal", {"key": "crowd"})) < 8, "more began than the limit of their user is for"
         with ThreadPoolExecutor(len(crowd)) as pool:  # which of them began is not known
             found = list(pool.map(whole, crowd))
-        assert [answer.count(b"x" * SIZE) for answer in found] == [2] * len(crowd), [answer[:300] for answer in found]
+        assert [answer.count(b"x" * size) for answer in found] == [2] * len(crowd), [answer[:300] for answer in found]
 
 
 def test_a_webhook_is_refused_while_answers_of_its_pipelines_owner_are_not_read(tmp_path: Path) -> None:
