@@ -60,6 +60,9 @@ MAX_SESSIONS: Final = 1000
 MAX_SUBSCRIPTIONS: Final = 1000
 """Open `subscriptions/listen` over HTTP."""
 
+_CONNECTIONS: Final = count(1)
+"""The numbers of calls, each a connection of its own to the engine: the apps of all users share that engine."""
+
 log: Final = logging.getLogger("rrext.server")
 
 Context = ServerRequestContext[Any, Any]
@@ -105,7 +108,6 @@ class McpApp:
         self._caller = caller
         self._offers = offers
         self._loop = asyncio.get_running_loop()
-        self._numbers = count(1)
         self._listed = ListedTools()
         self._suspended = SuspendedCalls(limits.max_inflight_bytes)
         self._calls: dict[Call, ShownToken | None] = {}
@@ -369,7 +371,7 @@ class McpApp:
         exchange = None if context.request is None else exchange_of(context.request.scope)
         caller = msgspec.structs.replace(
             self._caller,
-            connection_id=f"http-{next(self._numbers)}",
+            connection_id=f"http-{next(_CONNECTIONS)}",
             user_id=self._user_of(context),
             address=None if context.request is None else address_of(context.request.scope),
             counts_for=None if exchange is None else exchange.user,

@@ -385,12 +385,12 @@ def whole(end: socket.socket) -> bytes:
     return b"".join(iter(lambda: end.recv(1 << 20), b""))
 
 
-def host_request(name: str, arguments: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
-    """A call of a tool by a host of the user ada that makes no handshake."""
+def host_request(name: str, arguments: dict[str, Any], user: str = ADA) -> tuple[bytes, dict[str, str]]:
+    """A call of a tool by a host of a user that makes no handshake."""
     about = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments, "_meta": meta}}
-    headers = {"Authorization": f"Bearer {ADA}", "Content-Type": "application/json", "Mcp-Method": "tools/call"}
+    headers = {"Authorization": f"Bearer {user}", "Content-Type": "application/json", "Mcp-Method": "tools/call"}
     more = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": name}
     return json.dumps(call).encode(), headers | more
 
@@ -420,6 +420,20 @@ def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_
         with ThreadPoolExecutor(len(crowd)) as pool:  # which of them began is not known
             found = list(pool.map(whole, crowd))
         assert [answer.count(b"x" * size) for answer in found] == [2] * len(crowd), [answer[:300] for answer in found]
+
+
+@pytest.mark.promise("ws:users:apart")
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_the_end_of_a_call_over_http_ends_no_call_of_another_user(tmp_path: Path, isolation: str) -> None:
+    with small_server(tmp_path, "--isolation", isolation) as server, server.client(BOB) as bob:
+        waiting = deaf_request(server, "/mcp", *host_request("wait", {"key": "both"}, BOB), None)
+        with closing(waiting):
+            while not bob.tool("journal", {"key": "both began"}):
+                pass
+            for _ in range(5):
+                assert server.request("POST", "/mcp", *host_request("add", {"a": 1}))[0] == 200
+            bob.tool("open_gate", {"key": "both"})
+            assert b"passed" in whole(waiting)
 
 
 def test_a_webhook_is_refused_while_answers_of_its_pipelines_owner_are_not_read(tmp_path: Path) -> None:
