@@ -100,22 +100,22 @@ class Exchange:
     @property
     def held(self) -> int:
         """The bytes of its answer that the client has not read."""
-        arrival = self._arrival
-        if arrival is None:
-            return 0
-        return arrival.unsent_bytes + (0 if arrival.is_closing else self._kept)
+        return self._kept + (0 if self._arrival is None else self._arrival.unsent_bytes)
 
     @property
-    def is_broken(self) -> bool:
-        """Whether the client is gone."""
-        return self._arrival is not None and self._arrival.is_closing
+    def is_gone(self) -> bool:
+        """Whether the client gets no answer any more."""
+        return self._arrival is None or self._arrival.is_closing
+
+    is_broken = False
+    """The call of a client that is gone is cancelled: it needs no room to be told so."""
 
     def want_room(self) -> None:
         """Do nothing: `until` looks by itself."""
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until `reached()`, or until the client is gone."""
-        while not (reached() or self.is_broken):
+        """Wait until `reached()`; a cancel ends the wait of a client that is gone."""
+        while not reached():
             look = asyncio.Event()
             asyncio.get_running_loop().call_later(UNREAD_LOOK, look.set)
             await look.wait()

@@ -359,6 +359,9 @@ class McpApp:
             turn = self._budgets.turns.take(caller)
             context.request.scope[SENT].turn = turn
             await self._host.granted(turn)
+            exchange = exchange_of(context.request.scope)
+            if exchange is not None and exchange.is_gone:
+                raise Cancelled("cancelled: the client is gone")
         return _result(context, content_of(body))
 
     async def _ask(self, context: Context, operation: Operation, feed: ProgressFeed | None = None) -> bytes:

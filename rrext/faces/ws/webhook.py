@@ -141,7 +141,6 @@ class Webhook:
         finally:
             exchange.answered()
         body = msgspec.json.encode({"objects": results} if is_form else results[0])
-        exchange.keep(len(body))
         is_failed = any("error" in result for result in results)
         sent = BackgroundTask(exchange.answered)
         return Response(body, 500 if is_failed else 200, media_type="application/json", background=sent)

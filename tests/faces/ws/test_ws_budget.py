@@ -213,6 +213,16 @@ def test_an_answer_over_http_counts_until_the_client_has_read_it_or_is_gone(end:
     assert budgets.of("ada").total == 0
 
 
+def test_the_result_for_a_client_that_is_gone_counts_until_its_call_has_ended() -> None:
+    transport = FakeTransport()
+    exchange = request_of(Budgets(cast(Any, FakeLoop()), LIMIT, has_users=True), transport)
+    exchange.keep(LIMIT)
+    transport.is_closed = True
+    assert (exchange.held, exchange.is_gone, exchange.is_broken) == (LIMIT, True, False)
+    exchange.answered()
+    assert exchange.held == 0
+
+
 def test_what_is_unread_on_a_connection_counts_once_however_many_requests_it_has() -> None:
     budgets = Budgets(cast(Any, FakeLoop()), LIMIT, has_users=True)
     transport, arrival = FakeTransport(), Arrival(cast(Any, None), "", 0.0)
