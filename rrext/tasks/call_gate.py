@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str, Any]
 
 
 class GatedCall:
-    """Stands between a call in a worker and its answer: whatever answers the call, its room is given back then."""
+    """A call of a worker between the gate and its answer: any answer, also a cancel, gives the room of the call back."""
 
     __slots__ = ("_answer", "_gate", "_pass", "call", "expected", "key", "waiting")
 
@@ -66,9 +66,9 @@ class GatedCall:
 
 
 class CallGate:
-    """Of one tool and user, a worker gets as many calls as its pipeline may run at once: when the first of them returns, it is
-    known how much the others will. Calls on pipes pass at once: what comes later on their pipe would overtake them here, and
-    the outbox of their connection bounds what they return. On the loop.
+    """The limit of the calls that a worker has of one user and one tool at once: the places of its pipeline. When the first of
+    these calls returns, the gate knows the probable size of the other results. A call on a pipe passes at once: later requests
+    on the pipe must not overtake the call, and the outbox of the connection bounds its results. On the loop.
     """
 
     __slots__ = ("_at_once", "_behind", "_host", "_lines", "_passed", "_sizes")
