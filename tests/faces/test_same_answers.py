@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.promise("engine:plain-data"), pytest.mark.promise("tes
 
 WORKER = 1 << 32
 """What the numbers of pipes in the first worker are above those of an engine."""
-VOLATILE = {"publicToken", "startTime", "modified", "endTime", "metrics", "elapsedTime", "idleTime", "overview", "connections"}
+CLOCKED = {"publicToken", "startTime", "modified", "endTime", "metrics", "elapsedTime", "idleTime", "rateCount", "rateSize"}
+"""Members whose value depends on the time of the request; rates are those of the last seconds."""
+VOLATILE = CLOCKED | {"overview", "connections"}
 """Members whose value is another one each time."""
 
 
