@@ -32,7 +32,7 @@ from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_
 from rrext.cli.terminal import ProgressLine, amount, terminal_width
 from rrext.columns import cut, one_line, printable
 from rrext.engine.interface.operations import ListTools, Tool
-from rrext.errors import ParseError, RrextError, UsageError
+from rrext.errors import NotFound, ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS
 from rrext.wire.codec import decode
 
@@ -188,12 +188,12 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
 
 async def _input_schema(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     """The input schema of the tool that the call reaches; an empty one if there is none, as the call itself will say."""
-    for format in (None, "mcp"):  # own names, then exported ones
-        body, _ = await pipeline.ask(ListTools(node_id=args.node or None, format=format))
-        for tool in msgspec.json.decode(body)["tools"]:
-            if tool["name"] == args.tool:
-                return tool["inputSchema"]
-    return {}
+    try:
+        body, _ = await pipeline.ask(ListTools(node_id=args.node or None, tool=args.tool))
+    except NotFound:
+        return {}
+    tools = msgspec.json.decode(body)["tools"]
+    return tools[0]["inputSchema"] if tools else {}
 
 
 def call_timeout(text: str) -> float:

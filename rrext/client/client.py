@@ -347,15 +347,17 @@ class Client:
         *,
         token: str | None = None,
         node_id: str | None = None,
+        tool: str | None = None,
         context: Mapping[str, Any] | None = None,
         format: str | None = None,
     ) -> Any:
-        """The tools that may be called now, of `node_id` if given: `{nodeId, name, description, inputSchema, …}` each.
+        """The tools that may be called now, of `node_id` and of the name `tool` if given: `{nodeId, name, description,
+        inputSchema, …}` each. Raises `ToolNotFound` for a name that no tool has.
 
         With `format` they are entries for the requests of a model's vendor, or for MCP. Their names are unique in the
         pipeline, and `tool` accepts them.
         """
-        arguments = {"token": token, "nodeId": node_id, "context": context, "format": format}
+        arguments = {"token": token, "nodeId": node_id, "tool": tool, "context": context, "format": format}
         return (await self.request("tools", arguments))["tools"]
 
     tools_resolve, tools_call, files = tools_resolve, tools_call, files

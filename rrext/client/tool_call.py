@@ -199,6 +199,7 @@ class WhichTools(TypedDict, total=False):
 
     token: str | None
     node_id: str | None
+    tool: str | None
     context: Mapping[str, Any] | None
 
 

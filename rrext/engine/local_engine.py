@@ -256,7 +256,7 @@ class LocalEngine(Engine):
                 return await self._references.resolve(call, operation)
             case operations.ListTools():
                 task = self._tasks.get(operation.token, call.caller)
-                return await self._list.listing(call, task, operation.node_id, operation.format)
+                return await self._list.listing(call, task, operation)
             case operations.Execute():
                 return execute(self, call, operation)
             case operations.Terminate():

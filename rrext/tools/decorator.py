@@ -18,7 +18,8 @@ Text = str | Callable[[Any], str]
 ThreadChoice = Literal["pool", "same", "main"]
 Kind = Literal["sync", "async", "generator", "async_generator"]
 
-_MARK = "__rrext_tool__"
+MARK = "__rrext_tool__"
+"""The attribute of a marked function that has its options."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 # The flags of a code object, as `inspect` has them; importing `inspect` costs more than the rest of this module.
 _CO_GENERATOR, _CO_COROUTINE, _CO_ITERABLE_COROUTINE, _CO_ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
@@ -103,7 +104,7 @@ def tool_function(
             group=group,
             annotations=dict(annotations) if annotations is not None else None,
         )
-        setattr(target, _MARK, options)
+        setattr(target, MARK, options)
         return target
 
     return mark if function is None else mark(function)
@@ -111,7 +112,7 @@ def tool_function(
 
 def options_of(function: Any) -> ToolOptions | None:
     """The options of a marked function; None for a function that is not a tool."""
-    return getattr(function, _MARK, None)
+    return getattr(function, MARK, None)
 
 
 def kind_of(function: Any) -> Kind:

@@ -18,7 +18,7 @@ from rrext.content import Content, encoded_structure
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.limits import MAX_KEPT_SCHEMAS, Limits
 from rrext.tools.context import ToolContext
-from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of, options_of
+from rrext.tools.decorator import MARK, Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of, options_of
 from rrext.tools.results import LARGE_TEXT, LARGE_VALUES, NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
@@ -388,7 +388,7 @@ def collect_tools(cls: type) -> ToolRegistry:
     for rank, base in enumerate(reversed(cls.__mro__)):
         for attribute, value in vars(base).items():
             bare = value.__func__ if type(value) is staticmethod else value
-            options = options_of(bare) if type(bare) is FunctionType else None
+            options = getattr(bare, MARK, None) if type(bare) is FunctionType else None
             if options is None and attribute in found and type(bare) is FunctionType:
                 options = found[attribute][2]
             if options is not None:
@@ -396,7 +396,7 @@ def collect_tools(cls: type) -> ToolRegistry:
                 ranks.setdefault(attribute, rank)
             elif attribute in found:
                 del found[attribute]
-            elif type(value) is classmethod and options_of(value.__func__) is not None:
+            elif type(value) is classmethod and hasattr(value.__func__, MARK):
                 name = f"{base.__qualname__}.{attribute}"
                 raise ToolDefinitionError(f"{name} is a class method: a tool is a method or a static method")
     registry = ToolRegistry()

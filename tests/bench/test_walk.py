@@ -9,7 +9,7 @@ MOST = {
     "`def` tool": (30, 14),
     "`async def` tool": (34, 17),
     "open, write, close": (190, 162),
-    "`rrext tool FILE`": (815, 725),
+    "`rrext tool FILE`": (660, 590),
 }
 """The stays and returns that were reached, and a few more, because several threads take part."""
 

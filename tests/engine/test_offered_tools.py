@@ -53,6 +53,24 @@ async def test_the_same_tool_of_two_nodes_is_told_apart_by_node_and_by_exported_
                 assert isinstance(await other, ToolNotFound)
 
 
+async def test_the_tools_of_one_name_are_those_that_a_call_of_it_reaches() -> None:
+    async with loaded(node_reference(), more=(Twin,)) as w:
+
+        async def listed(tool: str, **more: Any) -> list[tuple[str, str]]:
+            body = await w.ask(ListTools(tool=tool, **more)).answer()
+            return [(each["nodeId"], each["name"]) for each in body["tools"]]
+
+        assert await listed("query") == [("store_1", "query"), ("twin", "query")]
+        assert await listed(" query ", node_id="twin") == await listed("twin__query") == [("twin", "query")]
+        misspelt = await w.ask(ListTools(tool="quer", node_id="twin")).error()
+        assert isinstance(misspelt, ToolNotFound)
+        assert "query" in misspelt.data["near"]
+        for who, tool in ((caller("sales"), "query"), (caller("twin.query"), "store_1__query")):
+            hidden = await w.ask(ListTools(tool=tool), caller=who).error()
+            assert isinstance(hidden, ToolNotFound)
+            assert "query" not in hidden.data["near"]
+
+
 async def test_near_names_and_hints_show_no_hidden_tool() -> None:
     async with loaded(node_reference(), more=(Twin,)) as w:
         who = caller("sales")

@@ -158,6 +158,8 @@ LISTS = [
     ask("all tools", "tools"),
     ask("all tools, by the other name", "rrext_process", subcommand="tools"),
     ask("the tools of a node", "tools", nodeId="meter_1"),
+    ask("the tools of one name", "tools", tool="add"),
+    ask("the tools of a name that is misspelt", "rrext_process", "tool_not_found", subcommand="tools", tool="ad"),
     ask("the tools of the source", "tools", nodeId="webhook_1"),
     ask("the tools of a user", "tools", context={"userId": "bob"}),
     ask("the tools for a model", "tools", format="openai-strict"),

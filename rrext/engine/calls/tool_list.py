@@ -11,8 +11,8 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE
 from rrext.engine.interface import failures
 from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import ANY_TOOL
-from rrext.engine.tasks.routes import Route, with_near_names
+from rrext.engine.interface.operations import ANY_TOOL, ListTools
+from rrext.engine.tasks.routes import Route, tool_not_found, with_near_names
 from rrext.engine.tasks.task import Task, learn_tools
 from rrext.errors import NotFound, RrextError
 from rrext.tools.decorator import ToolDefinitionError
@@ -77,15 +77,16 @@ class ToolList:
             log.warning("%s %s cannot be used", call.name, route.label, exc_info=True)
             return False
 
-    async def listing(self, call: Call, task: Task, node_id: str | None, format: str | None = None) -> dict[str, Any]:
+    async def listing(self, call: Call, task: Task, asked: ListTools) -> dict[str, Any]:
         """The body of the answer to `tools`: descriptors of the tools that this caller may call now, in chain order.
 
         A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described stands
         in `undescribed` with its error, because it could not be called and must not hide the others; so does a node that
-        cannot tell its dynamic tools, with `*` as the tool. Raises `NodeNotFound`,
+        cannot tell its dynamic tools, with `*` as the tool. Raises `NodeNotFound`, `ToolNotFound` for a name that no tool has,
         and `InvalidArguments` for a format that `rrext.tools.export` does not have.
         """
-        shape = _native if format is None else _exporting(format)
+        node_id = asked.node_id
+        shape = _native if asked.format is None else _exporting(asked.format)
         lease = Lease(task, FREE)
         found: list[dict[str, Any]] = []
         failed = await learn_tools(self._host, task, node_id, trusted=call.caller.trusted) if task.dynamic else {}
@@ -96,7 +97,7 @@ class ToolList:
             if not node_id or node == node_id.strip()
         ]
         try:
-            for route in self._tools_of(call, task, node_id):
+            for route in self._tools_of(call, task, node_id, asked.tool):
                 try:
                     await route.component.ensure(self._host, trusted=call.caller.trusted)
                 except RrextError:
@@ -113,11 +114,17 @@ class ToolList:
     def _undescribed(self, node_id: str, tool: str, error: RrextError) -> dict[str, Any]:
         return {"nodeId": node_id, "name": tool, "code": error.code, "message": self._host.redactor.text(error.message)}
 
-    def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
+    def _tools_of(self, call: Call, task: Task, node_id: str | None, tool: str | None) -> list[Route]:
+        """The tools that the caller may call, of one node and of one name if these are given."""
         try:
-            return [route for route in task.tools_of(node_id) if route.is_among(call.caller.tools)]
+            routes = [route for route in task.tools_of(node_id) if route.is_among(call.caller.tools)]
+            if tool is not None:
+                routes = [route for route in routes if tool.strip() in _names_of(route)]
+                if not routes:
+                    raise tool_not_found(tool, node_id)
+            return routes
         except NotFound as error:
-            raise self.explain(call, task, error, "", node_id) from None
+            raise self.explain(call, task, error, tool or "", node_id) from None
 
     def _described(self, call: Call, route: Route, lease: Lease, shape: Shape) -> dict[str, Any]:
         """The descriptor of a tool. Raises `RrextError` if its node's code cannot give one."""

@@ -87,11 +87,12 @@ ANY_TOOL: Final = "*"
 
 
 class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
-    """List the tools that this caller may call now, in the format of a vendor if one is given. → `{tools}`"""
+    """List the tools that this caller may call now, or those of one name; `format` is that of a vendor. → `{tools}`"""
 
     names_caller = True
 
     node_id: str | None = None
+    tool: str | None = None
     format: str | None = None
 
 

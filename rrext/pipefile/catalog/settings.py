@@ -101,9 +101,8 @@ def _is_plain(config: type) -> bool:
 def _plain_form(config: type, forms: Callable[[Any], Form]) -> Form:
     fields: list[tuple[str, Form, bool, Any]] = []
     defaults: dict[str, Any] = {}
-    for name, hint in annotations_of(config).items():
-        if name.startswith("_") or _is_class_var(hint):
-            continue
+    hints = [(name, hint) for name, hint in annotations_of(config).items() if not (name.startswith("_") or _is_class_var(hint))]
+    for name, hint in hints:
         default = getattr(config, name, NO_DEFAULT)
         if default is not NO_DEFAULT:
             defaults[name] = default
