@@ -56,8 +56,8 @@ async def test_the_same_tool_of_two_nodes_is_told_apart_by_node_and_by_exported_
 async def test_the_tools_of_one_name_are_those_that_a_call_of_it_reaches() -> None:
     async with loaded(node_reference(), more=(Twin,)) as w:
 
-        async def listed(tool: str, **more: Any) -> list[tuple[str, str]]:
-            body = await w.ask(ListTools(tool=tool, **more)).answer()
+        async def listed(tool: str, node_id: str | None = None) -> list[tuple[str, str]]:
+            body = await w.ask(ListTools(tool=tool, node_id=node_id)).answer()
             return [(each["nodeId"], each["name"]) for each in body["tools"]]
 
         assert await listed("query") == [("store_1", "query"), ("twin", "query")]

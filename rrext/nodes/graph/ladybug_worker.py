@@ -501,9 +501,11 @@ class OpenDatabase:
 
 
 def _lock_beside(settings: EmbeddedSettings, check: Callable[[], object]) -> FileLock | None:
-    """Take the lock; readers share it. A folder without write permission needs no lock."""
+    """Take the lock; readers share it. A writer makes the folder. A folder without write permission needs no lock."""
     try:
         path = f"{settings.path}.lock"
+        if not settings.read_only:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
         return FileLock.take(path, settings.owner, wait=settings.wait, check=check, shared=settings.read_only)
     except InUse as error:
         who = f"process {error.holder}" if error.holder else "another process"
@@ -513,7 +515,7 @@ def _lock_beside(settings: EmbeddedSettings, check: Callable[[], object]) -> Fil
             return None
         raise Unavailable(
             f"The graph database cannot be used: {error.strerror or 'its folder cannot be written'}",
-            hint="The folder of the database has to exist and to be writable.",
+            hint="The folder of the database has to be writable.",
         ) from None
 
 

@@ -257,11 +257,22 @@ async def test_reading_what_is_not_there_makes_no_file(tmp_path: Path) -> None:
     assert not is_there(tmp_path / "graph.lbug")
 
 
-async def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
-    async with ladybug(tmp_path / "no" / "graph.lbug").open() as tools:
+async def test_who_may_write_gets_the_folder_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "graphs" / "graph.lbug"
+    async with ladybug(path, allow_execute=False).open() as reader:
+        assert isinstance(await reader.fails("query", query="RETURN 1 AS x"), Unavailable)
+        assert not (tmp_path / "new").exists()
+    async with ladybug(path).open() as tools:
+        await tools("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY)")
+    assert is_there(path)
+
+
+async def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with ladybug(tmp_path / "file" / "graph.lbug").open() as tools:
         error = await tools.fails("execute", query="RETURN 1 AS x")
     assert isinstance(error, Unavailable)
-    assert "No such file or directory" in error.message
+    assert "exists" in error.message.lower() or "Not a directory" in error.message
 
 
 async def test_what_was_answered_survives_the_end_of_the_process(crashed: Path) -> None:
