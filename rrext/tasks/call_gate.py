@@ -7,11 +7,11 @@ of its calls. So the server counts what comes back, and lets pass what it has ro
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rrext.engine.host.large_results import learnt_size
+from rrext.engine.host.places import FREE, HeldPlace, Place, Places
 from rrext.engine.interface.operations import CallTool, Tool
 from rrext.errors import RrextError
 
@@ -28,9 +28,9 @@ Key: TypeAlias = tuple[str, Any]
 
 
 class GatedCall:
-    """A call of a worker between the gate and its answer: any answer, also a cancel, gives the room of the call back."""
+    """A call of a worker between the gate and its answer: any answer, also a cancel, gives its place and its room back."""
 
-    __slots__ = ("_answer", "_gate", "_pass", "call", "expected", "key", "waiting")
+    __slots__ = ("_answer", "_gate", "_pass", "call", "expected", "key", "place", "waiting")
 
     def __init__(self, gate: CallGate, call: Call, key: Key, pass_on: Callable[[Call], object]) -> None:
         self._gate = gate
@@ -39,6 +39,7 @@ class GatedCall:
         self.call = call
         self.key = key
         self.expected = 0
+        self.place: Place | HeldPlace = FREE
         self.waiting: asyncio.Task[None] | None = None
         call.answer = self
 
@@ -71,15 +72,14 @@ class CallGate:
     on the pipe must not overtake the call, and the outbox of the connection bounds its results. On the loop.
     """
 
-    __slots__ = ("_at_once", "_behind", "_host", "_lines", "_passed", "_sizes")
+    __slots__ = ("_at_once", "_gated", "_host", "_places", "_sizes")
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._at_once = host.limits.threads
-        self._behind: dict[Call, GatedCall] = {}
-        """The calls that have a place behind the gate."""
-        self._passed: dict[Key, int] = {}
-        self._lines: dict[Key, deque[GatedCall]] = {}
+        self._gated: dict[Call, GatedCall] = {}
+        """The calls that have a place, or wait for one."""
+        self._places: dict[Key, Places] = {}
         self._sizes: dict[Any, int] = {}
         """Tool → the size that its result will probably have, if it is large."""
 
@@ -96,17 +96,18 @@ class CallGate:
         assert isinstance(operation, Tool | CallTool)
         assert user is not None
         key = user, _tool_of(operation)
-        gated = GatedCall(self, call, key, pass_on)
-        if self._passed.get(key, 0) < self._at_once:
-            self._begin(gated)
-        else:
+        gated = self._gated[call] = GatedCall(self, call, key, pass_on)
+        places = self._places.get(key)
+        if places is None:
+            places = self._places[key] = Places(self._at_once)
+        gated.place = places.take(call.caller)
+        if gated.place.when_granted(lambda: self._begin(gated)):
             call.work = gated
-            self._lines.setdefault(key, deque()).append(gated)
+        else:
+            self._begin(gated)
 
     def _begin(self, gated: GatedCall) -> None:
         key, call, results = gated.key, gated.call, self._host.results
-        self._behind[call] = gated
-        self._passed[key] = self._passed.get(key, 0) + 1
         size = self._sizes.get(key[1], 0)
         assert call.outlet is not None
         if not size or (results.has_room(call.outlet, size, key[0]) and results.take(call.outlet, size, gated, key[0])):
@@ -139,21 +140,14 @@ class CallGate:
         self.leave(gated.call)
 
     def leave(self, call: Call) -> None:
-        """Give the place of a call behind the gate to the next one, if it has one: it was answered, or waits for a person."""
-        gated = self._behind.pop(call, None)
+        """Give the place of a call back, if it has one or waits for one: it was answered, or waits for a person."""
+        gated = self._gated.pop(call, None)
         if gated is None:
             return
-        key = gated.key
-        self._passed[key] -= 1
-        line = self._lines.get(key)
-        while line and self._passed[key] < self._at_once:
-            following = line.popleft()
-            if following.call.unsettled:
-                self._begin(following)
-        if not line:
-            self._lines.pop(key, None)
-            if not self._passed[key]:
-                del self._passed[key]
+        gated.place.release()
+        places = self._places.get(gated.key)
+        if places is not None and not (places.used or places.waiting):
+            del self._places[gated.key]
 
     def _learn(self, tool: Any, size: int) -> None:
         size = learnt_size(self._sizes.pop(tool, 0), size)

@@ -93,8 +93,8 @@ def test_each_call_passes_or_is_cancelled_and_at_most_so_many_are_behind_the_gat
         while behind := [call for call in there.passed if call.unsettled]:
             behind[0].succeed(b"{}")
         assert sorted(number for number, _ in there.answers.given) == [call.request_id for call in calls]
-        assert not there.gate._passed
-        assert not there.gate._lines
+        assert not there.gate._places
+        assert not there.gate._gated
 
     asyncio.run(main())
 
