@@ -12,33 +12,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.clock import Clock, Timer
+from rrext.engine.base_engine import BaseEngine, EndReason
 from rrext.engine.calls.object_calls import DroppedAnswer, ObjectCalls
-from rrext.engine.calls.store_calls import StoreCalls
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
-from rrext.engine.common_operations import answer_slowly, execute, restart
-from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
+from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
-from rrext.engine.interface.engine import Engine
-from rrext.engine.interface.failures import internal_error
-from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
+from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.task_status import status_of
-from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.component import components_of, references_of
-from rrext.engine.tasks.foreign import refusals, require_owner
+from rrext.engine.tasks.foreign import refusals
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.tasks.task import Task
-from rrext.errors import Cancelled, InvalidArguments, RrextError
+from rrext.errors import Cancelled, InvalidArguments
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -48,17 +42,14 @@ from rrext.tools.context import SILENT, ToolCallbacks
 if TYPE_CHECKING:
     from rrext.connections import Connections
     from rrext.engine.calls.reference_calls import ReferenceCalls
-    from rrext.engine.events.records import Filter
     from rrext.files.file_store import FileStoreSettings
     from rrext.tools.context import CancelReason
 
 
-EndReason: TypeAlias = Literal["terminated", "idle", "closed", "restarted"]
-
 log: Final = logging.getLogger("rrext.engine")
 
 
-class LocalEngine(Engine):
+class LocalEngine(BaseEngine[Task]):
     """Runs every operation on one asyncio loop and its worker threads.
 
     Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
@@ -68,10 +59,7 @@ class LocalEngine(Engine):
     the files that clients keep. The numbers of pipes and of calls begin at `first`.
     """
 
-    __slots__ = (
-        "_host", "_idle", "_known_references", "_list", "_loader", "_objects", "_pipes", "_redact", "_store", "_tasks",
-        "_tools", "_views", "batch", "catalog", "environment", "limits", "root",
-    )  # fmt: skip
+    __slots__ = ("_idle", "_known_references", "_list", "_loader", "_objects", "_pipes", "_redact", "_tools", "batch")
 
     def __init__(
         self,
@@ -88,42 +76,31 @@ class LocalEngine(Engine):
         store: FileStoreSettings | None = None,
         first: int = 1,
     ) -> None:
-        self.catalog = catalog or Catalog()
-        self.environment = environment or Environment()
-        self.limits = limits
-        self.root = root
-        self._host = Host(
+        environment = environment or Environment()
+        host = Host(
             asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks, connections=connections, wait=wait,
-            redactor=self.environment.redactor, packages=packages,
+            redactor=environment.redactor, packages=packages,
         )  # fmt: skip
-        self._host.engine = self
-        self.batch = self._host.runner
-        self._redact = self.environment.redactor.error
+        super().__init__(host, catalog=catalog or Catalog(), environment=environment, root=root, store=store)
+        self.batch = host.runner
+        self._redact = environment.redactor.error
         self._pipes = Pipes(limits.expired_pipes, first)
-        self._host.events.numbers = count(first)
-        self._tasks: Tasks[Task] = Tasks()
-        self._loader = TaskLoader(self._host, self._tasks, self.catalog, self.environment, root)
-        self._views = TaskViews(self._host, self._tasks, self._status_of, self.clients)
-        self._list = ToolList(self._host)
-        self._tools = ToolCalls(self._host, self._pipes, self._list)
+        host.events.numbers = count(first)
+        self._loader = TaskLoader(host, self.tasks, self.catalog, environment, root)
+        self._list = ToolList(host)
+        self._tools = ToolCalls(host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
-        self._objects = ObjectCalls(self._host, self._pipes)
-        self._idle = IdleWatch(self._host, self._tasks, self._pipes, self._objects, partial(self._begin_unload, reason="idle"))
-        self._store = StoreCalls(self._host, store)
-
-    @property
-    def host(self) -> Host:
-        """The services for calls: loop, clock, threads and limits."""
-        return self._host
+        self._objects = ObjectCalls(host, self._pipes)
+        self._idle = IdleWatch(host, self.tasks, self._pipes, self._objects, partial(self._begin_unload, reason="idle"))
 
     def loop_watch(self) -> LoopWatch:
         """Make a watch that logs tools which block the loop; a thread calls its `look` regularly. On the loop's thread."""
-        return LoopWatch(self._tasks, get_ident())
+        return LoopWatch(self.tasks, get_ident())
 
     def start(self, call: Call, *, alone: bool = False) -> bool:
         if not call.unsettled:  # answered before the loop got the call from the reading thread
             return False
-        is_late = call.received is not None and self._host.is_late(call)
+        is_late = call.received is not None and self.host.is_late(call)
         try:
             operation = self._meant(call)
             if type(operation) is operations.Tool and not is_late:
@@ -146,12 +123,11 @@ class LocalEngine(Engine):
                     self._objects.open(call, task, operation)
                     self._idle.watch_pipes()
                 case _:
-                    name = f"{type(operation).__name__} {call.request_id}"
-                    self._host.spawn(answer_slowly(self._host, call, self._answered), name)
+                    self._answer_later(call)
             if is_late:  # a write is stopped after it joined its pipe's line: that fails the object, which has a gap
-                self._host.expire(call)
+                self.host.expire(call)
         except Exception as error:
-            self._refuse(call, error)
+            self.refuse(call, error)
         return False
 
     def withdraw(self, operation: operations.Operation, caller: Caller, reason: CancelReason = "cancelled") -> None:
@@ -162,7 +138,7 @@ class LocalEngine(Engine):
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
         try:
             operation = self._meant(call, here=True)
-            if call.received is not None and self._host.is_late(call):
+            if call.received is not None and self.host.is_late(call):
                 return False
             if isinstance(operation, operations.Tool):
                 return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
@@ -171,20 +147,20 @@ class LocalEngine(Engine):
             self._time(call, operation.pipe_id)
             return self._objects.write_here(call, operation)
         except Exception as error:
-            self._refuse(call, error)
+            self.refuse(call, error)
         return True
 
     def _meant(self, call: Call, *, here: bool = False) -> operations.Operation:
         """The operation of a call that begins; a call by call ref becomes that of its tool, unless the loop is needed."""
         call.redact = call.redact or self._redact
         if call.caller.authorization is not None:
-            self._host.redactor.learn("authorization", call.caller.authorization)
+            self.host.redactor.learn("authorization", call.caller.authorization)
         operation = call.operation
         if type(operation) is operations.CallTool:
             if here and self._known_references is None:
                 return operation
             operation = self._references.begin(call, operation, here=here) or operation
-        if self._host.events.watches_calls or (call.feed is not None and getattr(operation, "events", None)):
+        if self.host.events.watches_calls or (call.feed is not None and getattr(operation, "events", None)):
             self._watch(call)
         return operation
 
@@ -193,88 +169,56 @@ class LocalEngine(Engine):
         if self.times is not None and (pipe := self._pipes.get(pipe_id, call.caller.connection_id)) is not None:
             self.times.begin(call, pipe.task.name)
 
-    def _watch(self, call: Call) -> None:
-        from rrext.engine.calls.watched_run import watch_call
-
-        watch_call(self._host.events, call, self._tasks, self._pipes)
-
-    def _refuse(self, call: Call, error: Exception) -> None:
-        """Answer a call that cannot begin."""
-        if self._host.events.watches_calls:
-            self._watch(call)
-        if isinstance(error, RrextError):
-            call.fail(error)
-        else:
-            log.error("%s a bug of rrext", call.name, exc_info=error)
-            call.cancel("cancelled", internal_error())  # stop the parts that have begun
-
-    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
-        return self._host.events.subscribe(filter, sink)
+    def _task_in_events(self, call: Call) -> TaskIdentity | None:
+        pipe_id: int | None = getattr(call.operation, "pipe_id", None)
+        if pipe_id is None:
+            return call.task or super()._task_in_events(call)
+        pipe = self._pipes.get(pipe_id, call.caller.connection_id)
+        return call.task or (None if pipe is None else pipe.task)
 
     def load(self, text: str | bytes | dict[str, Any], *, replaces: Task | FinishedTask | None = None, **options: Any) -> Task:
         """Load a pipeline under a token and keep it, as `TaskLoader.load` says. A task that `replaces` another is returned
         before it begins.
         """
         task = self._loader.load(text, replaces=replaces, **options)
-        if replaces is None and self._tasks.running(task.token, task.scope) is not task:
+        if replaces is None and self.tasks.running(task.token, task.scope) is not task:
             self.begin(task)
         return task
 
     async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
         """Load a pipeline of the operator; the components that are unavailable, with the reasons."""
         task = self.load(text, token=token, name=name, folder=folder, partial=partial)
+        return self._unavailable(task)
+
+    async def _loaded(
+        self, pipeline: dict[str, Any] | str | bytes, *, replaces: Task | FinishedTask | None = None, **options: Any
+    ) -> Task:
+        return self.load(pipeline, replaces=replaces, **options)
+
+    def _unavailable(self, task: Task) -> list[dict[str, Any]]:
         return task.unavailable(self.environment.redactor.text)
 
     def begin(self, task: Task) -> None:
-        """Register a task, and keep it running. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
-        if self._tasks.find_same(task.token, task) is not None:
-            raise already_running()
-        task.publisher = EventOrigin(self._host.events, task.event_head)
+        task.publisher = EventOrigin(self.host.events, task.event_head)
         for component in task.dynamic:
             component.tools_changed = lambda changed: self._tools_changed(task, changed.id)
-        self._tasks.add(task)
-        self._views.begins(task)
-        if (events := self._host.events.flow) is not None:
-            events.task_begun({**task.event_head, "is_restart": task.is_restarted})
+        super().begin(task)
         self._idle.watch_task(task)
 
     def _tools_changed(self, task: Task, node_id: str) -> None:
         task.update_routes()
-        if (events := self._host.events.flow) is not None:
+        if (events := self.host.events.flow) is not None:
             events.tools_changed(task.token, node_id)
 
-    async def _answered(self, call: Call) -> tuple[bytes, bytes | None]:
-        operation = call.operation
-        if isinstance(operation, operations.StoreOperation):
-            return await self._store.answer(call, operation)
-        return msgspec.json.encode(await self._body(call, operation)), None
-
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
-        """Run an operation that is neither a tool call nor an operation on a pipe, and return the body of its answer."""
         match operation:
             case operations.ResolveTools():
                 return await self._references.resolve(call, operation)
             case operations.ListTools():
-                task = self._tasks.get(operation.token, call.caller)
+                task = self.tasks.get(operation.token, call.caller)
                 return await self._list.listing(call, task, operation)
-            case operations.Execute():
-                return execute(self, call, operation)
-            case operations.Terminate():
-                task = self._views.find(operation.token, call.caller)
-                if isinstance(task, Task):
-                    require_owner(task, call.caller)
-                    # Shielded: a cancel ends the caller's wait, and the unload still finishes.
-                    await asyncio.shield(self._begin_unload(task, "terminated"))
-                return {}
-            case operations.Validate() | operations.Services() | operations.ResolveConfig():
-                from rrext.engine.look_up import looked_up  # most servers are never asked
-
-                running = ((task.pipeline, task.tool_names) for task in self._tasks)
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)
-            case operations.Restart():
-                return await restart(self, self._views, call.caller, operation)
             case _:
-                return self._views.body(call.caller, operation)
+                return await super()._body(call, operation)
 
     @property
     def _references(self) -> ReferenceCalls:
@@ -282,15 +226,12 @@ class LocalEngine(Engine):
         if self._known_references is None:
             from rrext.engine.calls.reference_calls import ReferenceCalls
 
-            self._known_references = ReferenceCalls(self._host, self._tasks, self._list)
+            self._known_references = ReferenceCalls(self.host, self.tasks, self._list)
         return self._known_references
 
     def task(self, token: str, caller: Caller = ANONYMOUS) -> Task:
         """The running pipeline of a token, as a caller sees it. Raises `TaskNotRegistered`."""
-        return self._tasks.get(token, caller)
-
-    def task_with_key(self, public_token: str) -> TaskIdentity | None:
-        return self._tasks.with_key(public_token)
+        return self.tasks.get(token, caller)
 
     def _task_of(self, call: Call, operation: operations.Tool) -> Task:
         """Find the task of a tool call: the one that was found before, or by its pipe or by its token."""
@@ -308,7 +249,7 @@ class LocalEngine(Engine):
 
     def _usual_task(self, token: str | None, caller: Caller) -> Task:
         """The only task, if the caller names none and may use all, else that of the token."""
-        return (token is None and caller.trusted and self._tasks.only) or self._tasks.get(token, caller)
+        return (token is None and caller.trusted and self.tasks.only) or self.tasks.get(token, caller)
 
     def _live(self, token: str | None, caller: Caller) -> Task:
         task = self._usual_task(token, caller)
@@ -317,47 +258,29 @@ class LocalEngine(Engine):
 
     def _status_of(self, task: Task) -> dict[str, Any]:
         pipes = [pipe for pipe in self._pipes.of_task(task) if pipe.has_object]
-        return status_of(task, pipes, self._host.redactor.text)
-
-    def tool_names(self) -> list[ToolNames]:
-        return [task.tool_names for task in self._tasks]
+        return status_of(task, pipes, self.host.redactor.text)
 
     async def totals(self) -> Totals:
-        return self._tasks.totals(len(self._pipes))
+        return self.tasks.totals(len(self._pipes))
 
     def require_pipeline(self, token: str, caller: Caller) -> None:
         """Raise `TaskNotRegistered` if the caller sees no running pipeline of this token."""
-        self._tasks.get(token, caller)
-
-    async def text_type(self, token: str, caller: Caller) -> str:
-        return self._tasks.get(token, caller).text_type
+        self.tasks.get(token, caller)
 
     # -- life
 
-    async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:
-        """Cancel the task's calls, free its pipes, and close its components' shared state; `reason` is for the events.
-
-        Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
-        """
+    async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:
+        """Cancel the task's calls, free its pipes, and close its components' shared state."""
         self._retire(task)
-        await task.calls_returned(self._host, self.limits.drain if patience is None else patience)
+        await task.calls_returned(self.host, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
-        self._host.events.tell_lines()  # the process of a task ends with it
-        self._views.ends(task, reason)
-        if (events := self._host.events.flow) is not None:
-            events.task_ended(task.event_head, reason, task.now() - task.began)
-
-    def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
-        """Remove the pipeline from the registry at once, so that no call finds it, and start the unload."""
-        self._retire(task)
-        return self._host.spawn(self.unload(task, reason=reason), f"unload {task.name}")
+        self.host.events.tell_lines()  # the process of a task ends with it
+        self._note_end(task, reason)
 
     def _retire(self, task: Task) -> None:
         if task.stopping:
             return
-        task.stopping = True
-        self._views.stops(task)
-        self._tasks.remove(task)
+        super()._retire(task)
         self._idle.forget_task(task)
         if self._known_references is not None:
             self._known_references.forget_task(task)
@@ -369,22 +292,20 @@ class LocalEngine(Engine):
         for pipe in self._pipes.of_connection(connection_id):
             self._objects.reclaim(pipe, "disconnected")
         self._pipes.forget_connection(connection_id)
-        self._views.disconnect(connection_id)
+        super().disconnect(connection_id)
         if self._known_references is not None:
             self._known_references.disconnect(connection_id)
-        self._store.disconnect(connection_id)
-        for task in self._tasks:
+        for task in self.tasks:
             for component in task.components.values():
                 component.disconnected(connection_id)
 
     async def aclose(self) -> None:
         """Unload every pipeline and stop the engine's tasks on the loop. Stuck ones are left behind."""
         self._idle.stop()
-        await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))
+        await asyncio.gather(*(self.unload(task, "closed", LAST_CALLS_TIMEOUT) for task in self.tasks))
         if self._known_references is not None:
             await self._known_references.aclose()
-        await self._store.aclose()
-        await self._host.aclose()
+        await super().aclose()
 
 
 class TaskLoader:

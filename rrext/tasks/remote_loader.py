@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.interface import operations
-from rrext.engine.interface.call import Caller
-from rrext.engine.task_status import loaded_of
 from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning
 from rrext.tasks.remote_task import RemoteTask
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
-    from rrext.engine.task_views import TaskViews
     from rrext.tasks.task_engine import TaskEngine
     from rrext.tasks.worker import Worker
 
@@ -46,7 +41,7 @@ class RemoteLoader:
             task = await self._loaded_in(worker, pipeline, options, is_restart=replaces is not None)
             same = self._engine.tasks.find_same(token, task)
             if same is not None and use_existing:
-                self._drop(worker)
+                self.drop(worker)
                 return same
             if same is not None and same is not replaces:
                 raise already_running()
@@ -55,7 +50,7 @@ class RemoteLoader:
             if replaces is None:
                 self._engine.begin(task)
         except BaseException:
-            self._drop(worker)
+            self.drop(worker)
             raise
         finally:
             self._engine.pool.warm_up()
@@ -77,31 +72,10 @@ class RemoteLoader:
         task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
         return task
 
-    def _drop(self, worker: Worker) -> None:
+    def drop(self, worker: Worker) -> None:
         """End a worker whose task never began."""
         worker.task, worker.expects_end = None, True
         self._engine.host.spawn(worker.stop(STOP_MARGIN), f"end of worker {worker.number}")
-
-    async def restart(self, views: TaskViews, caller: Caller, operation: operations.Restart) -> dict[str, Any]:
-        """End a task and load a pipeline under its token, as `rrext.engine.common_operations` says; the body of the answer."""
-        from rrext.engine.common_operations import task_to_restart  # few clients restart
-
-        before, pipeline, options = task_to_restart(views, caller, operation)
-        task = await self.load(pipeline, replaces=before, **options)
-        task.is_restarted = True
-
-        async def replace() -> None:
-            try:
-                if isinstance(before, RemoteTask):
-                    await self._engine.unload(before, "restarted")
-                self._engine.begin(task)
-            except BaseException:
-                self._drop(task.worker)
-                raise
-
-        # Shielded: a cancel ends the caller's wait, and the new task begins all the same.
-        await asyncio.shield(self._engine.host.spawn(replace(), f"restart {task.name}"))
-        return loaded_of(task)
 
 
 FIRST_RELOAD_DELAY: Final = 1.0

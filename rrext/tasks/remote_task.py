@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class RemoteTask(TaskIdentity):
     """The names of a task, its worker, and its last known status."""
 
-    __slots__ = ("began", "is_finished", "latest", "offers", "open_pipes", "text_type", "tool_names", "unavailable", "worker")
+    __slots__ = ("_text_type", "_tool_names", "is_finished", "latest", "offers", "open_pipes", "unavailable", "worker")
 
     def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
         super().__init__(
@@ -29,16 +29,23 @@ class RemoteTask(TaskIdentity):
             active=worker.calls,
             now=now,
         )
-        self.began = now
         self.worker = worker
         self.latest: dict[str, Any] = described["status"]
         """The status as the worker told it last."""
         self.is_finished = False
         self.open_pipes = 0
-        self.tool_names = ToolNames(*described["toolNames"])
+        self._tool_names = ToolNames(*described["toolNames"])
         self.offers: list[dict[str, Any]] = described["offers"]
-        self.text_type: str = described["textType"]
+        self._text_type: str = described["textType"]
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
+
+    @property
+    def tool_names(self) -> ToolNames:
+        return self._tool_names
+
+    @property
+    def text_type(self) -> str:
+        return self._text_type
 
     def take_statuses(self, told: dict[str, Any]) -> None:
         """Take the answer of the worker to a question for its status. After the end of the task the answer has no status."""
@@ -50,7 +57,3 @@ class RemoteTask(TaskIdentity):
         self.latest = status
         self.open_pipes, self.calls = totals["pipes"], totals["calls"]
         self.finished_count, self.failed_count = totals["completed"], totals["failed"]
-
-    def only_route(self, node_id: str | None, tool: str) -> None:
-        """The server knows no tools: the worker tells the node of a call."""
-        return

@@ -11,23 +11,15 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.calls.store_calls import StoreCalls
-from rrext.engine.common_operations import answer_slowly, load_options
-from rrext.engine.events.hub import EventSink, Subscription
+from rrext.engine.base_engine import BaseEngine, EndReason
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
-from rrext.engine.interface.call import ANONYMOUS, Call, Caller
-from rrext.engine.interface.engine import CallBatch, Engine
-from rrext.engine.interface.failures import internal_error
-from rrext.engine.task_status import loaded_of
-from rrext.engine.task_views import TaskViews
-from rrext.engine.tasks.foreign import require_owner
-from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks, already_running
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import CallBatch
 from rrext.errors import Cancelled, PipeNotOpen, RrextError, Unavailable
 from rrext.limits import LAST_CALLS_TIMEOUT, MAX_KEPT_SECRETS
 from rrext.pipefile.catalog.catalog import Catalog
@@ -47,9 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rrext.connections import Connections
-    from rrext.engine.events.records import Filter
-    from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
     from rrext.engine.interface.totals import Totals
+    from rrext.engine.tasks.registry import FinishedTask
     from rrext.files.file_store import FileStoreSettings
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
@@ -71,15 +62,6 @@ REST: Final = 2.0
 LONG_REST: Final = 10.0
 """Seconds between two looks at the status of a task that nobody uses: its process may work for itself."""
 
-Reason = Literal["terminated", "idle", "closed", "restarted", "lost"]
-
-_OF_TASKS: Final = (
-    operations.ListTaskRows,
-    operations.Dashboard,
-    operations.Monitor,
-)
-"""Operations whose answers have the status of all tasks that the caller sees."""
-
 log: Final = logging.getLogger("rrext.tasks")
 
 
@@ -95,7 +77,7 @@ class WorkerBatch(CallBatch):
             self.jobs.pop().flush()
 
 
-class TaskEngine(Engine):
+class TaskEngine(BaseEngine[RemoteTask]):
     """Runs each task in a process of its own. `settings` are those of the workers. Made on the loop's thread."""
 
     def __init__(
@@ -107,21 +89,14 @@ class TaskEngine(Engine):
         connections: Connections | None = None,
         store: FileStoreSettings | None = None,
     ) -> None:
-        self.catalog = catalog
-        self.environment = environment
-        self.limits = limits = settings.limits
-        self._root = settings.root
-        self.host = Host(asyncio.get_running_loop(), limits=limits, connections=connections, redactor=environment.redactor)
-        self.host.engine = self
-        self.tasks: Tasks[RemoteTask] = Tasks()
-        self.pool = WorkerPool(self.host, self, settings)
+        host = Host(asyncio.get_running_loop(), limits=settings.limits, connections=connections, redactor=environment.redactor)
+        super().__init__(host, catalog=catalog, environment=environment, root=settings.root, store=store, refresh=self._refresh)
+        self.pool = WorkerPool(host, self, settings)
         self.loader = RemoteLoader(self)
-        self._files = OperatorFiles(self.host, self.loader)
-        self._views = TaskViews(self.host, self.tasks, lambda task: task.latest, self.clients, self._refresh)
-        self._store = StoreCalls(self.host, store)
+        self._files = OperatorFiles(host, self.loader)
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
-        self.stderr = WorkerStderr(environment, self.host.connections, limits.max_log_text)
+        self.stderr = WorkerStderr(environment, host.connections, self.limits.max_log_text)
         self._workers_of_batch = WorkerBatch(set())
         self.batch = self._workers_of_batch
         self._visits: dict[str, set[Worker]] = {}
@@ -130,9 +105,9 @@ class TaskEngine(Engine):
         """The look at all tasks that changed, for all who ask meanwhile."""
         self._dead_marks: list[int] = []
         self._sweeping: asyncio.Task[None] | None = None
-        if limits.task_memory:
-            self.host.spawn(self._watch_memory(limits.task_memory), "memory of workers")
-        self.host.events.when_changed(lambda: self.host.post(self._subscribe_all))
+        if self.limits.task_memory:
+            host.spawn(self._watch_memory(self.limits.task_memory), "memory of workers")
+        host.events.when_changed(lambda: host.post(self._subscribe_all))
 
     # -- calls
 
@@ -161,8 +136,7 @@ class TaskEngine(Engine):
                 case _:
                     if self.host.events.watches_calls:
                         self._watch(call)
-                    name = f"{type(operation).__name__} {call.request_id}"
-                    self.host.spawn(answer_slowly(self.host, call, self._answered), name)
+                    self._answer_later(call)
         except Exception as error:
             self.refuse(call, error)
         return False
@@ -195,79 +169,48 @@ class TaskEngine(Engine):
         if not call.settled:
             self.host.spawn(worker.cut_off(call), f"silence of worker {worker.number}")
 
-    def refuse(self, call: Call, error: Exception) -> None:
-        """Answer a call that cannot begin."""
-        if self.host.events.watches_calls:
-            self._watch(call)
-        if isinstance(error, RrextError):
-            call.fail(error)
-        else:
-            log.error("%s a bug of rrext", call.name, exc_info=error)
-            call.cancel("cancelled", internal_error())
-
-    def _watch(self, call: Call) -> None:
-        from rrext.engine.calls.watched_run import watch_call
-
-        tasks: Any = self.tasks
-        watch_call(self.host.events, call, tasks, Pipes(1))
-
     def _worker_of_pipe(self, pipe_id: int) -> Worker:
         worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
         if worker is None or worker.task is None or worker.task.stopping:
             raise PipeNotOpen.of(pipe_id)
         return worker
 
-    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
-        return self.host.events.subscribe(filter, sink)
-
     # -- operations of the server
-
-    async def _answered(self, call: Call) -> tuple[bytes, bytes | None]:
-        operation = call.operation
-        if isinstance(operation, operations.StoreOperation):
-            return await self._store.answer(call, operation)
-        return msgspec.json.encode(await self._body(call, operation)), None
 
     async def _body(self, call: Call, operation: operations.Operation) -> Any:
         match operation:
-            case operations.Execute():
-                options = load_options(call, operation, self.limits)
-                task = await self.loader.load(operation.pipeline, **options)
-                return {**loaded_of(task), "unavailable": task.unavailable} if operation.partial else loaded_of(task)
-            case operations.Terminate():
-                found = self._views.find(operation.token, call.caller)
-                if isinstance(found, RemoteTask):
-                    require_owner(found, call.caller)
-                    # Shielded: a cancel ends the caller's wait, and the unload still finishes.
-                    await asyncio.shield(self.host.spawn(self.unload(found, "terminated"), f"unload {found.name}"))
-                return {}
-            case operations.Restart():
-                return await self.loader.restart(self._views, call.caller, operation)
-            case operations.Validate() | operations.Services() | operations.ResolveConfig():
-                from rrext.engine.look_up import looked_up  # most servers are never asked
-
-                running = ((task.pipeline, task.tool_names) for task in self.tasks)
-                return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self._root, running)
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)
                 if isinstance(found, RemoteTask):
                     await self._look_at(found)
-                return self._views.body(call.caller, operation)
+            case operations.ListTaskRows() | operations.Dashboard() | operations.Monitor():  # with the status of all tasks
+                await self._refresh(self.tasks.visible(call.caller))
             case _:
-                if isinstance(operation, _OF_TASKS):
-                    await self._refresh(self.tasks.visible(call.caller))
-                return self._views.body(call.caller, operation)
+                pass
+        return await super()._body(call, operation)
+
+    async def _loaded(
+        self, pipeline: dict[str, Any] | str | bytes, *, replaces: RemoteTask | FinishedTask | None = None, **options: Any
+    ) -> RemoteTask:
+        return await self.loader.load(pipeline, replaces=replaces, **options)
+
+    def _unavailable(self, task: RemoteTask) -> list[dict[str, Any]]:
+        return task.unavailable
+
+    def _status_of(self, task: RemoteTask) -> dict[str, Any]:
+        return task.latest
 
     def begin(self, task: RemoteTask) -> None:
-        """Register a task. Raises `TaskAlreadyRunning` if another one took its token meanwhile."""
         if task.worker.is_over:
             raise task.worker.error()
-        if self.tasks.find_same(task.token, task) is not None:
-            raise already_running()
-        self.tasks.add(task)
-        self._views.begins(task)
-        if (events := self.host.events.flow) is not None:
-            events.task_begun({**task.event_head, "is_restart": task.is_restarted})
+        super().begin(task)
+
+    async def _replace(self, before: RemoteTask | FinishedTask, task: RemoteTask) -> None:
+        try:
+            await super()._replace(before, task)
+        except BaseException:
+            self.loader.drop(task.worker)
+            raise
 
     async def load_file(self, text: bytes, *, token: str, name: str, folder: str, partial: bool) -> list[dict[str, Any]]:
         """Load a pipeline of the operator, which comes back if its process is lost; the components that are unavailable, with
@@ -278,7 +221,7 @@ class TaskEngine(Engine):
 
     # -- the end of a task
 
-    async def unload(self, task: RemoteTask, reason: Reason, patience: float | None = None) -> None:
+    async def unload(self, task: RemoteTask, reason: EndReason = "terminated", patience: float | None = None) -> None:
         """End a task and its process: gracefully, then by a kill."""
         worker = task.worker
         patience = self.limits.drain if patience is None else patience
@@ -294,20 +237,12 @@ class TaskEngine(Engine):
         await worker.stop(STOP_MARGIN)
         self._finish(task, reason)
 
-    def _retire(self, task: RemoteTask) -> None:
-        if not task.stopping:
-            task.stopping = True
-            self._views.stops(task)
-            self.tasks.remove(task)
-
-    def _finish(self, task: RemoteTask, reason: Reason, **more: Any) -> None:
+    def _finish(self, task: RemoteTask, reason: EndReason, **more: Any) -> None:
         if task.is_finished:
             return
         task.is_finished = True
-        self._views.ends(task, reason, **more)
+        self._note_end(task, reason, **more)
         self._files.ended(task, reason)
-        if (events := self.host.events.flow) is not None:
-            events.task_ended(task.event_head, reason, self.host.clock.now() - task.began)
 
     # -- what workers tell
 
@@ -325,7 +260,7 @@ class TaskEngine(Engine):
             worker.expects_end = True
             self.host.spawn(self._ended_by_itself(task, reason), f"end of {task.name}")
 
-    async def _ended_by_itself(self, task: RemoteTask, reason: Reason) -> None:
+    async def _ended_by_itself(self, task: RemoteTask, reason: EndReason) -> None:
         self._finish(task, reason)
         await task.worker.stop(STOP_MARGIN)
 
@@ -436,15 +371,6 @@ class TaskEngine(Engine):
         worker.next_look = self.host.clock.now() + (REST if was_used else LONG_REST)
         task.take_statuses(told)
 
-    def task_with_key(self, public_token: str) -> TaskIdentity | None:
-        return self.tasks.with_key(public_token)
-
-    async def text_type(self, token: str, caller: Caller = ANONYMOUS) -> str:
-        return self.tasks.get(token, caller).text_type
-
-    def tool_names(self) -> list[ToolNames]:
-        return [task.tool_names for task in self.tasks]
-
     async def totals(self) -> Totals:
         tasks = list(self.tasks)
         await self._refresh(tasks)
@@ -467,9 +393,8 @@ class TaskEngine(Engine):
     def disconnect(self, connection_id: str) -> None:
         for worker in self._visits.pop(connection_id, ()):
             worker.disconnect(connection_id)
-        self._views.disconnect(connection_id)
+        super().disconnect(connection_id)
         self._references.disconnect(connection_id)
-        self._store.disconnect(connection_id)
 
     async def aclose(self) -> None:
         """End all tasks and their processes. Stuck ones are killed."""
@@ -481,8 +406,7 @@ class TaskEngine(Engine):
                 worker.kill()
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
-        await self._store.aclose()
-        await self.host.aclose()
+        await super().aclose()
 
 
 class WorkerQuestions:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.engine.base_engine import EndReason
 from rrext.engine.calls.object_calls import stopped_write
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Close, Open, Operation, Tool, Write
-from rrext.engine.local_engine import EndReason, LocalEngine
+from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError, Unavailable
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class WorkerEngine(LocalEngine):
         self.number = number
         self.session: WorkerSession | None = None
         self.asked: dict[int, Call] = {}
-        self._host.events.pace = self._pace
+        self.host.events.pace = self._pace
         self._when_told: Callable[[], object] = lambda: None
         self._numbers = count(1)
 
@@ -78,7 +79,7 @@ class WorkerEngine(LocalEngine):
 
     def go_on(self) -> None:
         """Take word that the server has told all events that were before the question. From any thread."""
-        self._host.post(self._when_told)
+        self.host.post(self._when_told)
 
     # -- other pipelines
 
@@ -99,7 +100,7 @@ class WorkerEngine(LocalEngine):
 
     def has_token(self, token: str) -> bool:
         """Whether this worker runs the pipeline of a token."""
-        return any(task.token == token for task in self._tasks)
+        return any(task.token == token for task in self.tasks)
 
     def _ask_back(self, call: Call) -> None:
         session = self.session
@@ -144,16 +145,16 @@ class WorkerEngine(LocalEngine):
 
     def status_of_all(self) -> list[dict[str, Any]]:
         """The status of the task, if it runs."""
-        return [self._status_of(task) for task in self._tasks]
+        return [self._status_of(task) for task in self.tasks]
 
     def totals_now(self) -> Totals:
         """The numbers of the task."""
-        return self._tasks.totals(len(self._pipes))
+        return self.tasks.totals(len(self._pipes))
 
     async def unload_all(self, reason: EndReason, patience: float) -> None:
         """End the task."""
-        for task in self._tasks:
-            await self.unload(task, patience, reason)
+        for task in self.tasks:
+            await self.unload(task, reason, patience)
 
     # -- the end of the task
 
@@ -163,6 +164,6 @@ class WorkerEngine(LocalEngine):
         if is_first:
             self.tell("worker_retired", {"status": self._status_of(task), "totals": totals})
 
-    async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:
-        await super().unload(task, patience, reason)
+    async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:
+        await super().unload(task, reason, patience)
         self.tell("worker_ended", {"reason": reason, "status": self._status_of(task)})

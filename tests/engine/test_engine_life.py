@@ -154,7 +154,7 @@ async def test_an_idle_pipeline_is_unloaded_after_its_ttl() -> None:
         w.clock.advance(39)
         assert await w.tool("add_async", a=1, b=2).result() == 3
         w.clock.advance(40)
-        await until(lambda: not len(w.engine._tasks))
+        await until(lambda: not len(w.engine.tasks))
 
 
 @pytest.mark.parametrize("busy", ["call", "pipe", "line"])
@@ -184,18 +184,18 @@ async def test_a_busy_pipeline_is_not_idle_and_its_time_begins_when_it_is_no_lon
             await until(lambda: park.inside)
         for _ in range(20):
             w.clock.advance(15)
-        assert len(w.engine._tasks) == 1
+        assert len(w.engine.tasks) == 1
         if busy == "pipe":
             await w.close(1).answer()
         park.let_go()
         await call.answer()
-        await until(lambda: not w.engine._tasks.get("x").is_busy)
+        await until(lambda: not w.engine.tasks.get("x").is_busy)
         w.clock.advance(20)
         for _ in range(5):
             await asyncio.sleep(0)
-        assert len(w.engine._tasks) == 1
+        assert len(w.engine.tasks) == 1
         w.clock.advance(40)
-        await until(lambda: not len(w.engine._tasks))
+        await until(lambda: not len(w.engine.tasks))
 
 
 async def test_without_a_ttl_a_pipeline_stays() -> None:

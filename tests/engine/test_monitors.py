@@ -133,7 +133,7 @@ async def test_messages_of_nodes_are_told_with_their_pipe() -> None:
             await ada.ask(Write(pipe_id=pipe, data=f"to {pipe}"))
         assert ada.take("pipe_id", "type", "data") == [(pipes[1], "read", {"text": f"to {pipes[1]}"})]
         w.engine.disconnect("ada")
-        assert not w.engine._host.events.messages
+        assert not w.engine.host.events.messages
 
 
 @pytest.mark.promise("monitor:users:apart")
@@ -378,7 +378,7 @@ async def test_a_monitor_of_a_task_that_nobody_remembers_ends_as_others(monkeypa
         await ada.monitor(token="hers", types=["SSE"])
         await ada.ask(Terminate(token="hers"))
         await ada.monitor(token="hers", types=[])
-        assert not w.engine._host.events.messages
+        assert not w.engine.host.events.messages
 
 
 @pytest.mark.promise("monitor:users:apart")

@@ -67,7 +67,7 @@ async def test_runs_of_a_source_are_chapters_of_one_log() -> None:
         assert [each["outcome"] for each in timeline["chapters"]] == ["cancelled", "cancelled"]
         assert timeline["completed"]
         assert [each["chapterStart"] for each in timeline["segments"]] == [True]
-        assert not w.engine._host.events.messages  # nobody records, nobody listens
+        assert not w.engine.host.events.messages  # nobody records, nobody listens
 
 
 async def test_nobody_reads_or_deletes_the_log_of_another() -> None:

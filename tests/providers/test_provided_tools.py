@@ -142,7 +142,7 @@ async def test_input_and_result_are_checked_against_the_schemas_of_the_provider(
 async def test_the_timeout_of_the_connection_is_that_of_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     async with engine_with(monkeypatch, "one") as engine:
         await engine.ask(ListTools())
-        (task,) = list(engine._tasks)
+        (task,) = list(engine.tasks)
         route = task.routes.only("words_0", "echo")
         assert route is not None
         assert route.spec.timeout == 7

@@ -165,7 +165,7 @@ class SessionWorld:
 
     @property
     def task(self) -> Any:
-        return next(iter(self.engine._tasks))
+        return next(iter(self.engine.tasks))
 
 
 class Source(Node):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Final
@@ -14,12 +15,10 @@ from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import AgentStep, CallEnded, CallEvent, CallStarted, EngineEvent, kind_of, snake_case
 from rrext.engine.events.trace import TracedCall
-from rrext.engine.interface.call import AnswerSink, Call, Caller, Feed
+from rrext.engine.interface.call import AnswerSink, Call, Feed
 from rrext.engine.interface.operations import Open, Tool
-from rrext.engine.tasks.pipes import Pipes
-from rrext.engine.tasks.registry import Tasks
-from rrext.engine.tasks.task import Task
-from rrext.errors import RrextError, TaskError
+from rrext.engine.interface.task_identity import TaskIdentity
+from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
 from rrext.tools.context import SILENT, CallInfo, ReportedCall, ToolCallbacks, ToolContext
 
@@ -243,8 +242,11 @@ class WatchedAnswer:
             self._answer.fail(call, error)
 
 
-def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> None:
-    """Begin the events of a call that is about to start, and route its answer through a `WatchedAnswer`. Idempotent."""
+def watch_call(hub: EventHub, call: Call, task_of: Callable[[Call], TaskIdentity | None]) -> None:
+    """Begin the events of a call that is about to start, and route its answer through a `WatchedAnswer`. Idempotent.
+
+    `task_of` is the task of the call, as far as it is known.
+    """
     if type(call.answer) is WatchedAnswer:
         return
     operation, caller = call.operation, call.caller
@@ -252,14 +254,10 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> N
         hub = CallerEvents(hub, call.feed)
     elif not hub.watches_calls:
         return
-    asked: int | None = getattr(operation, "pipe_id", None)
-    pipe = None if asked is None else pipes.get(asked, caller.connection_id)
-    task = call.task
-    if task is None:
-        task = _task_of(tasks, operation.token, call.caller) if asked is None else None if pipe is None else pipe.task
+    task = task_of(call)
     tool = node_id = None
     if isinstance(operation, Tool):
-        route = call.route or (None if task is None else task.routes.only(operation.node_id, operation.tool))
+        route = call.route or (None if task is None else task.only_route(operation.node_id, operation.tool))
         if route is not None:
             tool, node_id = operation.tool, route.node_id
         else:  # text of the caller, which may contain a secret
@@ -268,7 +266,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks[Task], pipes: Pipes) -> N
     head = {
         "token": None if task is None else task.token,
         "connection_id": caller.connection_id,
-        "pipe_id": asked,
+        "pipe_id": getattr(operation, "pipe_id", None),
         "command": snake_case(type(operation).__name__),
         "tool": tool,
         "node_id": node_id,
@@ -288,13 +286,6 @@ def watch_of(call: Call) -> CallWatch | None:
     """The event source of a client's call; None if the call is not watched."""
     answer = call.answer
     return answer.watch if type(answer) is WatchedAnswer else None
-
-
-def _task_of(tasks: Tasks[Task], token: str | None, caller: Caller) -> Task | None:
-    try:
-        return tasks.get(token, caller)
-    except TaskError:
-        return None
 
 
 TOLD: Final = frozenset((CallStarted, CallEnded, AgentStep))

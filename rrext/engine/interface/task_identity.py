@@ -33,9 +33,9 @@ class TaskIdentity:
     """
 
     __slots__ = (
-        "active", "calls", "description", "failed_count", "finished_count", "is_restarted", "last_used", "name", "number",
-        "options", "owner", "pipeline", "project_id", "provider", "public_token", "scope", "source", "started", "stopping",
-        "token",
+        "active", "began", "calls", "description", "event_head", "failed_count", "finished_count", "is_restarted", "last_used",
+        "name", "number", "options", "owner", "pipeline", "project_id", "provider", "public_token", "scope", "source",
+        "started", "stopping", "token",
     )  # fmt: skip
 
     def __init__(
@@ -69,12 +69,26 @@ class TaskIdentity:
         self.active = active
         """The calls that run or wait."""
         self.started = time()
-        self.last_used = now
+        self.began = self.last_used = now
         self.is_restarted = False
         self.stopping = False
+        self.event_head = {"token": token, "name": name, "project_id": project_id, "source": source, "user_id": self.owner}
+        """The fields of all events of the task."""
         self.calls = 0
         self.finished_count = 0
         self.failed_count = 0
+
+    if TYPE_CHECKING:
+
+        @property
+        def tool_names(self) -> ToolNames:
+            """What its tools are called."""
+            ...
+
+        @property
+        def text_type(self) -> str:
+            """The MIME type of a text for the pipeline."""
+            ...
 
     @property
     def key(self) -> tuple[str | None, str, str]:
@@ -85,13 +99,6 @@ class TaskIdentity:
         """Whether a caller may see and use the task: a trusted one any, others those without an owner and their own."""
         return caller.trusted or self.owner is None or self.owner == caller.user_id
 
-    @property
-    def event_head(self) -> dict[str, Any]:
-        """The fields of all events of the task."""
-        return {
-            "token": self.token,
-            "name": self.name,
-            "project_id": self.project_id,
-            "source": self.source,
-            "user_id": self.owner,
-        }
+    def only_route(self, node_id: str | None, tool: str) -> Any:
+        """The route of a tool of these names, if there is one alone; None where the tools are elsewhere."""
+        return None

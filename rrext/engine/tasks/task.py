@@ -45,7 +45,7 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_plan", "began", "blocks", "components", "dynamic", "errors", "metrics", "now", "places", "plans",
+        "_plan", "blocks", "components", "dynamic", "errors", "metrics", "now", "places", "plans",
         "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
@@ -85,7 +85,6 @@ class Task(TaskIdentity):
         threads = options.get("threads") or limits.threads
         self.places = Places(threads, f'pipe of "{self.name}"')
         self.sync_places = Places(threads, f'thread of "{self.name}"')
-        self.began = self.last_used
         self.publisher: Publisher = NULL_PUBLISHER
         self.trace = _trace_of(options.get("trace", 0))
         """The trace of its objects; None if it is not traced."""
@@ -209,6 +208,9 @@ class Task(TaskIdentity):
         if node_id and node_id in self.unknown:
             raise unavailable(node_id, self.unknown[node_id])
         raise tool_not_found(tool, node_id)
+
+    def only_route(self, node_id: str | None, tool: str) -> Route | None:
+        return self.routes.only(node_id, tool)
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """The routes of all tools in the order of search, or of one node. Raises `NodeNotFound` without near matches."""
