@@ -297,7 +297,7 @@ def open_sync(
         if component.id in plan.opening
         and "store" in component.node_class.class_types
         and set(component.node_class.tools) >= TOOLS
-        and any(name.startswith("write_") for name in plan.methods(component.id))
+        and any(name.startswith("write_") for name in plan.methods[component.id])
     ]
     if not stores:
         raise InvalidArguments(

@@ -14,7 +14,7 @@ from rrext.cli.options import catalog_from, environment_from, packages_from, roo
 from rrext.cli.output import NodeLog, Results, print_error, unreadable
 from rrext.cli.pipeline import EXIT_USAGE, Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.columns import printable
-from rrext.engine.calls.thread_job import in_thread
+from rrext.engine.calls.run import in_thread
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation

@@ -108,7 +108,7 @@ class LocalEngine(BaseEngine[Task]):
             match operation:
                 case operations.Write():
                     self._time(call, operation.pipe_id)
-                    is_quick = self._objects.write(call, operation)
+                    is_quick = self._objects.write(call, operation, is_late=is_late)
                     if not is_late:
                         return is_quick
                 case operations.Close():

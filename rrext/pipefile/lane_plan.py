@@ -65,9 +65,11 @@ class LanePlan:
         self.source_lanes = frozenset(lane for sender, lane in listeners if sender == source)
         self.needs_loop = any(method.is_async for table in methods.values() for method in table.values())
         self._listeners = listeners
-        self._methods = methods
+        self.methods = methods
+        """Node → its lifecycle methods, and its lane methods for its lanes in this pipeline; by name."""
         self._ways = ways
-        self._declared = declared
+        self.declared = declared
+        """Node → the lanes that it may emit on."""
         self.missing = missing
         self._reached: dict[str, tuple[str, ...]] = {}
         self._fanouts: dict[tuple[str, str], tuple[LaneReceiver, ...]] = {}
@@ -126,14 +128,6 @@ class LanePlan:
         """Whether a node listens to the source on this lane."""
         return lane in self.source_lanes
 
-    def declared(self, node_id: str) -> tuple[str, ...]:
-        """The lanes that a node may emit on."""
-        return self._declared[node_id]
-
-    def methods(self, node_id: str) -> Mapping[str, Method]:
-        """The node's lifecycle methods, and its lane methods for its lanes in this pipeline; by name."""
-        return self._methods[node_id]
-
     def receivers(self, sender: str, lane: str) -> tuple[LaneReceiver, ...]:
         """The receivers of a lane of `sender`, a node or the source: in file order, pass-through nodes replaced.
 
@@ -156,7 +150,7 @@ class LanePlan:
             for receiver in pending:  # the list grows meanwhile
                 if receiver.node_id not in found:
                     found[receiver.node_id] = None
-                    for out in self._declared[receiver.node_id]:
+                    for out in self.declared[receiver.node_id]:
                         pending.extend(self.receivers(receiver.node_id, out))
             known = self._reached[lane] = tuple(found)
         return known
@@ -167,7 +161,7 @@ class LanePlan:
         pending = list(reversed(self._listeners.get((sender, lane), ())))
         while pending:
             node_id = pending.pop()
-            method = self._methods[node_id].get(name)
+            method = self.methods[node_id].get(name)
             if method is not None:
                 yield LaneReceiver(node_id, method)
             elif self._ways.get((node_id, lane)):

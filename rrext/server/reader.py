@@ -144,31 +144,12 @@ class Reader:
 
     # -- the loop reads
 
-    def _readable(self) -> None:
-        framer = self._framer
-        try:
-            count = read_into(self._fd, framer.get_buffer())
-        except BlockingIOError:  # another reader took the input, or it was a false alarm
+    def _readable(self, events: list[Any] | None = None) -> None:
+        """Read and handle what has arrived, or handle events that were read before."""
+        if events is None:
+            events = self._read()
+        if not events:
             return
-        except OSError as error:
-            log.warning("stdin cannot be read any more: %s", error)
-            count = 0
-        if count == 0:
-            self._end()
-            return
-        try:
-            events = framer.buffer_updated(count)
-        except MemoryError:
-            events = self._no_memory()
-        if events:
-            self._handle(events)
-
-    def _no_memory(self) -> list[Any]:
-        """The end of a connection without memory for what it sent: its next message is not found."""
-        log.error("no memory is left for what a client sends, whose connection ends: raise the limit (ulimit -v, ulimit -d)")
-        return [Fatal(no_memory())]
-
-    def _handle(self, events: list[Any]) -> None:
         session = self._session
         if len(events) > self._share:
             self._loop.remove_reader(self._fd)
@@ -186,12 +167,34 @@ class Reader:
             self._loop.remove_reader(self._fd)
             self._hand_over()
 
+    def _read(self) -> list[Any] | None:
+        framer = self._framer
+        try:
+            count = read_into(self._fd, framer.get_buffer())
+        except BlockingIOError:  # another reader took the input, or it was a false alarm
+            return None
+        except OSError as error:
+            log.warning("stdin cannot be read any more: %s", error)
+            count = 0
+        if count == 0:
+            self._end()
+            return None
+        try:
+            return framer.buffer_updated(count)
+        except MemoryError:
+            return self._no_memory()
+
+    def _no_memory(self) -> list[Any]:
+        """The end of a connection without memory for what it sent: its next message is not found."""
+        log.error("no memory is left for what a client sends, whose connection ends: raise the limit (ulimit -v, ulimit -d)")
+        return [Fatal(no_memory())]
+
     def _go_on(self) -> None:
         """Handle the rest of the read events, after other work of the loop."""
         events, self._rest = self._rest, []
         if not self.ended:
             self._loop.add_reader(self._fd, self._readable)
-            self._handle(events)
+            self._readable(events)
 
     def _end(self) -> None:
         self._loop.remove_reader(self._fd)
@@ -324,7 +327,7 @@ class Reader:
             return
         self._loop.add_reader(self._fd, self._readable)
         if reading.todo:
-            self._handle(list(reading.todo))
+            self._readable(list(reading.todo))
 
     # -- a regular file
 

@@ -64,7 +64,7 @@ def test_an_edge_that_stands_twice_counts_once() -> None:
 
 
 def test_a_node_may_emit_on_the_lanes_that_its_class_declares() -> None:
-    assert plan({"a": Reads}, "source text a").declared("a") == ("text", "answers")
+    assert plan({"a": Reads}, "source text a").declared["a"] == ("text", "answers")
 
 
 def test_a_node_opens_after_all_that_send_to_it_though_the_chain_is_depth_first() -> None:
@@ -130,7 +130,7 @@ def test_a_method_knows_whether_it_is_async_and_which_parameter_takes_the_contex
         def write_table(self, table: str) -> None: ...
 
     found = plan({"a": Mixed}, "source text a")
-    methods = found.methods("a")
+    methods = found.methods["a"]
     assert set(methods) == {"open", "write_text", "closing"}, "nobody sends tables here"
     assert {name: (m.is_async, m.context) for name, m in methods.items()} == {
         "open": (False, None),
@@ -172,7 +172,7 @@ def test_a_tool_may_be_called_like_a_method_of_the_lifecycle() -> None:
         def write_text(self, path: str, text: str) -> str: ...
 
     found = plan({"a": Files}, "source text a")
-    assert dict(found.methods("a")) == {}
+    assert dict(found.methods["a"]) == {}
     assert names(found, SOURCE) == []
 
 

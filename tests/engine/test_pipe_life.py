@@ -640,6 +640,7 @@ async def quick_pipe(w: World) -> int:
     pipe = await w.open()
     while not w.engine._pipes.at(pipe).quick:
         await w.ask(Write(pipe_id=pipe), data=b"x").answer()
+        await until(lambda: not w.task.sync_places.used)  # a write is answered before its thread gives its place back
     return pipe
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.run import CallRun, Encoded, Lease, Run
-from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
@@ -77,12 +76,18 @@ class ObjectCalls:
             refuse_missing(plan, plan.reached(intake.lane))
         OpenRun(self._host, call, task, plan, self._pipes, self.reclaim, entry, intake).start()
 
-    def write(self, call: Call, operation: Write) -> bool:
-        """Begin a `write` from the loop, see `Engine.start`. The call has joined the pipe's line when this returns."""
+    def write(self, call: Call, operation: Write, *, is_late: bool = False) -> bool:
+        """Begin a `write` from the loop, see `Engine.start`. The call has joined the pipe's line when this returns; one that
+        `is_late` runs nothing.
+        """
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         data = data_of(operation, call.data)
         lease = self._in_line(pipe)
-        WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle).start()
+        run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle)
+        if lease.turn.granted and not (is_late or pipe.objects.plan.needs_loop):
+            run.to_worker()
+        else:
+            run.start()
         return pipe.quick and call.data is not None
 
     def write_here(self, call: Call, operation: Write) -> bool:
@@ -142,7 +147,8 @@ class ObjectCalls:
         host, objects, plan = self._host, pipe.objects, pipe.objects.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
         lease = Lease.of_pipe(pipe, turn)
-        services = PipeServices(Run(host, call, lease, None, ("close",)), pipe)
+        run = Run(host, call, lease, None, ("close",))
+        services = PipeServices(run, pipe)
         missing = host.left_behind(task.places)
         try:
             await host.granted(turn)
@@ -150,11 +156,12 @@ class ObjectCalls:
             if not pipe.has_ended:
                 pipe.has_ended, pipe.end_reason = True, reason
             await host.woken(pipe.when_threads_returned)
-            if not pipe.closed and any("close" in plan.methods(node_id) for node_id in plan.closing):
+            if not pipe.closed and any("close" in plan.methods[node_id] for node_id in plan.closing):
                 missing.add(pipe, "close", other=task.sync_places)
-                await run_step(
-                    host, lease, call, "close", lambda: objects.abandon_blocking(services), lambda: objects.abandon(services)
-                )
+                if plan.needs_loop:
+                    await objects.abandon(services)
+                else:
+                    await run.in_thread(partial(objects.abandon_blocking, services))
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -203,7 +210,7 @@ class ObjectRun(CallRun):
         log.error("%s a bug of rrext", self.call.name, exc_info=error)
         return internal_error()
 
-    def told(self, error: BaseException, what: str) -> RrextError:
+    def translated(self, error: BaseException, what: str) -> RrextError:
         """Translate an exception of a node into the error for the caller."""
         return failure_of(
             error,
@@ -221,7 +228,7 @@ class ObjectRun(CallRun):
         self.host.redactor.error(error)
         task.note_error(error.message)
 
-    def let_go(self, pipe: OpenPipe) -> None:
+    def free(self, pipe: OpenPipe) -> None:
         """Free a pipe at its end; if a node is still open or a thread still works, reclaim the pipe instead."""
         if pipe.leftovers or not pipe.objects.closed:
             self._reclaim(pipe, pipe.end_reason)
@@ -257,10 +264,10 @@ class OpenRun(ObjectRun):
         except BaseException as error:
             if self._pipe is not None:
                 self._pipe.end_reason = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
-                self.let_go(self._pipe)
+                self.free(self._pipe)
             if isinstance(error, asyncio.CancelledError):
                 raise
-            told = self.told(error, "The object could not be opened")
+            told = self.translated(error, "The object could not be opened")
             self.note_failure(told)
             self.lease.task.failed_count += self._pipe is None
             try:
@@ -281,7 +288,7 @@ class OpenRun(ObjectRun):
         absent: dict[str, Unavailable] = {}
         for node_id in plan.opening:
             component = task.components[node_id]
-            if component.ready or not plan.methods(node_id):  # components without lane methods take no part in objects
+            if component.ready or not plan.methods[node_id]:  # components without lane methods take no part in objects
                 continue
             try:
                 await component.ensure(host, trusted=trusted)
@@ -303,14 +310,10 @@ class OpenRun(ObjectRun):
         services = PipeServices(self, pipe)
         opening = Lease.of_pipe(pipe, FREE)
         try:
-            await run_step(
-                host,
-                opening,
-                self.call,
-                self.trail[0],
-                lambda: objects.open_blocking(entry, intake, services),
-                lambda: objects.open(entry, intake, services),
-            )
+            if plan.needs_loop:
+                await objects.open(entry, intake, services)
+            else:
+                await self.in_thread(partial(objects.open_blocking, entry, intake, services), lease=opening)
         finally:
             opening.drop()
         return pipe
@@ -350,6 +353,7 @@ class WriteRun(ObjectRun):
 
     def blocking(self) -> Encoded:
         pipe = self._pipe
+        pipe.check_writable()
         self.thread = get_ident()
         services = PipeServices(self, pipe)
         began = perf_counter()
@@ -364,14 +368,11 @@ class WriteRun(ObjectRun):
         pipe = self._pipe
         if not self.lease.turn.granted:
             await self.host.granted(self.lease.turn)
-        pipe.check_writable()
-        services = PipeServices(self, pipe)
         if not pipe.objects.plan.needs_loop:
-            return await in_thread(
-                self.host, self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
-            )
+            return await self.in_thread(self.blocking)
+        pipe.check_writable()
         try:
-            await pipe.objects.write(self._data, services)
+            await pipe.objects.write(self._data, PipeServices(self, pipe))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -379,7 +380,7 @@ class WriteRun(ObjectRun):
         return b"{}", None
 
     def _failed(self, error: BaseException) -> RrextError:
-        told = self.told(error, f"Pipe {self._pipe.id} failed")
+        told = self.translated(error, f"Pipe {self._pipe.id} failed")
         self._pipe.fail(told)
         self.host.post(self._settle, self._pipe)
         return told
@@ -438,34 +439,30 @@ class CloseRun(ObjectRun):
             body = self._result()
             pipe.end_object(body)
         finally:
-            self.let_go(pipe)
+            self.free(pipe)
         return body
 
     async def _finish(self) -> None:
         pipe, objects = self._pipe, self._pipe.objects
         services = PipeServices(self, pipe)
         try:
-            failure = await run_step(
-                self.host,
-                self.lease,
-                self.call,
-                self.trail[0],
-                lambda: objects.finish_blocking(services),
-                lambda: objects.finish(services),
-            )
+            if objects.plan.needs_loop:
+                failure = await objects.finish(services)
+            else:
+                failure = await self.in_thread(partial(objects.finish_blocking, services))
             if failure is not None:
                 pipe.fail(failure)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            pipe.fail(self.told(error, f"Pipe {pipe.id} failed while closing"))
+            pipe.fail(self.translated(error, f"Pipe {pipe.id} failed while closing"))
 
     def _result(self) -> bytes:
         pipe = self._pipe
         try:
             body = result_body(pipe.entry, self.host.limits)
         except Exception as error:  # the results cannot be encoded: the answer carries the failure only
-            pipe.fail(self.told(error, f"The result of pipe {pipe.id} failed"))
+            pipe.fail(self.translated(error, f"The result of pipe {pipe.id} failed"))
             body = bare_body(pipe.entry)
         if pipe.failed is None:
             return body
@@ -497,16 +494,6 @@ class SettleRun(CloseRun):
         return b"{}", None
 
 
-async def run_step(
-    host: Host, lease: Lease, call: Call, label: str, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]
-) -> T:
-    """Run one step of an object: in a thread if all node methods are `def`, else on the loop."""
-    assert lease.pipe is not None, "objects have pipes"
-    if lease.pipe.objects.plan.needs_loop:
-        return await on_loop()
-    return await in_thread(host, blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
-
-
 class PipeServices:
     """The services of one operation. Methods that run in threads count as running sync calls of the task."""
 
@@ -519,14 +506,7 @@ class PipeServices:
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         lease = Lease.of_pipe(self._pipe, FREE)
         try:
-            return await in_thread(
-                self._run.host,
-                work,
-                places=self._pipe.task.sync_places,
-                lease=lease,
-                call=self._run.call,
-                label=type(self._run.call.operation).__name__.lower(),
-            )
+            return await self._run.in_thread(work, lease=lease, label=type(self._run.call.operation).__name__.lower())
         finally:
             lease.drop()
 
@@ -588,7 +568,7 @@ def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, In
             f'"{source.provider}"'
         )  # fmt: skip
     _check_method(plan, mime_type)
-    lane = choose_lane(mime_type, plan.listens)
+    lane = choose_lane(mime_type, plan.source_lanes.__contains__)
     _check_keys(given)
     size, metadata = given.get("size"), given.get("metadata")
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):

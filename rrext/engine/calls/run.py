@@ -2,7 +2,8 @@
 
 `Run` is one execution of a tool or of a node's lifecycle method within a call. `CallRun` is that of a client's call: it runs,
 gives back its place and its lease, and is answered, each exactly once. `ToolRun` runs a tool, for a client or for another
-tool. `Lease` owns the node objects of a run, with the place or the turn that they take.
+tool. `in_thread` runs a part of a call on a thread, for a coroutine that waits for it. `Lease` owns the node objects of a run,
+with the place or the turn that they take.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
+from threading import get_ident
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from rrext.content import Content, block_of_bytes, encoded_content
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.nested_calls import Nesting
-from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place
+from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place, Places
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of, internal_error
 from rrext.engine.interface.operations import Tool
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
     from rrext.engine.events.trace import PipeTrace, TracedCall
     from rrext.engine.flow.objects import NodeObjects
     from rrext.engine.tasks.task import Task
+    from rrext.threads import Job
     from rrext.tools.spec import ToolSpec
 
+
+T = TypeVar("T")
 
 Encoded: TypeAlias = tuple[bytes, bytes | None]
 """A result: its JSON and None, or empty JSON and the raw bytes of a `bytes` result."""
@@ -115,6 +119,23 @@ class Run:
         self._reason = reason
         if self._token is not None:
             self._token.cancel(reason)
+
+    async def in_thread(
+        self,
+        work: Callable[[], T],
+        *,
+        lease: Lease | None = None,
+        label: str | None = None,
+        run: Callable[[Job], None] | None = None,
+        own_places: Places | None = None,
+        own_place: Place | HeldPlace | None = None,
+    ) -> T:
+        """Run `work` on a thread and return its result, within the limit of running sync calls, see `in_thread`."""
+        lease = lease or self.lease
+        return await in_thread(
+            self.host, work, places=lease.task.sync_places, lease=lease, call=self.call, label=label or self.trail[-1],
+            run=run, own_places=own_places, own_place=own_place,
+        )  # fmt: skip
 
     def callee(self, route: Route) -> ToolRun:
         """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline."""
@@ -338,21 +359,37 @@ class ToolRun(CallRun):
         lease: Lease,
         route: Route,
         *,
-        deadline: float | None,
+        begins: bool = False,
+        timeout: float | None = None,
+        place: Place | HeldPlace | None = None,
+        deadline: float | None = None,
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
+        """`trail` are the callers of a nested run. A run that `begins` is that of its call from now on, until the `timeout` of
+        the tool, or that of the request, is over.
+        """
         self.host = host  # instead of `Run.__init__`: saves a function call per call
         self.call = call
         self.lease = lease
         self.deadline = deadline
-        self.trail: tuple[str, ...] = (*trail, route.label) if trail else route.trail
         if token is not None:
             self._token = token
         self._unclaimed = [True]
         self.route = route
-        self.node = self.kwargs = self.place = None  # an instance's own attribute is read faster than its class's
+        self.node = self.kwargs = None  # an instance's own attribute is read faster than its class's
+        self.place = place
         self.owners = ()
+        self.trail: tuple[str, ...] = (*trail, route.label) if trail else route.trail
+        if begins:
+            if timeout is not None or call.operation.timeout is not None:
+                self.deadline = host.limit(call, timeout)
+            task = lease.task
+            task.calls += 1
+            if task.ttl:
+                task.last_used = task.now()
+            task.active.add(call)
+            call.work = self
 
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -582,17 +619,17 @@ class ToolRun(CallRun):
     async def _in_thread(self) -> Encoded:
         if self.spec.thread == "main":
             return self.blocking()
-        places, call, label = self.lease.task.sync_places, self.call, self.trail[-1]
+        places, call = self.lease.task.sync_places, self.call
 
         def work() -> Encoded:
             self.loan = Loan(places, call)
             return self.blocking()
 
         if self.spec.thread != "same":
-            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label)
+            return await self.in_thread(work)
         own = self.route.component.own_thread
         if not self.is_outermost:
-            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
+            return await self.in_thread(work, run=own.run_inner)
         own_places = self.route.component.thread_places
         own_place = own_places.take(call.caller, call)
         try:
@@ -600,17 +637,7 @@ class ToolRun(CallRun):
         except BaseException:
             own_place.release()
             raise
-        return await in_thread(
-            self.host,
-            work,
-            places=places,
-            lease=self.lease,
-            call=call,
-            label=label,
-            run=own.run,
-            own_places=own_places,
-            own_place=own_place,
-        )
+        return await self.in_thread(work, run=own.run, own_places=own_places, own_place=own_place)
 
     # result and error
 
@@ -781,6 +808,153 @@ def _unavailable(message: str, spec: ToolSpec, predicate: Any, **data: str) -> U
     instead = getattr(predicate, "instead", None)
     about = {**data, "tool": spec.name, **({} if instead is None else {"instead": instead})}
     return Unavailable(message, hint=getattr(predicate, "missing", None), data=about)
+
+
+class ThreadJob(Generic[T]):
+    """Runs `work` at most once, settles `outcome`, and gives back its places and its lease.
+
+    `place` is one of `places`, the limit of running sync calls. `own_place` is one of `own_places`, the limit of a node's own
+    thread.
+    """
+
+    __slots__ = (
+        "_host", "_is_over", "_lease", "_own_place", "_own_places", "_place", "_places", "_thread", "_unclaimed", "_work",
+        "outcome",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        host: Host,
+        work: Callable[[], T],
+        lease: Lease | None,
+        places: Places,
+        place: Place | HeldPlace,
+        own_places: Places | None,
+        own_place: Place | HeldPlace | None,
+    ) -> None:
+        self._host = host
+        self._work = work
+        self._lease = lease
+        self._places = places
+        self._place = place
+        self._own_places = own_places
+        self._own_place = own_place
+        self._unclaimed = [True]  # popped once: by the thread that runs the job, or by its withdrawal
+        self._thread = 0
+        self._is_over = False
+        self.outcome: asyncio.Future[T] | None = host.loop.create_future()
+        if lease is not None:
+            lease.keep()
+
+    def __call__(self) -> None:
+        """Run the work, on the thread."""
+        if not self._claim():
+            return
+        self._thread = get_ident()
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = self._work()
+        except BaseException as raised:
+            error = raised
+        self.release()
+        self._host.post(self._settle, value, error)
+        error = None  # its traceback references this frame: such cycles would wait for the garbage collector
+
+    def release(self) -> None:
+        """Give back the places and the lease when the job ended or was withdrawn."""
+        self._is_over = True
+        self._forget()
+        if self._lease is not None:
+            self._lease.drop()
+        self._place.release()
+        if self._own_place is not None:
+            self._own_place.release()
+
+    def abandon(self, call: Call | None, label: str) -> None:
+        """Withdraw the job of a cancelled waiter; a job that runs already is left behind under `label`."""
+        lease, host = self._lease, self._host
+        if self._claim():
+            self.release()
+        elif lease is not None and call is not None and self.outcome is not None:  # otherwise the thread has returned
+            lease.leave(host, call, label)
+            lease.spoil()
+            host.left_behind(self._places).add(self, label, thread=self._thread)
+            if self._own_places is not None:
+                host.left_behind(self._own_places).add(self, label)
+            if self._is_over:  # the thread may have called `_forget` before this record existed
+                self._forget()
+
+    def _forget(self) -> None:
+        for places in (self._places, self._own_places):
+            if places is not None and places.left_behind is not None:
+                places.left_behind.remove(self)
+
+    def _settle(self, value: T, error: BaseException | None) -> None:
+        outcome, self.outcome = self.outcome, None  # an error's traceback leads to this job, and would so lead to itself
+        if outcome is None or outcome.done():
+            return
+        if error is None:
+            outcome.set_result(value)
+        elif issubclass(type(error), StopIteration):  # no future carries it; an author's `__class__` may raise
+            outcome.set_exception(RuntimeError("StopIteration was raised"))
+        else:
+            outcome.set_exception(error)
+
+    def _claim(self) -> bool:
+        try:
+            self._unclaimed.pop()  # atomic, in every thread
+        except IndexError:
+            return False
+        return True
+
+
+async def in_thread(
+    host: Host,
+    work: Callable[[], T],
+    *,
+    places: Places,
+    lease: Lease | None,
+    call: Call | None = None,
+    label: str = "",
+    run: Callable[[Job], None] | None = None,
+    own_places: Places | None = None,
+    own_place: Place | HeldPlace | None = None,
+) -> T:
+    """Run `work` on a thread within the limit `places`, in the line of the call's caller, and return its result.
+
+    `run` hands the job to a thread; the default is a worker of the pool. `own_place`, one of `own_places`, is released at the
+    end of the work. A cancel before the work begins withdraws it. After that the thread goes on, keeps its place until it
+    returns, is left behind as `label`, and its lease is spoiled.
+    """
+    place = await _held(host, places, call, own_place)
+    job = ThreadJob(host, work, lease, places, place, own_places, own_place)
+    try:
+        (run or host.workers.run)(job)
+    except BaseException:  # no thread can be started
+        job.release()
+        raise
+    try:
+        assert job.outcome is not None
+        return await job.outcome
+    except asyncio.CancelledError:
+        job.abandon(call, label)
+        raise
+
+
+async def _held(host: Host, places: Places, call: Call | None, own_place: Place | HeldPlace | None) -> Place | HeldPlace:
+    """Wait for a place. A cancel meanwhile releases the place and `own_place`."""
+    place = places.take(None if call is None else call.caller, call)
+    if place.granted:
+        return place
+    try:
+        await host.granted(place)
+    except BaseException:
+        place.release()
+        if own_place is not None:
+            own_place.release()
+        raise
+    return place
 
 
 _LOCK: Final = threading.Lock()

@@ -15,7 +15,6 @@ from typing import Final
 from rrext.engine.calls.run import Lease, TaskWork, ToolRun
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.operations import Tool
@@ -71,7 +70,12 @@ class ToolCalls:
                 timeout = spec.timeout
                 if chosen.plain:  # the input is checked before the call waits
                     kwargs = spec.structure(None, operation.input, self._host.limits)
-            run = self._begun(call, task, chosen, self._lease(call, task, operation), timeout)
+            if operation.pipe_id is None:
+                lease = Lease(task, task.places.take(call.caller, call))
+            else:
+                lease = self._lease_on_pipe(call, operation.pipe_id)
+            run_class = self._host.tool_run if call.feed is None and lease.pipe is None else self._run_class(call, lease)
+            run: ToolRun = run_class(self._host, call, lease, chosen, begins=True, timeout=timeout)
         except RrextError as error:
             call.fail(error)
             return is_quick
@@ -108,7 +112,10 @@ class ToolCalls:
             or (route.returns and not self._host.results.has_room(outlet, route.returns, call.caller.counts_for))
         ):
             return False
-        lease = self._lease(call, task, operation)
+        if operation.pipe_id is None:
+            lease = Lease(task, task.places.take(call.caller, call))
+        else:
+            lease = self._lease_on_pipe(call, operation.pipe_id)
         place = task.sync_places.take()
         pipe = lease.pipe  # checked while its turn is held: the loop may have failed or freed it meanwhile
         is_open = pipe is None or (self._pipes.at(pipe.id) is pipe and pipe.failed is None)
@@ -116,7 +123,8 @@ class ToolCalls:
             place.release()
             lease.drop()
             return False
-        run = self._begun(call, task, route, lease, route.spec.timeout, place)
+        run_class = self._host.tool_run if call.feed is None and pipe is None else self._run_class(call, lease)
+        run: ToolRun = run_class(self._host, call, lease, route, begins=True, timeout=route.spec.timeout, place=place)
         if task.stopping:  # the loop may have stopped the active calls before this one joined them
             call.fail(Cancelled("cancelled: the pipeline was terminated"))
         if not call.unsettled:  # answered while this thread decided
@@ -153,28 +161,6 @@ class ToolCalls:
             if not isinstance(call.work, ToolRun):
                 task.active.discard(call)
 
-    def _begun(
-        self,
-        call: Call,
-        task: Task,
-        route: Route,
-        lease: Lease,
-        own_timeout: float | None,
-        place: Place | HeldPlace | None = None,
-    ) -> ToolRun:
-        task.calls += 1
-        if task.ttl:
-            task.last_used = task.now()
-        deadline = None
-        if own_timeout is not None or call.operation.timeout is not None:
-            deadline = self._host.limit(call, own_timeout)
-        run_class = self._host.tool_run if call.feed is None and lease.pipe is None else self._run_class(call, lease)
-        run: ToolRun = run_class(self._host, call, lease, route, deadline=deadline)
-        run.place = place
-        task.active.add(call)
-        call.work = run
-        return run
-
     def _run_class(self, call: Call, lease: Lease) -> type[ToolRun]:
         """The class of a run for a caller who may have asked for its events, or on a pipe that may be traced."""
         operation, pipe = call.operation, lease.pipe
@@ -200,11 +186,9 @@ class ToolCalls:
         error = tool_not_found(operation.tool, operation.node_id)
         raise self._list.explain(call, task, error, operation.tool, operation.node_id)
 
-    def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
-        """Make a lease, whose turn is held already or waits in line."""
-        if operation.pipe_id is None:
-            return Lease(task, task.places.take(call.caller, call))
-        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+    def _lease_on_pipe(self, call: Call, pipe_id: int) -> Lease:
+        """Make a lease of a pipe, whose turn is held already or waits in line."""
+        pipe = self._pipes.find(pipe_id, call.caller.connection_id)
         pipe.last_used = self._host.clock.now()
         turn = pipe.lock.enter(exclusive=False)
         if turn.granted and pipe.failed is not None:

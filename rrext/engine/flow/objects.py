@@ -218,13 +218,13 @@ class NodeObjects:
         try:
             for node_id in self.plan.opening:
                 # Nodes without methods pass payloads on without an object.
-                methods = self.plan.methods(node_id)
+                methods = self.plan.methods[node_id]
                 if methods and node_id not in self._absent:
                     self._links[node_id] = self._link(node_id, methods)
             self._source = self.bind(self.plan.source, intake.lane)
             self.phase = OPEN
         finally:
-            self._let_go()
+            self._break_cycles()
 
     def _link(self, node_id: str, methods: Mapping[str, Method]) -> NodeLink:
         try:
@@ -282,7 +282,7 @@ class NodeObjects:
             self._conductor.drive(steps)
         finally:
             self._conductor.services = None
-            self._let_go()
+            self._break_cycles()
 
     async def _on_loop(self, steps: Steps, services: OperationServices) -> None:
         self._conductor.services = services
@@ -290,9 +290,9 @@ class NodeObjects:
             await self._conductor.drive_on_loop(steps)
         finally:
             self._conductor.services = None
-            self._let_go()
+            self._break_cycles()
 
-    def _let_go(self) -> None:
+    def _break_cycles(self) -> None:
         """Break the reference cycles of nodes and links after the last `close`, so that they need no garbage collection."""
         links = self._links.values()
         if self.phase == ENDING and not self.leftover and not any(link.opened for link in links):
@@ -667,7 +667,7 @@ class NodeLink:
 
     def listens(self, lane: str) -> bool:
         """Whether the node listens on a lane; see `Node.listens`."""
-        return f"write_{lane}" in self._objects.plan.methods(self.node_id) and self._objects.reaches(self.node_id)
+        return f"write_{lane}" in self._objects.plan.methods[self.node_id] and self._objects.reaches(self.node_id)
 
     def target(self, method: Method) -> Target:
         """Make the target of a node method: passes a context to a method with a context parameter, and maintains `opened`."""
@@ -724,7 +724,7 @@ class NodeLink:
         self.state = SENDING_ASYNC
 
     def _find(self, lane: str) -> tuple[Target, ...]:
-        declared = self._objects.plan.declared(self.node_id)
+        declared = self._objects.plan.declared[self.node_id]
         if lane in declared:
             found = self._fanouts[lane] = self._objects.bind(self.node_id, lane)
             return found
