@@ -113,3 +113,18 @@ async def test_last_words_hold_no_part_of_a_secret_wherever_they_are_cut(after: 
             assert secret[-cut + 1 :] not in caught.value.data["stderr"]
             assert 0 < len(caught.value.data["stderr"]) <= STDERR_TAIL
             await world.execute("a")
+
+
+async def test_a_call_that_its_worker_refuses_is_answered_while_somebody_watches_calls() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        ended: list[Any] = []
+        world.engine.subscribe(Filter(kinds=frozenset(["call_ended"])), ended.append)
+
+        def refuse(call: Call, **_: object) -> None:
+            raise worker.error()
+
+        worker.run = refuse  # type: ignore[method-assign]
+        with pytest.raises(TaskLost):
+            await world.tool("a", "pid")
+        assert [event.code for event in ended] == ["task_lost"]
