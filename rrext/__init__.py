@@ -12,6 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
+    from rrext.client.databases import Database, Transaction, Vectors
+    from rrext.client.pipe import Pipe
+    from rrext.client.stored_files import StoredFiles
+    from rrext.client.updates import EventStream, ServerEvent
+    from rrext.client.upload import FileResult, UploadProgress
     from rrext.content import Content
     from rrext.errors import (
         Cancelled,
@@ -66,7 +71,10 @@ __all__ = [
     "ConnectionInvalid",
     "ConnectionUnknown",
     "Content",
+    "Database",
     "Entry",
+    "EventStream",
+    "FileResult",
     "FrameTooLarge",
     "InternalError",
     "InvalidArguments",
@@ -80,6 +88,7 @@ __all__ = [
     "NotConnected",
     "NotFound",
     "ParseError",
+    "Pipe",
     "PipeError",
     "PipeExpired",
     "PipeFailed",
@@ -87,9 +96,11 @@ __all__ = [
     "ProviderNotFound",
     "ResultTooLarge",
     "RrextError",
+    "ServerEvent",
     "ServerExited",
     "SetupContext",
     "ShuttingDown",
+    "StoredFiles",
     "TaskAlreadyRunning",
     "TaskAmbiguous",
     "TaskError",
@@ -100,9 +111,12 @@ __all__ = [
     "ToolError",
     "ToolNotFound",
     "ToolTimeout",
+    "Transaction",
     "Unavailable",
     "UnknownCommand",
+    "UploadProgress",
     "UsageError",
+    "Vectors",
     "blocking",
     "tool_function",
 ]
@@ -110,11 +124,20 @@ __all__ = [
 _MODULES = {
     "Client": "rrext.client.client",
     "Content": "rrext.content",
+    "Database": "rrext.client.databases",
     "Entry": "rrext.nodes.base.node",
+    "EventStream": "rrext.client.updates",
+    "FileResult": "rrext.client.upload",
     "Limits": "rrext.limits",
     "Node": "rrext.nodes.base.node",
+    "Pipe": "rrext.client.pipe",
+    "ServerEvent": "rrext.client.updates",
     "SetupContext": "rrext.nodes.base.setup",
+    "StoredFiles": "rrext.client.stored_files",
     "ToolContext": "rrext.tools.context",
+    "Transaction": "rrext.client.databases",
+    "UploadProgress": "rrext.client.upload",
+    "Vectors": "rrext.client.databases",
     "tool_function": "rrext.tools.decorator",
 }
 """The modules of the public names that are not errors."""

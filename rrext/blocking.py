@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rrext.client.blocking import Client, Pipe
+from rrext.client.blocking import Client, Database, Pipe, StoredFiles, Transaction, Vectors
 
-__all__ = ["Client", "Pipe"]
+__all__ = ["Client", "Database", "Pipe", "StoredFiles", "Transaction", "Vectors"]

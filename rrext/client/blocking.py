@@ -243,7 +243,7 @@ class Transaction(Blocking[AsyncTransaction]):
 
 
 class Database(Blocking[AsyncDatabase]):
-    """`rrext.client.databases.Database` with the same names, blocking."""
+    """`rrext.Database` with the same names, blocking."""
 
     query = in_caller_thread(AsyncDatabase.query)
     read = in_caller_thread(AsyncDatabase.read)
@@ -263,7 +263,7 @@ class Database(Blocking[AsyncDatabase]):
 
 
 class Vectors(Blocking[AsyncVectors]):
-    """`rrext.client.databases.Vectors` with the same names, blocking."""
+    """`rrext.Vectors` with the same names, blocking."""
 
     search = in_caller_thread(AsyncVectors.search)
     upsert = in_caller_thread(AsyncVectors.upsert)
@@ -276,7 +276,7 @@ class Vectors(Blocking[AsyncVectors]):
 
 
 class StoredFiles(Blocking[AsyncStoredFiles]):
-    """`rrext.client.stored_files.StoredFiles` with the same names, blocking."""
+    """`rrext.StoredFiles` with the same names, blocking."""
 
     read = in_caller_thread(AsyncStoredFiles.read)
     write = in_caller_thread(AsyncStoredFiles.write)

@@ -74,9 +74,9 @@ class Client:
         """A client of a server of its own, which starts with the `async with` block and ends with it.
 
         `files`, `nodes`, `root`, `env_names` (`--env`), `connections`, `threads`, `pipe_idle`, `max_frame`, `drain`, `partial`
-        and `args` are those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of
-        our variables (see `server_env` of `rrext.client.server_address`), `ROCKETRIDE_*`, those of `env_names`, and `env`: give
-        it there those that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
+        and `args` are those of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees our
+        variables of paths, user, language and time zone, `ROCKETRIDE_*`, those of `env_names`, and `env`: give it there those
+        that the file of connections names. `rlimits` maps names like `"AS"` to limits of the process (Linux).
         `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context` is `{userId, spaceId,
         authorization}`. Entering the block raises `InvalidPipeline` for a bad file.
         """

@@ -55,6 +55,7 @@ class EventStream:
     __slots__ = ("__weakref__", "_end", "_error", "_missed", "_queue", "_size", "_wake", "dropped")
 
     def __init__(self, size: int = CLIENT_DEFAULTS.events) -> None:
+        """Made by the client."""
         self._size = size
         self._queue: deque[ServerEvent] = deque()
         self._wake = anyio.Event()

@@ -201,6 +201,7 @@ class ToolContext:
         authorization: str | None = None,
         questions: CallerQuestions | None = None,
     ) -> None:
+        """Made by the engine."""
         self.node_id = node_id
         self.token = token if token is not None else CancelToken()
         self.user_id = user_id

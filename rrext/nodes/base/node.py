@@ -40,6 +40,7 @@ class Entry:
         signature: str | None = None,
         tenant: Tenant = NOBODY,
     ) -> None:
+        """Made by the engine."""
         self.name = name or str(uuid.uuid4())
         self.path = path
         self.url = url or f"null://Stream/{_whole_path(path, self.name)}"

@@ -51,6 +51,7 @@ class SetupContext:
         tool_description: str = "",
         provider_of: Callable[[Connection], Awaitable[ToolProvider]] | None = None,
     ) -> None:
+        """Made by the engine."""
         self._workers = workers
         self._redact = redact
         self._wait = wait
