@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -66,6 +67,14 @@ def test_commits_are_checked_by_the_linters_of_continuous_integration() -> None:
         assert re.search(rf"entry: python -m {program} ?{command}", hooks), f"no hook runs {program} {command}"
 
 
-def test_the_workflow_runs_all_checks() -> None:
-    (workflow,) = (ROOT / ".github" / "workflows").glob("*.yml")
-    assert "- run: .ci/run" in workflow.read_text(encoding="utf-8")
+def test_the_workflow_runs_all_checks_and_each_python_that_the_package_names() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "- run: .ci/run" in workflow
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert re.search(r"python: \[(.+)\]", workflow)[1] == ", ".join(f'"{version}"' for version in named)
+    assert project["requires-python"] == f">={named[0]}"
+
+
+def test_the_rooms_of_the_core_tests_are_there(check: Any) -> None:
+    assert [room for room in check.CORE if not list((ROOT / "tests" / room).rglob("test_*.py"))] == []
