@@ -30,8 +30,10 @@ class Connections:
 
     def __init__(self, found: Mapping[str, Found], variables: Iterable[str] = ()) -> None:
         self._found = dict(found)
-        self.variables = frozenset(variables)
-        self.problems = tuple(problem for each in found.values() if isinstance(each, tuple) for problem in each)
+        self.variables: frozenset[str] = frozenset(variables)
+        self.problems: tuple[ConnectionProblem, ...] = tuple(
+            problem for each in found.values() if isinstance(each, tuple) for problem in each
+        )
 
     @classmethod
     def of(
@@ -295,7 +297,8 @@ class Secret:
         self._kind, self._place = (kind, place) if kind in KINDS and place else ("", "")
         self._value = None if self._kind else written
         self._redactors: list[Redactor | ResultRedactor] = []
-        self.name = self.key = "secret"
+        self.name: str = "secret"
+        self.key: str = self.name
 
     def look(self, variables: Mapping[str, str], folder: str) -> str | None:
         """Take the text from a variable; return why it cannot be found, if so. Paths begin at `folder`."""

@@ -48,8 +48,8 @@ class Content:
 
     def __init__(self, *blocks: str | bytes | Block, structured: Any = msgspec.UNSET, meta: Block | None = None) -> None:
         self.blocks: Sequence[Any] = [block_of(block) for block in blocks]
-        self.structured = structured
-        self.meta = meta
+        self.structured: Any = structured
+        self.meta: Block | None = meta
 
     @classmethod
     def of_members(cls, members: Mapping[str, Any]) -> Content:

@@ -158,8 +158,8 @@ class Workers:
     def __init__(self) -> None:
         self.parked: list[_Worker] = []
         self.backlog: deque[Job] = deque()
-        self.is_stopped = False
-        self.is_fork = False
+        self.is_stopped: bool = False
+        self.is_fork: bool = False
         """Whether this process is a forked child: a worker that finishes its job there ends the process."""
         self._started = 0
 

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -181,9 +181,9 @@ async def _awaited(answer: Awaitable[R]) -> R:
 class Pipe(Blocking[AsyncPipe]):
     """A pipe as `rrext.Client.pipe` makes it: `with client.pipe() as pipe: pipe.write(data)`, then `pipe.result`."""
 
-    write = in_caller_thread(AsyncPipe.write)
-    tool = in_caller_thread(AsyncPipe.tool)
-    close = in_caller_thread(AsyncPipe.close)
+    write: Final = in_caller_thread(AsyncPipe.write)
+    tool: Final = in_caller_thread(AsyncPipe.tool)
+    close: Final = in_caller_thread(AsyncPipe.close)
 
     def open(self, *, timeout: float | None = None) -> Pipe:
         """Open the pipe; waits while all pipes of the pipeline are in use."""
@@ -234,7 +234,7 @@ AsyncStoredFiles = stored_files_module.StoredFiles
 class Transaction(Blocking[AsyncTransaction]):
     """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
-    query = in_caller_thread(AsyncTransaction.query)
+    query: Final = in_caller_thread(AsyncTransaction.query)
 
     @property
     def session_id(self) -> str:
@@ -245,14 +245,14 @@ class Transaction(Blocking[AsyncTransaction]):
 class Database(Blocking[AsyncDatabase]):
     """`rrext.Database` with the same names, blocking."""
 
-    query = in_caller_thread(AsyncDatabase.query)
-    read = in_caller_thread(AsyncDatabase.read)
-    stream = in_caller_thread(AsyncDatabase.stream)
-    begin_transaction = in_caller_thread(AsyncDatabase.begin_transaction)
-    commit = in_caller_thread(AsyncDatabase.commit)
-    rollback = in_caller_thread(AsyncDatabase.rollback)
-    dialect = in_caller_thread(AsyncDatabase.dialect)
-    schema = in_caller_thread(AsyncDatabase.schema)
+    query: Final = in_caller_thread(AsyncDatabase.query)
+    read: Final = in_caller_thread(AsyncDatabase.read)
+    stream: Final = in_caller_thread(AsyncDatabase.stream)
+    begin_transaction: Final = in_caller_thread(AsyncDatabase.begin_transaction)
+    commit: Final = in_caller_thread(AsyncDatabase.commit)
+    rollback: Final = in_caller_thread(AsyncDatabase.rollback)
+    dialect: Final = in_caller_thread(AsyncDatabase.dialect)
+    schema: Final = in_caller_thread(AsyncDatabase.schema)
 
     @contextmanager
     def transaction(self, **which: Unpack[WhichNode]) -> Iterator[Transaction]:
@@ -265,27 +265,27 @@ class Database(Blocking[AsyncDatabase]):
 class Vectors(Blocking[AsyncVectors]):
     """`rrext.Vectors` with the same names, blocking."""
 
-    search = in_caller_thread(AsyncVectors.search)
-    upsert = in_caller_thread(AsyncVectors.upsert)
-    delete = in_caller_thread(AsyncVectors.delete)
-    move = in_caller_thread(AsyncVectors.move)
-    list = in_caller_thread(AsyncVectors.list)
-    get = in_caller_thread(AsyncVectors.get)
-    versions = in_caller_thread(AsyncVectors.versions)
-    stats = in_caller_thread(AsyncVectors.stats)
+    search: Final = in_caller_thread(AsyncVectors.search)
+    upsert: Final = in_caller_thread(AsyncVectors.upsert)
+    delete: Final = in_caller_thread(AsyncVectors.delete)
+    move: Final = in_caller_thread(AsyncVectors.move)
+    list: Final = in_caller_thread(AsyncVectors.list)
+    get: Final = in_caller_thread(AsyncVectors.get)
+    versions: Final = in_caller_thread(AsyncVectors.versions)
+    stats: Final = in_caller_thread(AsyncVectors.stats)
 
 
 class StoredFiles(Blocking[AsyncStoredFiles]):
     """`rrext.StoredFiles` with the same names, blocking."""
 
-    read = in_caller_thread(AsyncStoredFiles.read)
-    write = in_caller_thread(AsyncStoredFiles.write)
-    stat = in_caller_thread(AsyncStoredFiles.stat)
-    list = in_caller_thread(AsyncStoredFiles.list)
-    delete = in_caller_thread(AsyncStoredFiles.delete)
-    rename = in_caller_thread(AsyncStoredFiles.rename)
-    make_folder = in_caller_thread(AsyncStoredFiles.make_folder)
-    remove_folder = in_caller_thread(AsyncStoredFiles.remove_folder)
+    read: Final = in_caller_thread(AsyncStoredFiles.read)
+    write: Final = in_caller_thread(AsyncStoredFiles.write)
+    stat: Final = in_caller_thread(AsyncStoredFiles.stat)
+    list: Final = in_caller_thread(AsyncStoredFiles.list)
+    delete: Final = in_caller_thread(AsyncStoredFiles.delete)
+    rename: Final = in_caller_thread(AsyncStoredFiles.rename)
+    make_folder: Final = in_caller_thread(AsyncStoredFiles.make_folder)
+    remove_folder: Final = in_caller_thread(AsyncStoredFiles.remove_folder)
 
 
 def on_loop(method: Callable[Concatenate[W, P], Awaitable[R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
@@ -314,29 +314,29 @@ class Client:
         self._stack = ExitStack()
         self._used = False
 
-    spawn = staticmethod(_made_by(AsyncClient.spawn))
-    connect = staticmethod(_made_by(AsyncClient.connect))
-    over = staticmethod(_made_by(AsyncClient.over))
+    spawn: Final = staticmethod(_made_by(AsyncClient.spawn))
+    connect: Final = staticmethod(_made_by(AsyncClient.connect))
+    over: Final = staticmethod(_made_by(AsyncClient.over))
 
-    use = on_loop(AsyncClient.use)
-    terminate = in_caller_thread(AsyncClient.terminate)
-    validate = on_loop(AsyncClient.validate)
-    services = in_caller_thread(AsyncClient.services)
-    tasks = in_caller_thread(AsyncClient.tasks)
-    status = in_caller_thread(AsyncClient.status)
-    send = in_caller_thread(AsyncClient.send)
-    send_files = on_loop(AsyncClient.send_files)
-    chat = in_caller_thread(AsyncClient.chat)
-    tool = in_caller_thread(AsyncClient.tool)
-    tools = in_caller_thread(AsyncClient.tools)
-    tools_resolve = in_caller_thread(AsyncClient.tools_resolve)
-    tools_call = in_caller_thread(AsyncClient.tools_call)
-    ping = in_caller_thread(AsyncClient.ping)
-    cancel = in_caller_thread(AsyncClient.cancel)
-    shutdown = in_caller_thread(AsyncClient.shutdown)
-    request = in_caller_thread(AsyncClient.request)
-    close = on_loop(AsyncClient.close)
-    pipe = _piped_by(AsyncClient.pipe)
+    use: Final = on_loop(AsyncClient.use)
+    terminate: Final = in_caller_thread(AsyncClient.terminate)
+    validate: Final = on_loop(AsyncClient.validate)
+    services: Final = in_caller_thread(AsyncClient.services)
+    tasks: Final = in_caller_thread(AsyncClient.tasks)
+    status: Final = in_caller_thread(AsyncClient.status)
+    send: Final = in_caller_thread(AsyncClient.send)
+    send_files: Final = on_loop(AsyncClient.send_files)
+    chat: Final = in_caller_thread(AsyncClient.chat)
+    tool: Final = in_caller_thread(AsyncClient.tool)
+    tools: Final = in_caller_thread(AsyncClient.tools)
+    tools_resolve: Final = in_caller_thread(AsyncClient.tools_resolve)
+    tools_call: Final = in_caller_thread(AsyncClient.tools_call)
+    ping: Final = in_caller_thread(AsyncClient.ping)
+    cancel: Final = in_caller_thread(AsyncClient.cancel)
+    shutdown: Final = in_caller_thread(AsyncClient.shutdown)
+    request: Final = in_caller_thread(AsyncClient.request)
+    close: Final = on_loop(AsyncClient.close)
+    pipe: Final = _piped_by(AsyncClient.pipe)
 
     def events(self, *, size: int = CLIENT_DEFAULTS.events) -> Iterator[ServerEvent]:
         """The server's events from now on: `for event in client.events()`; see `rrext.Client.events`."""

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Final, Literal, Unpack, overload
 
 import anyio
 from anyio.abc import ByteStream
@@ -360,7 +360,9 @@ class Client:
         arguments = {"token": token, "nodeId": node_id, "tool": tool, "context": context, "format": format}
         return (await self.request("tools", arguments))["tools"]
 
-    tools_resolve, tools_call, files = tools_resolve, tools_call, files
+    tools_resolve: Final = tools_resolve
+    tools_call: Final = tools_call
+    files: Final = files
 
     @property
     def database(self) -> Database:

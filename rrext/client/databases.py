@@ -194,7 +194,7 @@ class Transaction:
         """Made by `Database.transaction`."""
         self._database = database
         self._which = which
-        self.session_id = session_id
+        self.session_id: str = session_id
 
     async def query(
         self, sql: str, *, params: Params | None = None, row_mode: str | None = None, timeout: float | None = None

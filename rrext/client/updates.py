@@ -62,7 +62,7 @@ class EventStream:
         self._end = False
         self._error: RrextError | None = None
         self._missed = 0
-        self.dropped = 0
+        self.dropped: int = 0
 
     def put(self, name: str, body: dict[str, Any]) -> None:
         """Add an event; never waits."""

@@ -13,8 +13,8 @@ class ManualTimer:
     __slots__ = ("action", "is_cancelled")
 
     def __init__(self, action: Callable[[], None]) -> None:
-        self.action = action
-        self.is_cancelled = False
+        self.action: Callable[[], None] = action
+        self.is_cancelled: bool = False
 
     def cancel(self) -> None:
         """Cancel the action."""

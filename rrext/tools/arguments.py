@@ -50,7 +50,7 @@ class InputPlan:
         annotations_schema: dict[str, Any] | None = None,
         input_parameter: str | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema: dict[str, Any] = schema
         self._conversions = conversions
         self._exact = exact
         self._required = frozenset(schema.get("required", ()))

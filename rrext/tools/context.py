@@ -202,16 +202,16 @@ class ToolContext:
         questions: CallerQuestions | None = None,
     ) -> None:
         """Made by the engine."""
-        self.node_id = node_id
-        self.token = token if token is not None else CancelToken()
-        self.user_id = user_id
-        self.space_id = space_id
-        self.request_id = request_id
-        self.connection_id = connection_id
-        self.pipe_id = pipe_id
-        self.meta = meta
-        self.deadline = deadline
-        self.callbacks = callbacks
+        self.node_id: str = node_id
+        self.token: CancelToken = token if token is not None else CancelToken()
+        self.user_id: str | None = user_id
+        self.space_id: str | None = space_id
+        self.request_id: int | str | None = request_id
+        self.connection_id: int | str | None = connection_id
+        self.pipe_id: int | None = pipe_id
+        self.meta: Mapping[str, Any] | None = meta
+        self.deadline: float | None = deadline
+        self.callbacks: ToolCallbacks = callbacks
         self._authorization = authorization
         self._clock = clock
         self._report = report

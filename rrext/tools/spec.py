@@ -72,15 +72,15 @@ class ToolSpec:
         bound: bool,
         metadata: FunctionMetadata | None = None,
     ) -> None:
-        self.function = function
-        self.options = options
-        self.owner = owner
+        self.function: Callable[..., Any] = function
+        self.options: ToolOptions = options
+        self.owner: type | None = owner
         """The class that defines the tool; None for a free function."""
-        self.bound = bound
+        self.bound: bool = bound
         """Whether the function takes the node as its first argument."""
         self.name: str = options.name
         self.kind: Kind = kind_of(function)
-        self.is_def = self.kind in ("sync", "generator")
+        self.is_def: bool = self.kind in ("sync", "generator")
         """Whether the function is no coroutine, and may block its thread."""
         self.thread: ThreadChoice = options.thread
         self.timeout: float | None = options.timeout

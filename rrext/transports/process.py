@@ -44,7 +44,7 @@ class ChildProcess(FdChannel):
         unknown limit.
         """
         numbers = {_rlimit(name): value for name, value in (rlimits or {}).items()}
-        self.command = list(command)
+        self.command: list[str] = list(command)
         self._popen = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,8 +12,13 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import rrext
+import rrext.blocking
+import rrext.testing
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -139,3 +145,24 @@ def test_the_first_command_of_the_readme_works_in_a_fresh_clone(sources: Path) -
     commands = [line for line in readme.splitlines() if re.match(r"python3 -m venv \S+ && .* install \. && ", line)]
     assert len(commands) == 1, "README.md has one line that installs rrext and calls a tool"
     assert run("bash", "-c", commands[0], cwd=sources).strip()
+
+
+def test_the_types_of_all_public_names_are_complete(installed: Path, tmp_path: Path) -> None:
+    names = [
+        f"{value.__module__}.{value.__qualname__}"
+        for module in (rrext, rrext.blocking, rrext.testing)
+        for value in (getattr(module, name) for name in module.__all__)
+        if not isinstance(value, ModuleType)
+    ]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("basedpyright"), "--verifytypes", "rrext", "--ignoreexternal", "--outputjson"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"},  # the Python whose packages it looks at
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    is_known = {symbol["name"]: symbol["isTypeKnown"] for symbol in json.loads(done.stdout)["typeCompleteness"]["symbols"]}
+    assert set(names) <= set(is_known)
+    public = [name for name in is_known if name in names or name.rpartition(".")[0] in names]
+    assert [name for name in public if not is_known[name]] == []

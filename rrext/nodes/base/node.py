@@ -41,14 +41,14 @@ class Entry:
         tenant: Tenant = NOBODY,
     ) -> None:
         """Made by the engine."""
-        self.name = name or str(uuid.uuid4())
+        self.name: str = name or str(uuid.uuid4())
         self.path = path
-        self.url = url or f"null://Stream/{_whole_path(path, self.name)}"
+        self.url: str = url or f"null://Stream/{_whole_path(path, self.name)}"
         self.signature = signature
         self.mime_type = mime_type
         self.size = size
         self.metadata: dict[str, Any] = dict(metadata) if metadata else {}
-        self.object_id = object_id or str(uuid.uuid5(namespace_of(tenant), self.url))
+        self.object_id: str = object_id or str(uuid.uuid5(namespace_of(tenant), self.url))
         self.stored: dict[str, int] = {}
         """Id of a store's node → how many chunks it has of what was sent; a store tells it at `closing`."""
         self.result_types: dict[str, str] = {}
