@@ -121,7 +121,8 @@ class LocalEngine(BaseEngine[Task]):
                     if self.times is not None:
                         self.times.begin(call, task.name)
                     self._objects.open(call, task, operation)
-                    self._idle.watch_pipes()
+                    if not self._idle.watches_pipes:
+                        self._idle.watch_pipes()
                 case _:
                     self._answer_later(call)
             if is_late:  # a write is stopped after it joined its pipe's line: that fails the object, which has a gap
@@ -385,6 +386,7 @@ class IdleWatch:
         self._objects = objects
         self._unload = unload
         self._pipe_idle = host.limits.pipe_idle
+        self.watches_pipes = False
         self._reaper: Timer | None = None
         self._timers: dict[Task, Timer] = {}
 
@@ -420,11 +422,11 @@ class IdleWatch:
 
     def watch_pipes(self) -> None:
         """Reclaim pipes that are idle too long, while any is open."""
-        if self._reaper is None:
-            self._reaper = self._clock.call_later(self._pipe_idle / 4, self._reap)
+        self.watches_pipes = True
+        self._reaper = self._clock.call_later(self._pipe_idle / 4, self._reap)
 
     def _reap(self) -> None:
-        self._reaper = None
+        self.watches_pipes = False
         now = self._clock.now()
         for pipe in self._pipes.idle_since(now - self._pipe_idle):
             self._objects.reclaim(pipe, "idle", idle=now - pipe.last_used)

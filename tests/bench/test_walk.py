@@ -6,9 +6,9 @@ import pytest
 from walk import WALKS, walk_of
 
 MOST = {
-    "`def` tool": (30, 14),
-    "`async def` tool": (34, 17),
-    "open, write, close": (190, 162),
+    "`def` tool": (29, 13),
+    "`async def` tool": (31, 14),
+    "open, write, close": (158, 132),
     "`rrext tool FILE`": (660, 590),
 }
 """The stays and returns that were reached, and a few more, because several threads take part."""

@@ -282,7 +282,8 @@ class OpenRun(ObjectRun):
         host, task, plan = self.host, self.lease.task, self._plan
         trusted = self.call.caller.trusted
         entry, intake, caller = self._entry, self._intake, self.call.caller
-        await self.wait_for_turn()
+        if not self.lease.turn.granted or (self.call.outlet is not None and self.call.outlet.size):
+            await self.wait_for_turn()
         place = self.lease.turn
         assert not isinstance(place, LockTurn), "the pipe is not open yet"
         absent: dict[str, Unavailable] = {}
@@ -296,7 +297,7 @@ class OpenRun(ObjectRun):
                 if not component.partial or node_id in plan.reached(intake.lane):
                     raise
                 absent[node_id] = error
-        number, who, user = self._pipes.next_id(), caller.connection_id, caller.user_id
+        number, who, user = next(self._pipes.numbers), caller.connection_id, caller.user_id
         origin = EventOrigin(host.events, task.event_head, connection_id=who, user_id=user, pipe_id=number)
         if task.trace is not None:
             origin.trace = task.trace.pipe(origin)

@@ -20,18 +20,22 @@ PAYLOADS: Final = {lane.name: lane.payload for lane in TABLE}
 
 
 class Intake:
-    """Turns the writes of one object into payloads: `begin()`, `feed(data)` for each write, `end()`.
+    """Turns the writes of one object into payloads: `begin`, `feed(data)` for each write, `end()`.
 
-    All three raise `InvalidArguments` with pointers below `/data`. After such an error the object has failed. `size` counts
-    the bytes that were fed, `words` their words if they are text.
+    The last two raise `InvalidArguments` with pointers below `/data`. After such an error the object has failed. `size` counts
+    the bytes that were fed, `text_size` those that are text, `words` their words.
     """
 
-    __slots__ = ("_begin", "_charset", "_decoder", "_end", "_feed", "_in_word", "_offset", "lane", "mime_type", "size", "words")
+    __slots__ = (
+        "_charset", "_decoder", "_end", "_feed", "_in_word", "_offset", "begin", "lane", "mime_type", "size", "text_size",
+        "words",
+    )  # fmt: skip
 
     def __init__(self, lane: str, mime_type: str) -> None:
         self.lane = lane
         self.mime_type = mime_type
-        self._begin: tuple[Any, ...] = ()
+        self.begin: tuple[Any, ...] = ()
+        """The payloads that mark the begin of the object."""
         self._end: tuple[Any, ...] = ()
         self._charset = ""
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -39,39 +43,32 @@ class Intake:
         self._in_word = False
         self.size = 0
         self.words = 0
+        self.text_size = 0
         self._feed: Callable[[bytes | str], Any]
         payload = PAYLOADS[lane]
         if payload == "tags":
-            self._begin, self._end = (Tag("begin"),), (Tag("end"),)
+            self.begin, self._end = (Tag("begin"),), (Tag("end"),)
             self._feed = _tag
         elif payload == "media":
             # lane/image says where the bytes go, not what they are
             kind = "application/octet-stream" if mime_type.lower().startswith("lane/") else mime_type
-            self._begin, self._end = (Media("begin", kind),), (Media("end", kind),)
+            self.begin, self._end = (Media("begin", kind),), (Media("end", kind),)
             self._feed = lambda data: Media("write", kind, _media_bytes(lane, data))
         elif payload == "text":
             self._feed = self._text
         else:
             self._feed = _READERS[payload]
 
-    def begin(self) -> list[Any]:
-        """The payloads that mark the begin of the object."""
-        return list(self._begin)
-
     def feed(self, data: bytes | str) -> Any:
         """The payload of one write; None if the write contained only the first bytes of a character."""
         encoded = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
         self.size += len(encoded)
         if encoded and self._feed == self._text:
+            self.text_size += len(encoded)
             marks = encoded.translate(_WORD_MARKS)
             self.words += marks.count(b" x") + (marks[0] == _WORD and not self._in_word)
             self._in_word = marks[-1] == _WORD
         return self._feed(data)
-
-    @property
-    def text_size(self) -> int:
-        """The bytes that were fed as text."""
-        return self.size if PAYLOADS[self.lane] == "text" else 0
 
     def end(self) -> list[Any]:
         """The payloads that mark the end of the object. Raises if the text stopped in the middle of a character."""

@@ -177,7 +177,7 @@ class NodeObjects:
                 yield link.target(method), (entry,)
             if self.failure is not None:
                 break
-        for mark in self._intake.begin():
+        for mark in self._intake.begin:
             yield from self._conductor.fan(self._source, (mark,))
         if self.failure is not None:
             yield from self._closing()

@@ -181,7 +181,7 @@ class Pipes:
     Ids count up from `first` for the life of the process and are never reused.
     """
 
-    __slots__ = ("_expired", "_keep_expired", "_kept", "_kept_bytes", "_numbers", "_of_connection", "_of_task", "_open")
+    __slots__ = ("_expired", "_keep_expired", "_kept", "_kept_bytes", "_of_connection", "_of_task", "_open", "numbers")
 
     def __init__(self, keep_expired: int, first: int = 1) -> None:
         self._kept: dict[int, int] = {}
@@ -190,13 +190,10 @@ class Pipes:
         self._open: dict[int, OpenPipe] = {}
         self._of_task: dict[Task, dict[int, OpenPipe]] = {}
         self._of_connection: dict[str, dict[int, OpenPipe]] = {}
-        self._numbers = count(first)
+        self.numbers = count(first)
+        """The ids of the next pipes."""
         self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._keep_expired = keep_expired
-
-    def next_id(self) -> int:
-        """Return the next unused pipe id."""
-        return next(self._numbers)
 
     def add(self, pipe: OpenPipe) -> None:
         """Register an open pipe."""
