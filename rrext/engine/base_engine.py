@@ -19,10 +19,9 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
-from rrext.engine.task_status import loaded_of
-from rrext.engine.task_views import TaskViews
 from rrext.engine.tasks.foreign import require_loading, require_owner
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
+from rrext.engine.views.task_views import TaskViews, loaded_of
 from rrext.errors import InvalidArguments, RrextError, TaskError, ToolError, near_matches
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class BaseEngine(Engine, Generic[T]):
             case operations.Restart():
                 return await self._restarted(call.caller, operation)
             case operations.Validate() | operations.Services() | operations.ResolveConfig():
-                from rrext.engine.look_up import looked_up  # most servers are never asked
+                from rrext.engine.views.look_up import looked_up  # most servers are never asked
 
                 running = ((task.pipeline, task.tool_names) for task in self.tasks)
                 return looked_up(self.catalog, self.environment, self.limits, call.caller, operation, self.root, running)

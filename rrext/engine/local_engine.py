@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.clock import Clock, Timer
 from rrext.engine.base_engine import BaseEngine, EndReason
-from rrext.engine.calls.object_calls import DroppedAnswer, ObjectCalls
-from rrext.engine.calls.tool_calls import ToolCalls
-from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.calls.object_calls import ObjectCalls
+from rrext.engine.calls.tool_calls import ToolCalls, ToolList
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
-from rrext.engine.interface.call import ANONYMOUS, Call, Caller
+from rrext.engine.interface.call import ANONYMOUS, Call, Caller, DroppedAnswer
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
-from rrext.engine.loop_watch import LoopWatch
-from rrext.engine.task_status import status_of
 from rrext.engine.tasks.component import components_of, references_of
 from rrext.engine.tasks.foreign import refusals
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.tasks.task import Task
+from rrext.engine.views.loop_watch import LoopWatch
+from rrext.engine.views.task_views import status_of
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog

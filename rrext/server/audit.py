@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.events.records import CallEnded, Filter, kind_of
-from rrext.engine.interface.log_names import in_log
+from rrext.engine.interface.call import in_log
 
 if TYPE_CHECKING:
     from rrext.engine.interface.engine import Engine

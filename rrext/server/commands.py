@@ -134,17 +134,17 @@ def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Op
         shape = SUBCOMMANDS.get(subcommand) if type(subcommand) is str else None
         return shape or _of_subcommand(arguments, SUBCOMMANDS)
     if command == "rrext_store":
-        from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS  # few clients keep files
+        from rrext.engine.interface.rare_operations import STORE_SUBCOMMANDS  # few clients keep files
 
         return _of_subcommand(arguments, STORE_SUBCOMMANDS)
     if command == "rrext_log":
-        from rrext.engine.interface.log_operations import LOG_SUBCOMMANDS
+        from rrext.engine.interface.rare_operations import LOG_SUBCOMMANDS
 
         return _of_subcommand(arguments, LOG_SUBCOMMANDS)
     if command in PROFILE_COMMANDS:
-        from rrext.engine.interface import profile_operations  # few clients profile
+        from rrext.engine.interface import rare_operations  # few clients profile
 
-        return profile_operations.PROFILE_COMMANDS[command]
+        return rare_operations.PROFILE_COMMANDS[command]
     shape = ENGINE_COMMANDS.get(command)
     if shape is None:
         _unknown(f"Invalid command: {command[:100]}.", command, COMMANDS)

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.call import Call, Caller, request_name
 from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.engine import Engine
 from rrext.engine.interface.failures import internal_error, shortened
-from rrext.engine.interface.log_names import request_name
 from rrext.engine.interface.operations import FEEDS, Close, Fed, Open, Operation, Write
 from rrext.errors import (
     Cancelled,

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.limits import Limits
-from rrext.tasks.hop_window import MAX_ANY
+from rrext.limits import GIB, Limits
+
+MAX_ANY: Final = 64 * GIB
+"""A limit of a worker's connection that the sessions of the clients enforce."""
 
 HEADER: Final = struct.Struct("!Q")
 ROUTE: Final = "@"

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from rrext.engine.calls.object_calls import DroppedAnswer, stopped_write, with_error
+from rrext.engine.calls.object_calls import stopped_write, with_error
 from rrext.engine.events.records import AnyEvent
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.operations import Close, Open, Operation, Write
 from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.call_gate import CallGate
 from rrext.tasks.families import Excess, kill
-from rrext.tasks.hop_messages import BegunEvents, HopMessages, Incoming
-from rrext.tasks.hop_window import HopCredit
+from rrext.tasks.hop import BegunEvents, HopCredit, HopMessages, Incoming
 from rrext.tasks.worker_process import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 from rrext.wire.questions import QUESTIONS, answering, number_of
@@ -30,7 +29,7 @@ from rrext.wire.questions import QUESTIONS, answering, number_of
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller, Feed, Outlet
-    from rrext.tasks.remote_task import RemoteTask
+    from rrext.tasks.remote_tasks import RemoteTask
     from rrext.tasks.worker_process import WorkerProcess
     from rrext.tools.context import CancelReason
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 EXIT_FAILED: Final = 1
-USUAL: Final = ("rrext.engine.calls.object_calls", "rrext.engine.calls.run", "rrext.engine.task_status")
+USUAL: Final = ("rrext.engine.calls.object_calls", "rrext.engine.calls.run", "rrext.engine.views.task_views")
 """Modules that are loaded at the first call of nearly every pipeline."""
 
 

@@ -14,7 +14,7 @@ from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.commands import OWN_COMMANDS
 from rrext.server.session import Session
-from rrext.tasks.hop_window import HopWindow, LargeTurns
+from rrext.tasks.hop import HopWindow, LargeTurns
 from rrext.tasks.settings import ROUTE
 from rrext.tasks.worker_engine import WorkerEngine
 from rrext.threads import note_dropped

@@ -27,7 +27,7 @@ WARM = 40
 """Requests before the measured ones: quick tools are known, and buffers have their size."""
 ROUNDS = 21
 """Measured requests of a kind, of which the median counts."""
-WATCHES = {"server/end_watch.py", "engine/loop_watch.py", "transports/parent.py"}
+WATCHES = {"server/end_watch.py", "engine/views/loop_watch.py", "transports/parent.py"}
 """Files of a thread that looks regularly whether the process is to end, or the loop is stuck."""
 PACKAGE = f"{os.sep}rrext{os.sep}"
 Entry = tuple[int, str, str]

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import anyio
 
-from rrext.engine.host.eager_runner import EagerRunner
+from rrext.engine.host.host import EagerRunner
 
 who: ContextVar[object] = ContextVar("who", default="nobody")
 Work = Callable[[], Awaitable[object]]

@@ -13,7 +13,7 @@ from engine_world import AsyncPark, until, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.host.deadline_timer import DeadlineTimer
+from rrext.engine.host.host import DeadlineTimer
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.limits import MIN_SWEEP_ENTRIES

@@ -11,7 +11,7 @@ from engine_world import World, pipeline_of, until, world
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.clients import ConnectedClient
 from rrext.engine.interface.operations import Dashboard, Execute, Monitor, Open, Restart, TaskStatus, Terminate, Write
-from rrext.engine.monitors import EVENT_TYPES, MAX_IGNORED
+from rrext.engine.views.monitors import EVENT_TYPES, MAX_IGNORED
 from rrext.nodes.base.node import Node
 
 pytestmark = pytest.mark.promise("monitor:events")

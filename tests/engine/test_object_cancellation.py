@@ -12,7 +12,7 @@ from lane_pipelines import AsyncRecorder, Flow, LoopServices, Recorder
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.host.thread_work import ThreadWork
+from rrext.engine.host.host import ThreadWork
 from rrext.errors import Cancelled, PipeFailed
 from rrext.nodes.base.node import Entry, Node
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.task_views import outline_of
+from rrext.engine.views.task_views import outline_of
 from rrext.picture.outline import picture_of_outline
 from rrext.picture.svg import as_svg
 

@@ -9,7 +9,7 @@ import pytest
 from engine_world import World, until, world
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.profile_operations import (
+from rrext.engine.interface.rare_operations import (
     ProfileReport,
     ProfileStatus,
     ProfileThreads,
@@ -17,7 +17,7 @@ from rrext.engine.interface.profile_operations import (
     StartProfile,
     StopProfile,
 )
-from rrext.engine.profiler import MAX_PROFILE_TIME
+from rrext.engine.views.profiler import MAX_PROFILE_TIME
 from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 

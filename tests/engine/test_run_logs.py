@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_monitors import ADA, BOB, Listener, Teller, pipeline
 
-from rrext.engine import run_logs
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.log_operations import DeleteRunLog, ListRunLogs, ReadChapters, ReadRunLog, ReadSegment
 from rrext.engine.interface.operations import Execute, Restart, Terminate
-from rrext.engine.run_logs import RunLog
+from rrext.engine.interface.rare_operations import DeleteRunLog, ListRunLogs, ReadChapters, ReadRunLog, ReadSegment
+from rrext.engine.views import run_logs
+from rrext.engine.views.run_logs import RunLog
 
 pytestmark = pytest.mark.promise("log:own-runs")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rrext.engine.loop_watch import LoopWatch, stacks_of_threads
+from rrext.engine.views.loop_watch import LoopWatch, stacks_of_threads
 
 DEPTH = 40
 

@@ -10,8 +10,8 @@ from engine_world import Park, until, world
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Execute, Open, TaskStatus, Terminate
-from rrext.engine.tasks.measures import MAX_SLOW_OBJECTS
 from rrext.engine.tasks.registry import FINISHED_TASK_TIME
+from rrext.engine.tasks.task import MAX_SLOW_OBJECTS
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
 

@@ -10,7 +10,7 @@ from answer_rows import ROWS
 from face import Face, Line, Way
 from houses import LocalHouse, open_house
 
-from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.calls.tool_calls import ToolList
 from rrext.errors import (
     NUMBERS,
     InternalError,

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS
+from rrext.engine.interface.rare_operations import STORE_SUBCOMMANDS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidArguments, RrextError, ToolError, ToolTimeout, Unavailable
 from rrext.files.file_store import ABANDONED, READ_PIECE, FileStoreSettings, folder_of

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from rrext.engine.interface.call import Caller
-from rrext.engine.interface.store_operations import STORE_SUBCOMMANDS
+from rrext.engine.interface.rare_operations import STORE_SUBCOMMANDS
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
 from rrext.files.file_store import FileStoreSettings

@@ -38,7 +38,7 @@ OF_FORMATS = {
     },
     "cli": {"folder_sync.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser
-    "engine": {"flow/objects.py", "task_status.py"},  # states
+    "engine": {"flow/objects.py", "views/task_views.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
     "pipefile": {"environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/transport.py"},  # codes of JSON-RPC

@@ -24,8 +24,8 @@ LIMITS = {"outbox_bytes": 200_000}
 WITH_LIMITS = """
 import json, sys, msgspec, rrext.limits
 rrext.limits.DEFAULTS = msgspec.structs.replace(rrext.limits.DEFAULTS, **json.loads(sys.argv.pop(1)))
-from rrext.tasks import remote_loader
-remote_loader.LAST_RELOAD_DELAY = 1.0  # many kills in a row leave the pipeline not away for longer than a test waits
+from rrext.tasks import remote_tasks
+remote_tasks.LAST_RELOAD_DELAY = 1.0  # many kills in a row leave the pipeline not away for longer than a test waits
 from rrext.cli.main import main
 sys.exit(main())
 """

@@ -12,8 +12,8 @@ import pytest
 from routed_engine import routed, tool_of, until
 
 from rrext.engine.events.records import Filter
-from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import AwaitedAnswer
 from rrext.engine.interface.operations import TaskStatus
 from rrext.errors import TaskLost, TaskNotRegistered
 from rrext.tasks.worker_process import STDERR_KEPT, STDERR_TAIL

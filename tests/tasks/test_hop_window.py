@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rrext.engine.host.host import Host
 from rrext.limits import DEFAULTS, LARGE_RESULT
-from rrext.tasks.hop_window import CREDIT, HOP_WINDOW, HopCredit, HopWindow, LargeTurns
+from rrext.tasks.hop import CREDIT, HOP_WINDOW, HopCredit, HopWindow, LargeTurns
 
 pytestmark = pytest.mark.promise("call:unread:bounded")
 

@@ -22,7 +22,7 @@ from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, Loan, LockTurn
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.failures import failure_of, internal_error, readable
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.engine.tasks.component import unavailable
@@ -48,7 +48,7 @@ from rrext.tools.results import NotJson, encode_json
 
 if TYPE_CHECKING:
     from rrext.engine.interface.call import Caller
-    from rrext.engine.interface.store_operations import WriteFile
+    from rrext.engine.interface.rare_operations import WriteFile
 
 
 log: Final = logging.getLogger("rrext.objects")
@@ -548,14 +548,6 @@ class PipeServices:
             nested=Nesting(run),
             authorization=caller.authorization,
         )
-
-
-class DroppedAnswer:
-    """Drops the answer of a call that the engine itself made."""
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
-
-    def fail(self, call: Call, error: RrextError) -> None: ...
 
 
 def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, Intake]:

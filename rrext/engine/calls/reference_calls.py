@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rrext.engine.calls.run import Lease
-from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.calls.tool_calls import ToolList
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE
 from rrext.engine.interface.call import Call

@@ -11,8 +11,8 @@ import msgspec
 
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.run import Encoded, Report, Run, ToolRun
-from rrext.engine.events.call_publisher import CallWatch
 from rrext.engine.events.hub import EventHub
+from rrext.engine.events.publishers import CallWatch
 from rrext.engine.events.records import AgentStep, CallEnded, CallEvent, CallStarted, EngineEvent, kind_of, snake_case
 from rrext.engine.events.trace import TracedCall
 from rrext.engine.interface.call import AnswerSink, Call, Feed

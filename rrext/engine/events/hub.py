@@ -17,7 +17,7 @@ from rrext.tools.context import checked_message
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.events.console import Console
-    from rrext.engine.events.flow_publisher import FlowEvents
+    from rrext.engine.events.publishers import FlowEvents
     from rrext.engine.events.records import EngineEvent, Filter
     from rrext.engine.events.trace import PipeTrace
     from rrext.limits import Limits
@@ -131,7 +131,7 @@ class EventHub:
 
     def _refresh(self) -> None:
         """Recompute the wanted events. Readers need no lock: collections are replaced, never mutated."""
-        from rrext.engine.events.flow_publisher import FlowEvents
+        from rrext.engine.events.publishers import FlowEvents
         from rrext.engine.events.records import KINDS, CallEvent, FlowStep, Message, Output
 
         listeners: dict[type[EngineEvent], list[Subscription]] = {}

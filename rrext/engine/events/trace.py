@@ -14,8 +14,8 @@ from rrext.errors import RrextError
 from rrext.limits import KIB
 
 if TYPE_CHECKING:
-    from rrext.engine.events.flow_publisher import Visit
     from rrext.engine.events.hub import EventHub, EventOrigin
+    from rrext.engine.events.publishers import Visit
     from rrext.nodes.base.node import Entry
 
 MAX_TRACE_TEXT: Final = 2000

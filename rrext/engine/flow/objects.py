@@ -17,15 +17,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from rrext.engine.host.thread_work import ThreadWork
+from rrext.engine.host.host import ThreadWork
 from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, PipeFailed, PipeNotOpen, RrextError, ToolError, Unavailable, near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.lane_plan import Method
 
 if TYPE_CHECKING:
-    from rrext.engine.events.flow_publisher import Visit
     from rrext.engine.events.hub import EventOrigin
+    from rrext.engine.events.publishers import Visit
     from rrext.engine.events.trace import TracedVisit
     from rrext.engine.flow.intake import Intake
     from rrext.limits import Limits

@@ -1,13 +1,14 @@
-"""A call: one operation in flight, with its caller and its one answer."""
+"""A call: one operation in flight, with its caller and its one answer; and its name in log lines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.interface.log_names import request_name
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 
@@ -239,3 +240,26 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     def __repr__(self) -> str:
         state = "settled" if self.settled else "open"  # the input may hold secrets
         return f"<Call {type(self.operation).__name__} {self.request_id} {state}>"
+
+
+class DroppedAnswer:
+    """Drops the answer of a call that the engine itself made."""
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
+
+    def fail(self, call: Call, error: RrextError) -> None: ...
+
+
+PLAIN: Final = re.compile(r"[\w.:@/+-]+", re.ASCII)
+
+
+@lru_cache(maxsize=1024)
+def in_log(value: Any) -> str:
+    """Format a value for a log line, in quotes if its text could be read as several values."""
+    text = str(value)
+    return text if PLAIN.fullmatch(text) else msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()
+
+
+def request_name(request_id: object, connection_id: str | None) -> str:
+    """Name a request in a log line, with its connection, because several clients may use the same number."""
+    return f"request={in_log(request_id)} client={in_log(connection_id)}"

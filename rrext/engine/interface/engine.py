@@ -1,4 +1,4 @@
-"""The interface of an engine: a face decodes an operation and calls `Engine.start`."""
+"""The interface of an engine: a face decodes an operation and calls `Engine.start`, or awaits `Engine.ask`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller, Feed
 from rrext.engine.interface.operations import Operation
-from rrext.errors import Cancelled
+from rrext.errors import Cancelled, RrextError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
     from rrext.engine.interface.clients import ConnectedClient
@@ -73,8 +75,6 @@ class Engine:
         """
         import asyncio  # a command that queries another process has no loop
 
-        from rrext.engine.interface.awaited_answer import AwaitedAnswer
-
         answer = AwaitedAnswer(asyncio.get_running_loop())
         call = Call(operation, answer, caller, data=data, feed=feed)
         self.start(call)
@@ -119,3 +119,27 @@ class Engine:
 
     async def aclose(self) -> None:
         """Unload all pipelines."""
+
+
+class AwaitedAnswer:
+    """The answer for a coroutine of this process: takes it in any thread, and settles `future` on the loop."""
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.future: asyncio.Future[tuple[bytes, bytes | None]] = loop.create_future()
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        self._loop.call_soon_threadsafe(self._settle, (body, tail), None)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        self._loop.call_soon_threadsafe(self._settle, None, error)
+
+    def _settle(self, value: tuple[bytes, bytes | None] | None, error: RrextError | None) -> None:
+        if self.future.done():
+            return
+        if value is not None:
+            self.future.set_result(value)
+        elif error is not None:
+            self.future.set_exception(error)

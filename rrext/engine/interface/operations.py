@@ -222,13 +222,13 @@ class ListTasks(Operation, frozen=True, kw_only=True):
 
 
 class ProfileOperation(Operation, frozen=True, kw_only=True):
-    """The base class of operations of the profiler (`profile_operations.py`). `target` is the token of a task; else: server."""
+    """The base class of operations of the profiler (`rare_operations.py`). `target` is the token of a task; else: server."""
 
     target: str | None = None
 
 
 class LogOperation(Operation, frozen=True, kw_only=True, rename="camel"):
-    """The base class of operations of run logs (`log_operations.py`): the log of one source of a project."""
+    """The base class of operations of run logs (`rare_operations.py`): the log of one source of a project."""
 
     project_id: str | None = None
     source: str | None = None
@@ -237,7 +237,7 @@ class LogOperation(Operation, frozen=True, kw_only=True, rename="camel"):
 
 
 class StoreOperation(Operation, frozen=True, kw_only=True):
-    """The base class of operations of the file store (`store_operations.py`)."""
+    """The base class of operations of the file store (`rare_operations.py`)."""
 
     names_caller = True
 

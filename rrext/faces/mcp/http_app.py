@@ -29,9 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import HeldPlace, Place
-from rrext.engine.interface.awaited_answer import AwaitedAnswer
 from rrext.engine.interface.call import Call, Caller
-from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.engine import AwaitedAnswer, Engine
 from rrext.engine.interface.failures import shortened
 from rrext.engine.interface.operations import ListOffers, ListTools, Operation, Tool
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, ShuttingDown

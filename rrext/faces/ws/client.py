@@ -12,8 +12,7 @@ from typing import Any, Final
 import msgspec
 from websockets.frames import CloseCode
 
-from rrext.engine.interface.call import Caller
-from rrext.engine.interface.log_names import in_log
+from rrext.engine.interface.call import Caller, in_log
 from rrext.errors import Cancelled, NotAuthenticated, RrextError
 from rrext.faces.http.budget import Budgets
 from rrext.faces.http.door import Arrival

@@ -28,6 +28,7 @@ WAITING: Final = "select"
 log: Final = logging.getLogger("rrext.engine")
 
 _looking: Final = threading.Lock()
+
 os.register_at_fork(before=_looking.acquire, after_in_parent=_looking.release, after_in_child=_looking.release)
 
 

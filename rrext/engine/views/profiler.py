@@ -11,8 +11,8 @@ from time import perf_counter, time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.interface import profile_operations as operations
-from rrext.engine.loop_watch import stacks_of_threads
+from rrext.engine.interface import rare_operations as operations
+from rrext.engine.views.loop_watch import stacks_of_threads
 from rrext.errors import InternalError, InvalidArguments, Unavailable
 
 if TYPE_CHECKING:

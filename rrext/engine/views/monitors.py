@@ -25,8 +25,8 @@ from rrext.engine.events.records import (
 )
 from rrext.engine.events.trace import MAX_TRACE_NAME, MAX_TRACE_TEXT
 from rrext.engine.interface.call import Caller
-from rrext.engine.task_status import STATUS_INTERVAL, display_name, id_of, is_whole, no_task, without_objects
 from rrext.engine.tasks.registry import FinishedTask
+from rrext.engine.views.task_views import STATUS_INTERVAL, display_name, id_of, is_whole, no_task, without_objects
 from rrext.errors import InvalidArguments, TooManyRequests, near_matches
 from rrext.limits import MAX_QUOTED_NAME
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from rrext.engine.interface.clients import ConnectedClient
     from rrext.engine.interface.operations import Monitor
     from rrext.engine.interface.task_identity import TaskIdentity
-    from rrext.engine.run_logs import RunLogs
-    from rrext.engine.task_views import TaskViews
     from rrext.engine.tasks.registry import Tasks
+    from rrext.engine.views.run_logs import RunLogs
+    from rrext.engine.views.task_views import TaskViews
 
 
 MAX_MONITORS: Final = 1000
@@ -155,7 +155,7 @@ class Monitors:
     def logs(self) -> RunLogs:
         """The logs of traced runs."""
         if self._logs is None:
-            from rrext.engine.run_logs import RunLogs
+            from rrext.engine.views.run_logs import RunLogs
 
             self._logs = RunLogs()
         return self._logs

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.engine.events.trace import LEVELS
-from rrext.engine.interface import log_operations as operations
-from rrext.engine.interface.log_operations import ReadRunLog
-from rrext.engine.task_status import STATUS_INTERVAL
+from rrext.engine.interface import rare_operations as operations
+from rrext.engine.interface.rare_operations import ReadRunLog
+from rrext.engine.views.task_views import STATUS_INTERVAL
 from rrext.errors import InternalError, InvalidArguments
 from rrext.limits import KIB, MIB
 

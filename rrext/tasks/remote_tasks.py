@@ -1,0 +1,305 @@
+"""Tasks in workers: what the server knows of one, the pool of processes, and the loaders, of pipelines of clients and of
+those that the operator names, which run as long as the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
+from rrext.engine.tasks.registry import FinishedTask, already_running
+from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, Unavailable
+from rrext.tasks.worker import ANSWER_PATIENCE, Worker
+from rrext.tasks.worker_process import WorkerProcess
+
+if TYPE_CHECKING:
+    from rrext.engine.host.host import Host
+    from rrext.tasks.settings import WorkerSettings
+    from rrext.tasks.task_engine import TaskEngine
+    from rrext.tasks.worker import Home
+
+
+class RemoteTask(TaskIdentity):
+    """The names of a task, its worker, and its last known status."""
+
+    __slots__ = ("_text_type", "_tool_names", "is_finished", "latest", "offers", "open_pipes", "unavailable", "worker")
+
+    def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
+        super().__init__(
+            token=described["token"],
+            public_token=described["publicToken"],
+            name=described["name"],
+            project_id=described["projectId"],
+            source=described["source"],
+            provider=described["provider"],
+            description=described["description"],
+            pipeline=described["pipeline"],
+            options=options,
+            active=worker.calls,
+            now=now,
+        )
+        self.worker = worker
+        self.latest: dict[str, Any] = described["status"]
+        """The status as the worker told it last."""
+        self.is_finished = False
+        self.open_pipes = 0
+        self._tool_names = ToolNames(*described["toolNames"])
+        self.offers: list[dict[str, Any]] = described["offers"]
+        self._text_type: str = described["textType"]
+        self.unavailable: list[dict[str, Any]] = described["unavailable"]
+
+    @property
+    def tool_names(self) -> ToolNames:
+        return self._tool_names
+
+    @property
+    def text_type(self) -> str:
+        return self._text_type
+
+    def take_statuses(self, told: dict[str, Any]) -> None:
+        """Take the answer of the worker to a question for its status. After the end of the task the answer has no status."""
+        if told["statuses"]:
+            self.take_status(told["statuses"][0], told["totals"])
+
+    def take_status(self, status: dict[str, Any], totals: dict[str, int]) -> None:
+        """Take what the worker tells of the task."""
+        self.latest = status
+        self.open_pipes, self.calls = totals["pipes"], totals["calls"]
+        self.finished_count, self.failed_count = totals["completed"], totals["failed"]
+
+
+MAX_STARTS: Final = 4
+"""Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""
+
+log: Final = logging.getLogger("rrext.tasks")
+
+
+class WorkerPool:
+    """Starts workers with these settings, a few at once, in threads. On the loop."""
+
+    def __init__(self, host: Host, home: Home, settings: WorkerSettings) -> None:
+        self._host = host
+        self._home = home
+        self._settings = settings
+        self._number = settings.number
+        self._starts = asyncio.Semaphore(MAX_STARTS)
+        self._warm: asyncio.Task[Worker] | None = None
+        self.workers: dict[int, Worker] = {}
+        """The workers that have not ended, by number."""
+        self.starting: set[asyncio.Task[Worker]] = set()
+        """The starts that are under way."""
+        self.is_closed = False
+
+    def warm_up(self) -> None:
+        """Start a worker ahead of its use, if none is."""
+        if self._warm is None and not self.is_closed:
+            self._warm = self._begin()
+            self._warm.add_done_callback(_seen)
+
+    async def take(self) -> Worker:
+        """A worker without a task: the warm one, else a new one. Raises `Unavailable`."""
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            try:
+                worker = await self._started(warm)
+            except RrextError:
+                pass  # it may be possible by now
+            else:
+                if not worker.is_over and not worker.process.is_stopped:
+                    return worker
+                worker.expects_end = True
+                worker.kill()
+        return await self._started(self._begin())
+
+    def _begin(self) -> asyncio.Task[Worker]:
+        start = self._host.loop.create_task(self._start(), name="start of a worker")
+        self.starting.add(start)
+        start.add_done_callback(self._is_begun)
+        return start
+
+    def _is_begun(self, start: asyncio.Task[Worker]) -> None:
+        self.starting.discard(start)
+        if not start.cancelled():
+            start.exception()  # who waits for the start is told, if anybody still does
+
+    async def _started(self, start: asyncio.Task[Worker]) -> Worker:
+        """Wait for a start. A worker that its caller does not want any more is the warm one, or ends."""
+        try:
+            return await asyncio.shield(start)
+        except asyncio.CancelledError:
+            if self._warm is None:
+                self._warm = start
+            else:
+                self._host.spawn(self._end(start), "end of a worker that nobody wants")
+            raise
+
+    async def _end(self, start: asyncio.Task[Worker]) -> None:
+        with suppress(RrextError):
+            await (await start).stop(STOP_MARGIN)
+
+    async def _start(self) -> Worker:
+        async with self._starts:
+            if self.is_closed:
+                raise ShuttingDown("the server ends")
+            self._number += 1
+            number = self._number
+            settings = msgspec.structs.replace(self._settings, number=number)
+            try:
+                process = await self._host.in_thread(WorkerProcess, settings)
+            except OSError as error:
+                raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
+            worker = self.workers[number] = Worker(number, process, self._host, self._home)
+            if self.is_closed:
+                worker.kill()
+            while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
+                if process.is_stopped:
+                    worker.expects_end = True
+                    worker.kill()
+                    raise worker.silence()
+            if worker.is_over:
+                raise ShuttingDown("the server ends") if self.is_closed else worker.error()
+            return worker
+
+    async def close(self, seconds: float) -> None:
+        """End all workers; those that do not end in time are killed."""
+        self.is_closed = True
+        for worker in list(self.workers.values()):
+            if not worker.ready.done():
+                worker.expects_end = True
+                worker.kill()  # it has nothing to lose
+        if self.starting:
+            await asyncio.wait(self.starting, timeout=seconds)
+        await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
+
+
+def _seen(warm: asyncio.Task[Worker]) -> None:
+    """Log a failed start once; the next one is told to its caller."""
+    if not warm.cancelled() and (error := warm.exception()) is not None and not isinstance(error, ShuttingDown):
+        log.warning("no process could be started ahead: %s", error)
+
+
+STOP_MARGIN: Final = 2.0
+"""Seconds beyond the time of its calls in which a worker ends; then it is killed."""
+
+
+class RemoteLoader:
+    """Makes the tasks of an engine, each in a worker."""
+
+    def __init__(self, engine: TaskEngine) -> None:
+        self._engine = engine
+
+    async def load(
+        self, pipeline: dict[str, Any] | str | bytes, *, replaces: RemoteTask | FinishedTask | None = None, **options: Any
+    ) -> RemoteTask:
+        """Load a pipeline in a worker, as `TaskLoader.load` says. A task that `replaces` another is returned before it
+        begins.
+        """
+        token, owner, remote = options.get("token"), options.get("owner"), options.get("remote", False)
+        use_existing = options.get("use_existing", False)
+        running = None if token is None else self._engine.tasks.running(token, owner if remote else None)
+        if use_existing and running is not None:
+            return running  # a client may join a pipeline that it could not load
+        worker = await self._engine.pool.take()
+        try:
+            task = await self._loaded_in(worker, pipeline, options, is_restart=replaces is not None)
+            same = self._engine.tasks.find_same(token, task)
+            if same is not None and use_existing:
+                self.drop(worker)
+                return same
+            if same is not None and same is not replaces:
+                raise already_running()
+            if remote and not isinstance(replaces, RemoteTask):
+                self._engine.tasks.require_room(owner)
+            if replaces is None:
+                self._engine.begin(task)
+        except BaseException:
+            self.drop(worker)
+            raise
+        finally:
+            self._engine.pool.warm_up()
+        return task
+
+    async def _loaded_in(
+        self, worker: Worker, pipeline: dict[str, Any] | str | bytes, options: dict[str, Any], *, is_restart: bool
+    ) -> RemoteTask:
+        self._engine.subscribe_worker(worker)
+        self._engine.stderr.learn(options.get("env") or {})
+        given = {"options": {**options, "use_existing": False}, "isRestart": is_restart}
+        text = None
+        if isinstance(pipeline, dict):
+            given["pipeline"] = pipeline
+        else:
+            text = pipeline.encode() if isinstance(pipeline, str) else pipeline
+        described = await worker.ask_living("worker_load", given, text)
+        kept = {name: value for name, value in options.items() if name not in ("token", "source", "use_existing")}
+        task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
+        return task
+
+    def drop(self, worker: Worker) -> None:
+        """End a worker whose task never began."""
+        worker.task, worker.expects_end = None, True
+        self._engine.host.spawn(worker.stop(STOP_MARGIN), f"end of worker {worker.number}")
+
+
+FIRST_RELOAD_DELAY: Final = 1.0
+"""Seconds before a pipeline of the operator is loaded a second time; the first time it is at once, each next one doubles."""
+
+LAST_RELOAD_DELAY: Final = 60.0
+"""The longest of these delays: a tool that always crashes takes little of the processor. After a run of this length the delays
+begin anew."""
+
+
+class OperatorFiles:
+    """Loads files. A pipeline whose process was lost is loaded again: at once, then after growing delays while that goes on."""
+
+    def __init__(self, host: Host, loader: RemoteLoader) -> None:
+        self._host = host
+        self._loader = loader
+        self._tokens: set[str] = set()
+        self._delays: dict[str, float] = {}
+        """Token → the seconds before the next attempt."""
+
+    async def load(self, **given: Any) -> RemoteTask:
+        """Load a pipeline by the arguments of `RemoteLoader.load`."""
+        task = await self._loader.load(**given)
+        self._tokens.add(task.token)
+        return task
+
+    def ended(self, task: RemoteTask, reason: str) -> None:
+        """Load a pipeline of the operator again if its process was lost. After a restart it is still the operator's."""
+        if task.scope is not None or task.token not in self._tokens or reason == "restarted":
+            return
+        if reason != "lost":
+            self._tokens.discard(task.token)
+            return
+        if self._host.clock.now() - task.began >= LAST_RELOAD_DELAY:
+            self._delays.pop(task.token, None)
+        self._come_back({"pipeline": task.pipeline, **task.options, "token": task.token})
+
+    def _come_back(self, given: dict[str, Any]) -> None:
+        token = given["token"]
+        delay = self._delays.get(token, 0.0)
+        self._delays[token] = min(max(2 * delay, FIRST_RELOAD_DELAY), LAST_RELOAD_DELAY)
+        log.warning("pipeline %s is loaded again in %g seconds", token, delay)
+
+        def begin() -> None:
+            self._host.spawn(self._loaded_again(given), f"pipeline {token} again")
+
+        self._host.clock.call_later(delay, begin)
+
+    async def _loaded_again(self, given: dict[str, Any]) -> None:
+        try:
+            await self.load(**given)
+        except ShuttingDown:
+            return
+        except TaskAlreadyRunning:
+            self._tokens.discard(given["token"])
+            log.warning("pipeline %s is not loaded again: a client has taken its token", given["token"])
+        except RrextError as error:
+            log.error("pipeline %s cannot be loaded again: %s", given["token"], error.message)
+            self._come_back(given)
