@@ -31,7 +31,7 @@ hypothesis.settings.register_profile(
     "rrext",
     deadline=None,
     print_blob=True,
-    max_examples=50,
+    max_examples=30,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     derandomize="RREXT_SAME_EXAMPLES" in os.environ,
 )

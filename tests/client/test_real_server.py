@@ -37,10 +37,10 @@ def dialect(anyio_backend: str) -> str:
     return "dap" if anyio_backend == "asyncio" else "jsonrpc"
 
 
-@pytest.fixture(params=[spawned, joined])
-async def client(request: pytest.FixtureRequest, dialect: Any) -> AsyncIterator[Client]:
-    """A client of a server that it spawned, and of one that it joined at a WebSocket."""
-    async with request.param(dialect=dialect) as connected:
+@pytest.fixture
+async def client(anyio_backend: str, dialect: Any) -> AsyncIterator[Client]:
+    """A client of a server that it spawned, on asyncio; on trio, of one that it joined at a WebSocket."""
+    async with (spawned if anyio_backend == "asyncio" else joined)(dialect=dialect) as connected:
         yield connected
 
 

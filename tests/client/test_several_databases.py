@@ -28,12 +28,12 @@ def databases(folder: Path, *, allow: bool) -> dict[str, Any]:
     return {"components": [source, *parts], "source": "tools_1", "project_id": "p"}
 
 
-@pytest.mark.parametrize("connected", [spawned, joined])
 @pytest.mark.parametrize("allow", [True, False])
 async def test_a_statement_without_a_node_is_refused_with_the_databases(
-    connected: Any, allow: bool, tmp_path: Path, anyio_backend: str
+    allow: bool, tmp_path: Path, anyio_backend: str
 ) -> None:
-    async with connected(dialect="dap" if anyio_backend == "asyncio" else "jsonrpc") as client:
+    is_spawned = anyio_backend == "asyncio"
+    async with spawned(dialect="dap") if is_spawned else joined(dialect="jsonrpc") as client:
         token = (await client.use(pipeline=databases(tmp_path, allow=allow)))["token"]
         for asked in (client.database.query, client.database.read):
             with pytest.raises(InvalidArguments) as caught:

@@ -22,10 +22,11 @@ def connected(way: str, *args: str) -> AbstractAsyncContextManager[Client]:
     return joined(args=args) if way == "joined" else spawned(args=args)
 
 
-@pytest.fixture(params=["spawned", "joined"])
-async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client of a server with a store."""
-    async with connected(request.param, "--store", str(tmp_path / "store")) as connected_client:
+@pytest.fixture
+async def client(anyio_backend: str, tmp_path: Path) -> AsyncIterator[Client]:
+    """A client of a server with a store: one that it spawned, and on trio one that it joined."""
+    way = "spawned" if anyio_backend == "asyncio" else "joined"
+    async with connected(way, "--store", str(tmp_path / "store")) as connected_client:
         yield connected_client
 
 

@@ -19,7 +19,7 @@ from rrext.pipefile.text.tree import Located
 Found = TypeVar("Found")
 NAMED = ("provider", "node", "lane", "class_type", "profile", "tool", "name")
 """Offers whose label is the text that is written."""
-PLACES = 700 if hypothesis.settings().max_examples > 50 else 60
+PLACES = 700 if hypothesis.settings().max_examples > 50 else 30
 """Of a document at most so many places are tried, spread over all of it."""
 NAMES = [f"document {number}" for number in range(len(DOCUMENTS))]
 

@@ -30,13 +30,14 @@ class Way(msgspec.Struct, frozen=True):
 
 
 WIRES = [
-    *(Way(kind, dialect) for kind in ("memory", "bytes") for dialect in ("dap", "jsonrpc")),  # type: ignore[arg-type]
+    Way("memory", "dap"),
+    Way("bytes", "jsonrpc"),
     Way("spawned", "dap"),
     Way("unix", "jsonrpc"),
     Way("ws", "dap"),
     Way("process", "dap"),
 ]
-"""Servers in processes of their own, which cost the most, have one dialect each: both are spoken by the same session."""
+"""Each has one dialect: both are spoken by the same session."""
 WAYS = [Way("engine"), *WIRES]
 SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws", "process")]
 """Those whose engine several connections can reach, and whose clock a test can move."""

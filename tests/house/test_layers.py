@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -94,12 +95,18 @@ def imported(source: str, module: str, *, is_package: bool = False) -> Iterator[
             target = ".".join(filter(None, [start, node.module]))
             for alias in node.names:
                 yield node.lineno, _resolve(target, alias.name)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
             for arg in node.args[:1]:
                 if isinstance(arg, ast.Constant):
                     yield node.lineno, str(arg.value)
 
 
+def called(node: ast.Call) -> str:
+    """The last name of what is called, or ""."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+@cache
 def _resolve(target: str, name: str) -> str:
     """`from rrext import errors` imports a module, `from rrext import Node` does not."""
     if not target.startswith("rrext"):

@@ -15,7 +15,8 @@ TESTS = Path(__file__).resolve().parents[1]
 def marks(source: str) -> Iterator[str]:
     """The ids of all `pytest.mark.promise("…")` in a file."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.promise":
+        is_named_so = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "promise"
+        if is_named_so and ast.unparse(node.func) == "pytest.mark.promise":
             for arg in node.args:
                 assert isinstance(arg, ast.Constant), f"line {arg.lineno}: a promise is named by a literal"
                 yield str(arg.value)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-ROUNDS = int(os.environ.get("RREXT_KILL_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("RREXT_KILL_ROUNDS", "2"))
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 ERAS = ("legacy", "modern")
+WAYS = [("stdio", "legacy"), ("stdio", "modern"), ("http", "modern"), ("ws", "legacy")]
+"""The transport and the era of a host: each transport, and both eras where we speak the protocol ourselves."""
 MODES = {"legacy": "legacy", "modern": "2026-07-28"}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp_server import HERE, RREXT, served_by_http
-from outside_servers import ERAS, MODES, pipeline_words, served_by_ws, stdio
+from outside_servers import MODES, WAYS, pipeline_words, served_by_ws, stdio
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -41,7 +41,7 @@ def over_ws(words: list[str]) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=[(transport, era) for transport in ("stdio", "http", "ws") for era in ERAS], ids="-".join)
+@pytest.fixture(params=WAYS, ids="-".join)
 async def client(request: pytest.FixtureRequest, words: list[str]) -> AsyncIterator[Client]:
     from mcp import Client
 

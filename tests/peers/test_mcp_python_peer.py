@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
 
 MODES = ("auto", "legacy", "2026-07-28")
-EACH = [(transport, mode) for transport in ("stdio", "http") for mode in MODES]
+EACH = [("stdio", "legacy"), ("stdio", "2026-07-28"), ("http", "auto"), ("http", "legacy")]
 
 
 @pytest.fixture(scope="module")

@@ -100,8 +100,7 @@ async def test_last_words_of_a_process_reach_only_who_is_trusted_or_loaded_the_p
         subscription.cancel()
 
 
-@pytest.mark.parametrize("after", ["y", "y\n"])
-@pytest.mark.parametrize("cut", range(2, 20, 4))
+@pytest.mark.parametrize(("after", "cut"), [("y", 2), ("y\n", 6), ("y", 10), ("y\n", 14), ("y", 18)])
 async def test_last_words_hold_no_part_of_a_secret_wherever_they_are_cut(after: str, cut: int) -> None:
     secret = "s3cr3t-Value-0123456789-abcdefghij"
     async with routed(SECRET=secret) as world:

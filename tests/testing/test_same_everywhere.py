@@ -41,7 +41,8 @@ ROOT = str(CLIENT_TESTS.parents[1])
 PIPELINE = CLIENT_TESTS / "real.pipe"
 NODES = [CLIENT_TESTS / "real_nodes.py"]
 
-WAYS = ["memory", "pipes", "spawned"]
+WAYS = {"memory": "dap", "pipes": "jsonrpc", "spawned": "dap"}
+"""What lies between client and engine → the dialect in which both speak."""
 
 
 def opened(way: Any, dialect: Any, **more: Any) -> AbstractAsyncContextManager[Client]:
@@ -50,14 +51,19 @@ def opened(way: Any, dialect: Any, **more: Any) -> AbstractAsyncContextManager[C
     return open_pipeline(PIPELINE, nodes=NODES, over=way, dialect=dialect, **more)
 
 
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=WAYS.items(), ids="-".join)
+def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param
 
 
-@pytest.fixture(params=["dap", "jsonrpc"])
-def dialect(request: pytest.FixtureRequest) -> str:
-    return request.param
+@pytest.fixture
+def way(pair: tuple[str, str]) -> str:
+    return pair[0]
+
+
+@pytest.fixture
+def dialect(pair: tuple[str, str]) -> str:
+    return pair[1]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from type_oracle import Refused, expected, hints, values_of
 
@@ -68,7 +68,6 @@ def is_in_strict_form(value: Any) -> bool:
     return isinstance(value, str) and value.strip().startswith("{")
 
 
-@settings(max_examples=4 * settings().max_examples)
 @given(st.data())
 def test_schema_structurer_and_oracle_agree(data: st.DataObject) -> None:
     hint = data.draw(hints)

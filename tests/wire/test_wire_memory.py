@@ -63,8 +63,7 @@ print(told)
 """
 
 
-@pytest.mark.parametrize("more", [4, 30])
-@pytest.mark.parametrize("content", ["string", "strings", "objects"])
+@pytest.mark.parametrize(("content", "more"), [("string", 4), ("strings", 4), ("objects", 4), ("objects", 30)])
 @pytest.mark.parametrize("framing", ["frames", "tails", "lines", "whole"])
 def test_a_message_without_memory_is_refused_by_its_id_and_the_next_one_is_read(framing: str, content: str, more: int) -> None:
     words = [sys.executable, "-c", PROGRAM, framing, content, str(more << 20)]

@@ -31,6 +31,8 @@ from rrext.faces.http.exchange import Exchange, new_exchange
 pytestmark = pytest.mark.promise("ws:user:memory")
 
 MIB = 1 << 20
+SERVED = [("none", False), ("process", True)]
+"""Isolation, and whether with TLS: the two meet nowhere in the code."""
 LIMIT = 10 * NOTED
 
 
@@ -351,8 +353,7 @@ def test_a_client_that_is_held_up_by_its_unread_answers_goes_on_when_it_reads(tm
         assert deaf.body("rrext_ping") == {"pong": True}
 
 
-@pytest.mark.parametrize("isolation", ["none", "process"])
-@pytest.mark.parametrize("with_tls", [False, True])
+@pytest.mark.parametrize(("isolation", "with_tls"), SERVED)
 def test_calls_of_many_connections_of_a_user_begin_as_far_as_its_limit_goes(
     tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,8 +406,7 @@ def host_request(name: str, arguments: dict[str, Any], user: str = ADA) -> tuple
     return json.dumps(call).encode(), headers | more
 
 
-@pytest.mark.parametrize("isolation", ["none", "process"])
-@pytest.mark.parametrize("with_tls", [False, True])
+@pytest.mark.parametrize(("isolation", "with_tls"), SERVED)
 def test_calls_of_many_connections_over_http_begin_as_far_as_the_limit_of_their_user_goes(
     tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -471,8 +471,7 @@ def deaf_with_answer(server: WsServer) -> Iterator[WsClient]:
             deaf.socket.socket.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("isolation", ["none", "process"])
-@pytest.mark.parametrize("with_tls", [False, True])
+@pytest.mark.parametrize(("isolation", "with_tls"), SERVED)
 def test_one_large_answer_that_is_not_read_holds_up_its_connection(
     tmp_path: Path, isolation: str, with_tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

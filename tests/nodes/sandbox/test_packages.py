@@ -55,8 +55,10 @@ def test_of_a_shared_folder_only_the_part_of_the_distribution_is_granted(site: P
     assert set(grant.modules) == {"shared", "shared.circles"}
 
 
-@pytest.mark.parametrize("name", ["lines", "Thin-Lines", "thin_lines"])
-@pytest.mark.parametrize("allowed", ["lines", "thin.lines", "Thin-Lines", "lines.deep"])
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [("lines", "thin.lines"), ("lines", "lines.deep"), ("Thin-Lines", "lines"), ("thin_lines", "Thin-Lines")],
+)
 def test_packages_are_named_by_their_own_name_or_that_of_the_distribution(site: Path, name: str, allowed: str) -> None:
     assert OfferedPackages([name]).grant([allowed]).names == ("lines 1.2",)
 
