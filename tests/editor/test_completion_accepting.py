@@ -76,7 +76,7 @@ def test_in_a_sound_document_every_offer_at_every_place_leaves_it_sound(text: st
         for label, _, after in accepted(typing):
             offered += 1
             assert mistakes(after) == [], (text[max(0, cursor - 30) : cursor] + "¦" + text[cursor : cursor + 30], label, after)
-    assert offered > 100
+    assert offered > PLACES
 
 
 def begun(body: str, form: str) -> tuple[str, int]:
