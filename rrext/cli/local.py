@@ -186,7 +186,7 @@ def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task
         if "problems" not in error.data:
             print_error(error, path)
             return None
-        from rrext.cli.check import print_problems
+        from rrext.cli.problems import print_problems
 
         print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         return None

@@ -24,6 +24,8 @@ from rrext.version import __version__
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+    from rrext.cli.options import Command
+
 COMMANDS = {
     "init": "write a first pipeline, which runs at once",
     "tools": "list the tools of a pipeline",
@@ -42,6 +44,9 @@ COMMANDS = {
     "help": "show the help of a command",
 }
 
+MODULES = {"schema": "nodes", "help": "completion"}
+"""The module of `rrext.cli.commands` with a command; others have a module of their own name."""
+
 AT_SERVERS = frozenset(("tools", "tool", "send"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
@@ -52,6 +57,9 @@ EXAMPLES = """examples:
   rrext sql pipeline.pipe 'select * from visit'
   rrext serve pipeline.pipe
 """
+
+LISTS = frozenset(("-h", "--help", "--version"))
+"""Words that need no argument of any command, so that no command is imported."""
 
 PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
@@ -169,16 +177,19 @@ def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rrext {__version__}")
     commands = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
-        add_arguments(commands.add_parser(name, formatter_class=parser.formatter_class, help=COMMANDS[name]), name, words)
+        command = commands.add_parser(name, formatter_class=parser.formatter_class, help=COMMANDS[name])
+        if words and words[0] not in LISTS:
+            add_arguments(command, name, words)
     return parser
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
     """Fill the parser of a command: with the texts, the arguments and the function of its module."""
-    module = import_module(f"rrext.cli.{name}")
-    parser.description, parser.epilog = module.DESCRIPTION, module.EXAMPLE
-    parser.set_defaults(run=module.run)
+    module = import_module(f"rrext.cli.commands.{MODULES.get(name, name)}")
+    command: Command = getattr(module, name.upper())
+    parser.description, parser.epilog = command.description, command.epilog
+    parser.set_defaults(run=command.run)
     if name in AT_SERVERS:
-        module.add_arguments(parser, at=any(word == "--at" or word.startswith("--at=") for word in words))
+        command.add_arguments(parser, at=any(word == "--at" or word.startswith("--at=") for word in words))
     else:
-        module.add_arguments(parser)
+        command.add_arguments(parser)

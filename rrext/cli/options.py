@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""What a command tells of itself, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rrext.columns import printable
 
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
     from rrext.connections import Connections
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
+
+
+class Command(NamedTuple):
+    """A command as its module describes it; the module has it under its name in capitals, as `TOOL`."""
+
+    description: str
+    epilog: str
+    add_arguments: Callable[..., None]
+    """Adds the arguments to a parser. Of a command that can use a server, also by `at`: whether it does."""
+    run: Callable[[argparse.Namespace], int]
+    """Runs the command, and returns its exit code."""
+
 
 KEY: Final = "ROCKETRIDE_APIKEY"
 """The variable with the one key of a server, and that of a client."""

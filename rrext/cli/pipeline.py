@@ -187,14 +187,10 @@ def run_work(
 ) -> int:
     """Do the work with the pipeline that `args` names; returns the exit code. Work that makes concurrent requests, or waits for
     anything besides its pipeline, `needs_loop`."""
-    if args.at is not None and not needs_loop:
-        from rrext.cli.blocking_remote import run_blocking
-
-        return run_blocking(args, work)
     if args.at is not None:
-        from rrext.cli.remote import run_remotely
+        from rrext.cli.remote import run_blocking, run_remotely
 
-        return run_remotely(args, work, keeps_stdin=keeps_stdin)
+        return run_remotely(args, work, keeps_stdin=keeps_stdin) if needs_loop else run_blocking(args, work)
     from rrext.cli.local import run_locally
 
     return run_locally(args, work, limits=limits, keeps_stdin=keeps_stdin)

@@ -7,16 +7,15 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
-from typing import Any, Final, Literal, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, Unpack, overload
 
 import anyio
 from anyio.abc import ByteStream
 
-from rrext.client.channel import Channel
+from rrext.client.channels import Channel
 from rrext.client.client_session import ClientSession, Dialect
-from rrext.client.connection_errors import client_closed
 from rrext.client.databases import Database, Vectors
-from rrext.client.endpoint import QUESTION_TYPE, Body, Deadline, Path, pipeline_arguments, question_content
+from rrext.client.endpoint import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.server_address import Launch, ServeOptions, ServerAddress, WebServer, address_of, open_channel
 from rrext.client.stored_files import files
@@ -33,11 +32,23 @@ from rrext.client.tool_call import (
     tools_call,
     tools_resolve,
 )
-from rrext.client.updates import EventCallback, EventStream, EventUpdates, MonitorTarget, TraceLevel, monitor_arguments
+from rrext.client.updates import (
+    EventCallback,
+    EventStream,
+    EventUpdates,
+    MonitorTarget,
+    TraceLevel,
+    monitor_arguments,
+)
 from rrext.client.upload import FileResult, Upload, UploadCallback
-from rrext.errors import NotConnected, UsageError
+from rrext.errors import NotConnected, ParseError, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.version import __version__
+from rrext.wire.codec import decode, encode
+from rrext.wire.connection import client_closed
+
+Path: TypeAlias = str | os.PathLike[str]
+QUESTION_TYPE: Final = "application/rocketride-question"
 
 
 class Client:
@@ -427,3 +438,34 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client {self._address if self._session is None else self._session!r}>"
+
+
+async def pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
+    """The arguments `pipeline` and `source` of a command. Raises `OSError` for a file that cannot be read."""
+    if (pipeline is None) == (filepath is None):
+        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
+    value: Any = pipeline
+    if filepath is not None:
+        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
+    if isinstance(value, str):
+        return {"pipeline": value, "source": source}
+    inner = value.get("pipeline")
+    flat = inner if isinstance(inner, dict) else value
+    return {"pipeline": {**flat, "source": source} if source is not None else flat}
+
+
+def _read_pipeline(content: bytes) -> Any:
+    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
+    try:
+        return decode(content)
+    except ParseError:
+        return content.decode("utf-8", "replace")
+
+
+def question_content(question: str | Mapping[str, Any]) -> bytes:
+    """The bytes of a question object, or of a new one for a text. Raises `UsageError` for what is not JSON."""
+    asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
+    try:
+        return encode(asked)
+    except ValueError as error:
+        raise UsageError(f"the question is not JSON: {error}") from error

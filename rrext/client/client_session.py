@@ -11,14 +11,14 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from rrext.client.channel import Channel
-from rrext.client.connection_errors import client_closed, connection_lost, server_exited
-from rrext.client.endpoint import Body, Deadline, Endpoint, ErrorMaker, Slots
+from rrext.client.channels import Channel
+from rrext.client.endpoint import Body, Deadline, Endpoint, ErrorMaker
+from rrext.client.event_loop import Slots
 from rrext.client.updates import EventStream
 from rrext.errors import RrextError, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, OPEN_PIPE_RESERVE
 from rrext.transports.process import ChildProcess
-from rrext.wire.connection import ClientConnection
+from rrext.wire.connection import ClientConnection, client_closed, connection_lost, server_exited
 from rrext.wire.framing import ContentLength
 
 logger = logging.getLogger("rrext.client")

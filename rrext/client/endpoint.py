@@ -8,7 +8,6 @@ own.
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,9 +18,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import anyio
 import msgspec
 
-from rrext.client.channel import Channel
-from rrext.client.connection_errors import client_closed
-from rrext.client.event_loop import EventLoop, Waiter
+from rrext.client.channels import Channel
+from rrext.client.event_loop import EventLoop, Slots, Waiter
 from rrext.client.updates import (
     CallEventCallback,
     ChunkCallback,
@@ -30,13 +28,12 @@ from rrext.client.updates import (
     QuestionCallback,
     Updates,
 )
-from rrext.errors import ClientError, LimitExceeded, ParseError, RrextError, ToolTimeout, UsageError
+from rrext.errors import ClientError, LimitExceeded, RrextError, ToolTimeout
 from rrext.limits import ATOMIC_WRITE, CLIENT_DEFAULTS
 from rrext.transports.descriptor_channel import Buffer
-from rrext.wire.codec import Bytes, decode, encode
-from rrext.wire.connection import ClientConnection
-from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
-from rrext.wire.questions import QUESTIONS, answering
+from rrext.wire.codec import Bytes
+from rrext.wire.connection import ClientConnection, client_closed
+from rrext.wire.messages import QUESTIONS, ClientEvent, Event, Fatal, Malformed, RequestId, Response, answering
 
 Body: TypeAlias = dict[str, Any]
 
@@ -134,125 +131,6 @@ class PendingCall(msgspec.Struct, eq=False):
     def __repr__(self) -> str:
         state = "abandoned" if self.abandoned else "answered" if self.answer is not None else "waiting"
         return f"<PendingCall {self.id} {self.command} {state}>"
-
-
-class _WaitingCaller:
-    """A caller in the line."""
-
-    __slots__ = ("has_slot", "waiter")
-
-    def __init__(self, waiter: Waiter) -> None:
-        self.waiter = waiter
-        self.has_slot = False
-
-
-class Slots:
-    """A number of places, given in the order in which they were asked for; from any thread."""
-
-    __slots__ = ("_free", "_lock", "_waiting")
-
-    def __init__(self, number: int) -> None:
-        self._free: list[None] = [None] * number
-        """As many entries as places are free: a list needs no lock to take one away, or to put one back."""
-        self._lock = Lock()
-        """Held to change the line of waiting callers, and to give them slots."""
-        self._waiting: deque[_WaitingCaller] = deque()
-
-    def take_now(self) -> bool:
-        """Take a slot if one is free and no caller waits."""
-        if self._waiting:
-            return False
-        try:
-            self._free.pop()
-        except IndexError:
-            return False
-        return True
-
-    async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
-        """Wait for a slot, first come, first served. `check` is called after each wait; its exception ends the waiting."""
-        caller = self._join(waiter)
-        try:
-            while not caller.has_slot:
-                await waiter
-                check()
-        except BaseException:
-            self._quit(caller)
-            raise
-
-    def _join(self, waiter: Waiter) -> _WaitingCaller:
-        caller = _WaitingCaller(waiter)
-        with self._lock:
-            self._waiting.append(caller)
-        self._serve()  # a place may have been given before it stood in line
-        return caller
-
-    def _quit(self, caller: _WaitingCaller) -> None:
-        with self._lock:
-            if not caller.has_slot:
-                self._waiting.remove(caller)
-                return
-        self.give()
-
-    def give(self) -> None:
-        """Give a place back; the next caller in line gets it at once."""
-        self._free.append(None)
-        if self._waiting:
-            self._serve()
-
-    def _serve(self) -> None:
-        """Give free places to the line."""
-        served: list[_WaitingCaller] = []
-        with self._lock:
-            while self._waiting and self._free:
-                try:
-                    self._free.pop()
-                except IndexError:  # `take_now` of another thread, which saw no line, took it
-                    break
-                caller = self._waiting.popleft()
-                caller.has_slot = True
-                served.append(caller)
-        for caller in served:
-            caller.waiter.wake()
-
-    def __repr__(self) -> str:
-        return f"<Slots {len(self._free)} free, {len(self._waiting)} wait>"
-
-
-Path: TypeAlias = str | os.PathLike[str]
-
-
-async def pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
-    """The arguments `pipeline` and `source` of a command. Raises `OSError` for a file that cannot be read."""
-    if (pipeline is None) == (filepath is None):
-        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
-    value: Any = pipeline
-    if filepath is not None:
-        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
-    if isinstance(value, str):
-        return {"pipeline": value, "source": source}
-    inner = value.get("pipeline")
-    flat = inner if isinstance(inner, dict) else value
-    return {"pipeline": {**flat, "source": source} if source is not None else flat}
-
-
-def _read_pipeline(content: bytes) -> Any:
-    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
-    try:
-        return decode(content)
-    except ParseError:
-        return content.decode("utf-8", "replace")
-
-
-QUESTION_TYPE: Final = "application/rocketride-question"
-
-
-def question_content(question: str | Mapping[str, Any]) -> bytes:
-    """The bytes of a question object, or of a new one for a text. Raises `UsageError` for what is not JSON."""
-    asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
-    try:
-        return encode(asked)
-    except ValueError as error:
-        raise UsageError(f"the question is not JSON: {error}") from error
 
 
 logger = logging.getLogger("rrext.client")

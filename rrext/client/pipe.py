@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, TypeAlias, Unpack
 
 from rrext.client.client_session import ClientSession
-from rrext.client.endpoint import Body, Slots
+from rrext.client.endpoint import Body
+from rrext.client.event_loop import Slots
 from rrext.client.tool_call import FeedOptions, deadline_of, result_of, tool_arguments, tool_call
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteStream
 
-from rrext.client.channel import Channel, as_channel
+from rrext.client.channels import Channel, as_channel, connect_web
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS
 from rrext.transports.descriptor_channel import SocketChannel
@@ -163,10 +163,9 @@ class WebServer(msgspec.Struct, frozen=True):
 
     async def connect(self) -> Channel:
         """A channel to the server. Raises `UsageError` and `NotConnected`."""
-        from rrext.client.web_channel import connect  # most clients need none
-        from rrext.transports.web import WebAddress
+        from rrext.transports.web import WebAddress  # most clients need none
 
-        return await connect(WebAddress.of(self.url))
+        return await connect_web(WebAddress.of(self.url))
 
 
 ServerAddress: TypeAlias = Launch | SocketAddress | WebServer | ByteStream | Channel

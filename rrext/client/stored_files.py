@@ -36,7 +36,7 @@ class StoredFiles:
                 pieces.append(piece)
                 offset += len(piece)
         finally:
-            _let_go(session, opened)
+            _close(session, opened)
         return b"".join(pieces)
 
     async def write(self, path: str, data: Data) -> None:
@@ -48,7 +48,7 @@ class StoredFiles:
                 arguments = {"subcommand": "fs_write", "handle": opened["handle"]}
                 await session.endpoint.call("rrext_store", arguments, piece)
         except BaseException:
-            _let_go(session, opened)
+            _close(session, opened)
             raise
         await self._ask("fs_close", handle=opened["handle"])
 
@@ -85,11 +85,11 @@ class StoredFiles:
 
 async def _open(session: ClientSession, path: str, mode: str) -> Body:
     arguments = {"subcommand": "fs_open", "path": path, "mode": mode}
-    return await session.endpoint.call("rrext_store", arguments, on_late=lambda opened: _let_go(session, opened))
+    return await session.endpoint.call("rrext_store", arguments, on_late=lambda opened: _close(session, opened))
 
 
-def _let_go(session: ClientSession, opened: Body) -> None:
-    """Close an open file that nobody needs any more; nothing is kept of one that was being written."""
+def _close(session: ClientSession, opened: Body) -> None:
+    """Close an open file without a caller; nothing is kept of one that was being written."""
     session.endpoint.post("rrext_store", {"subcommand": "fs_close", "handle": opened["handle"], "discard": True})
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from rrext.errors import NotConnected, RrextError
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.wire.questions import number_of
+from rrext.wire.messages import number_of
 
 TraceLevel = Literal["none", "metadata", "summary", "full"]
 """How much monitors are told of the objects of a pipeline (`pipelineTraceLevel` of `execute`)."""

@@ -1,15 +1,17 @@
-"""The content of a picture: the nodes and edges of a valid or invalid pipeline, with their problems."""
+"""The content of a picture: the nodes and edges of a valid or invalid pipeline, with their problems; or of a running pipeline
+by its outline, without settings, with room for live counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
-from rrext.pipefile.edges import is_response
+from rrext.pipefile.edges import is_response, is_response_provider
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
@@ -164,3 +166,36 @@ def _edges(drafts: Sequence[ComponentSpec], index: dict[str, int], remarks: _Rem
         severity = worst(remarks.of_edges(target, kind, [place for _, place in edges]))
         found.append(PictureEdge(source, target, KINDS[kind], tuple(name for name, _ in edges), severity))
     return tuple(found)
+
+
+NODE_ROOM: Final = " " * 22
+"""The place of a node's counts."""
+
+EDGE_ROOM: Final = " " * 8
+"""The place of an edge's count."""
+
+NAMES: Final[dict[EdgeKind, str]] = {"input": "lane", "control": "classType"}
+"""Kind of edge → the member with its name."""
+
+
+def picture_of_outline(outline: Mapping[str, Any]) -> Picture:
+    """The picture of an outline, as `rrext_get_pipeline` answers it. Raises `ResultTooLarge`."""
+    components = outline["components"]
+    require_room(len(components), 0)
+    index = {component["id"]: place for place, component in enumerate(components)}
+    nodes = [_outlined_node(component, outline["sources"]) for component in components]
+    names: dict[tuple[int, int, Any], list[str]] = {}
+    for target, component in enumerate(components):
+        for kind, member in NAMES.items():
+            for edge in component[kind]:
+                if edge["from"] in index:
+                    names.setdefault((index[edge["from"]], target, KINDS[kind]), []).append(edge[member])
+    require_room(0, len(names))
+    edges = [PictureEdge(*key, tuple(lanes), count=EDGE_ROOM) for key, lanes in names.items()]
+    return Picture(tuple(nodes), tuple(edges))
+
+
+def _outlined_node(component: Mapping[str, Any], sources: list[str]) -> PictureNode:
+    is_source = component["id"] in sources
+    role: Role = "source" if is_source else "response" if is_response_provider(component["provider"]) else "step"
+    return PictureNode(component["id"], component["provider"], component["name"], role, count=NODE_ROOM)

@@ -24,7 +24,7 @@ from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop import BegunEvents, HopCredit, HopMessages, Incoming
 from rrext.tasks.worker_process import last_words, process_lost
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
-from rrext.wire.questions import QUESTIONS, answering, number_of
+from rrext.wire.messages import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host

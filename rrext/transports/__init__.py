@@ -1,1 +1,1 @@
-"""Transports of bytes: descriptors, Unix sockets, processes, memory."""
+"""Transports of bytes: descriptors, Unix sockets, processes."""

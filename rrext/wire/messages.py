@@ -1,8 +1,10 @@
-"""Messages without a dialect: the same records for DAP-style messages and for JSON-RPC 2.0."""
+"""Messages without a dialect: the same records for DAP-style messages and for JSON-RPC 2.0; and the events that ask the client
+of a call, with the commands that answer them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -81,3 +83,19 @@ class Batch(msgspec.Struct, frozen=True):
 
 ServerEvent: TypeAlias = "Request | Malformed | Fatal | Ignored | Batch"
 ClientEvent: TypeAlias = Response | Event | Malformed | Fatal | Ignored
+
+QUESTIONS: Final = frozenset(("rrext_permission", "rrext_question"))
+"""The events."""
+
+
+def number_of(event: str, body: dict[str, Any]) -> int:
+    """The number of the question of an event."""
+    number: int = body[event.removeprefix("rrext_")]
+    return number
+
+
+def answering(event: str, number: int, given: Any) -> tuple[str, dict[str, Any]]:
+    """The command that answers, and its arguments: of whether a call is allowed, or of `{action, content?}` of the user."""
+    if event == "rrext_permission":
+        return "rrext_permit", {"permission": number, "allow": given}
+    return "rrext_answer", {"question": number, **given}

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from rrext.client.client import Client
 from rrext.errors import PipeNotOpen, RrextError, UnknownCommand
-from rrext.transports.memory import memory_pair
+from rrext.testing.sessions import memory_pair
 from rrext.wire.codec import encode
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength

@@ -21,7 +21,7 @@ from rrext.errors import (
     ToolNotFound,
     UsageError,
 )
-from rrext.transports.memory import memory_pair
+from rrext.testing.sessions import memory_pair
 from rrext.wire.messages import Request
 
 pytestmark = pytest.mark.anyio

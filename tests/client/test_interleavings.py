@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_peer import EchoPipes, Peer, connected, settle
 
-from rrext.client.endpoint import FrameQueue, QueuedFrame, Slots
-from rrext.client.event_loop import EventLoop
+from rrext.client.endpoint import FrameQueue, QueuedFrame
+from rrext.client.event_loop import EventLoop, Slots
 from rrext.errors import ToolError
 from rrext.transports.descriptor_channel import Buffer
 from rrext.wire.messages import Request

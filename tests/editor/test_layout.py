@@ -14,8 +14,7 @@ from rrext.editor.formatting import Edits, TextLayout, joined, style_of
 from rrext.editor.text import applied
 from rrext.pipefile.text.problems import below
 from rrext.pipefile.text.source import SourceMap, parse
-from rrext.pipefile.text.tree import Located
-from rrext.pipefile.text.tree_builder import wrapping_of
+from rrext.pipefile.text.tree import Located, wrapping_of
 
 NOTE = re.compile(r"c\d{4}(?:\n \*/)?")
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, text_of
-from rrext.editor.names import Name, Names, NotRenamed
+from rrext.editor.outline import Name, Names, NotRenamed
 from rrext.editor.text import applied
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]

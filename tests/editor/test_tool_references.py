@@ -14,7 +14,7 @@ from rrext.editor.fixes.fix import FixContext
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.hover import hover_at
 from rrext.editor.known_nodes import KnownNodes
-from rrext.editor.names import Names
+from rrext.editor.outline import Names
 from rrext.editor.text import applied
 from rrext.references import KnownConnection
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from editor_settings import PAGE, settings
 
-from rrext.cli.lsp import SETTINGS
+from rrext.cli.commands.lsp import SETTINGS
 from rrext.cli.main import COMMANDS
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.engine.views.task_views import outline_of
-from rrext.picture.outline import picture_of_outline
+from rrext.picture.picture import picture_of_outline
 from rrext.picture.svg import as_svg
 
 MEMBERS = ("id", "provider", "name", "config", "input", "control", "lane", "classType", "from", "components", "source")

@@ -21,7 +21,7 @@ from face import Face, Line, Way
 from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 
 from rrext import Client
-from rrext.client.channel import Channel, as_channel
+from rrext.client.channels import Channel, as_channel
 from rrext.client.server_address import address_of, serve_command, server_env
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine

@@ -11,7 +11,7 @@ import msgspec
 from face import Body, Face, Line, OnChunk, OnProgress
 
 from rrext import Client
-from rrext.client.channel import Channel
+from rrext.client.channels import Channel
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.descriptor_channel import Buffer, FdChannel, Receiver
 from rrext.wire.connection import ClientConnection

@@ -20,7 +20,7 @@ TESTS = {
 }
 PACKAGE = {
     "rrext/wire/framing.py": "",
-    "rrext/wire/lines.py": "",
+    "rrext/wire/messages.py": "",
     "rrext/server/session.py": "from rrext.server.call_feed import Feed",
     "rrext/server/call_feed.py": "",
 }
@@ -44,7 +44,7 @@ def check() -> Any:
         ("rrext/wire/framing.py", ["tests/a/test_frames.py"]),
         ("rrext/server/session.py", ["tests/a/test_server.py"]),
         ("rrext/server/call_feed.py", ["tests/a/test_server.py"]),
-        ("rrext/wire/lines.py", []),
+        ("rrext/wire/messages.py", []),
         ("README.md", ["tests/readme"]),
         (".gitignore", []),
     ],

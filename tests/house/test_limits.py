@@ -19,7 +19,7 @@ OF_FORMATS = {
     "nodes/embeddings": {"embedder.py", "transformer.py"},  # other numbers would be another model
     "nodes/sandbox": {
         *("outcome.py",),  # UTF-8, and exit codes of shells
-        *("guest_process.py", "kernel.py", "warden.py"),  # of the kernel
+        *("supervisor.py", "kernel.py", "warden.py"),  # of the kernel
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
     "nodes/sql": {  # of protocols
@@ -29,7 +29,7 @@ OF_FORMATS = {
         "edge/folder.py",  # the version of a format
         *(
             "postgres/connection_pool.py",
-            "postgres/search.py",
+            "postgres/store.py",
             "postgres/table.py",
         ),  # of PostgreSQL and pgvector
     },
@@ -39,7 +39,7 @@ OF_FORMATS = {
     "cli": {"folder_sync.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser
     "engine": {"flow/objects.py", "views/task_views.py"},  # states
-    "faces": {"lsp/protocol.py", "mcp/failures.py"},  # codes of JSON-RPC
+    "faces": {"lsp/protocol.py", "mcp/protocol.py"},  # codes of JSON-RPC
     "pipefile": {"environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/transport.py"},  # codes of JSON-RPC
     "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol

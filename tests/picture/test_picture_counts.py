@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from picture_graphs import pictures
 
 from rrext.columns import columns
-from rrext.picture.outline import EDGE_ROOM, NODE_ROOM
-from rrext.picture.picture import Picture
+from rrext.picture.picture import EDGE_ROOM, NODE_ROOM, Picture
 from rrext.picture.svg import CELL_HEIGHT, CELL_WIDTH, as_svg
 
 SPACE = "{http://www.w3.org/2000/svg}"

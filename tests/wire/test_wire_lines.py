@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import RrextError
 from rrext.limits import READ_BUFFER, Limits
-from rrext.wire.lines import Lines
+from rrext.wire.framing import Lines
 from rrext.wire.messages import Fatal
 
 Seen: TypeAlias = bytes | tuple[str, bytes]

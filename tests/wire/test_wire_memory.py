@@ -23,7 +23,7 @@ limit(1 << 40)  # a process knows from its start that it has a limit
 from rrext.faces.mcp.connection import McpConnection
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
-from rrext.wire.lines import Lines
+from rrext.wire.framing import Lines
 
 framing, content, more = sys.argv[1], sys.argv[2], int(sys.argv[3])
 SIZE = 12_000_000

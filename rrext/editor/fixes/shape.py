@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rrext.editor.analysis import member
+from rrext.editor.fixes.config import edge_of, fresh_id, remove_edge
 from rrext.editor.fixes.edges import names_for, sources_for
 from rrext.editor.fixes.fix import Fix, FixContext, fix, replacements
-from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
 from rrext.editor.formatting import Edits, begin_of, quoted
 from rrext.editor.text import Edit
 from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION

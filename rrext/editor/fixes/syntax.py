@@ -12,8 +12,7 @@ from rrext.editor.formatting import BLANKS, Edits, line_start, margin_of, quoted
 from rrext.editor.text import Edit
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, below, parts_of, shown
-from rrext.pipefile.text.tree import Located
-from rrext.pipefile.text.tree_builder import is_assignment, is_fence
+from rrext.pipefile.text.tree import Located, is_assignment, is_fence
 
 _CLOSERS: Final = {"object": "}", "array": "]"}
 _NO_CAUSES: Final = frozenset(

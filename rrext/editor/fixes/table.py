@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rrext.editor.analysis import Analysis, analyse
-from rrext.editor.fixes import config, edges, flow_ends, shape, syntax
+from rrext.editor.fixes import config, edges, shape, syntax
 from rrext.editor.fixes.fix import Changes, Fix, FixContext, Maker, replacements
 from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.text import Edit, applied
@@ -68,16 +68,16 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "not_connected": edges.not_connected,
     "invoke_missing": edges.invoke_missing,
     "invoke_excess": edges.invoke_excess,
-    "no_response": flow_ends.no_response,
-    "output_unread": flow_ends.output_unread,
-    "source_unread": flow_ends.source_unread,
-    "response_key_unread": flow_ends.response_key_unread,
-    "empty_file": flow_ends.empty_file,
-    "no_source": flow_ends.no_source,
-    "multiple_sources": flow_ends.multiple_sources,
-    "source_not_found": flow_ends.source_not_found,
-    "not_a_source": flow_ends.not_a_source,
-    "other_source": flow_ends.other_source,
+    "no_response": edges.no_response,
+    "output_unread": edges.output_unread,
+    "source_unread": edges.source_unread,
+    "response_key_unread": edges.response_key_unread,
+    "empty_file": edges.empty_file,
+    "no_source": edges.no_source,
+    "multiple_sources": edges.multiple_sources,
+    "source_not_found": edges.source_not_found,
+    "not_a_source": edges.not_a_source,
+    "other_source": edges.other_source,
     "invalid_reference": replacements,
     "reference_not_found": replacements,
 }

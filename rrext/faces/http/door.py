@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.errors import NotAuthenticated, TooManyRequests
+from rrext.faces.http.address import counted
 from rrext.faces.http.budget import unsent_bytes
-from rrext.faces.http.proxies import counted
 
 if TYPE_CHECKING:
     from asyncio import Transport

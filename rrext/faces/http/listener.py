@@ -22,10 +22,9 @@ from uvicorn.server import ServerState
 
 from rrext.errors import UsageError
 from rrext.faces.http.access import Access
-from rrext.faces.http.address import Address
+from rrext.faces.http.address import Address, Proxies
 from rrext.faces.http.door import ARRIVAL, Arrival, Door, arrival_of
 from rrext.faces.http.kept_files import KeptFiles
-from rrext.faces.http.proxies import Proxies
 from rrext.faces.http.tokens import UserTokens
 from rrext.limits import ACCEPT_RETRY_INTERVAL, READ_BUFFER, Limits
 from rrext.server.peer_end import DRAINED, Grace, RestartingTask

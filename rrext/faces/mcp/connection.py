@@ -14,28 +14,41 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeGuard, cast
 import msgspec
 
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
-from rrext.faces.mcp.content import content_of, content_of_error
-from rrext.faces.mcp.failures import NO_RESULTS, UnsupportedVersion, failure_of
 from rrext.faces.mcp.host_offers import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
-from rrext.faces.mcp.questions import METHOD as ELICIT
-from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
-from rrext.faces.mcp.versions import (
+from rrext.faces.mcp.protocol import (
     CAPABILITIES,
     CLIENT_KEY,
     HANDSHAKE_VERSIONS,
+    NO_RESULTS,
     SERVER,
     SERVER_KEY,
     SUBSCRIPTION_KEY,
     VERSION_KEY,
     VERSIONS,
     WITH_BATCHES,
+    UnsupportedVersion,
+    content_of,
+    content_of_error,
+    failure_of,
 )
+from rrext.faces.mcp.questions import METHOD as ELICIT
+from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import decode, encode_own, quote
 from rrext.wire.framing import Framer
-from rrext.wire.messages import MAX_ID, Batch, Ignored, Malformed, Request, RequestId, ServerEvent
-from rrext.wire.questions import QUESTIONS, answering, number_of
+from rrext.wire.messages import (
+    MAX_ID,
+    QUESTIONS,
+    Batch,
+    Ignored,
+    Malformed,
+    Request,
+    RequestId,
+    ServerEvent,
+    answering,
+    number_of,
+)
 
 if TYPE_CHECKING:
     from rrext.faces.mcp.host_offers import HostOffers

@@ -1,14 +1,17 @@
-"""The Model Context Protocol over HTTP: an app of the official SDK, whose handlers ask the engine."""
+"""The Model Context Protocol over HTTP: an app of the official SDK, whose handlers ask the engine. `ProgressFeed` passes the
+progress of a call, and its questions to the user, to the coroutines of the SDK.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -40,15 +43,11 @@ from rrext.faces.http.door import address_of, arrival_of
 from rrext.faces.http.exchange import NOBODY, Exchange, exchange_of, new_exchange
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
-from rrext.faces.mcp.content import content_of, content_of_error
-from rrext.faces.mcp.failures import NO_RESULTS, failure_of
 from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, TTL, HostOffers
-from rrext.faces.mcp.listing import ListedTools, decoded, start_of
-from rrext.faces.mcp.progress import ProgressFeed
+from rrext.faces.mcp.listing import ListedTools, decoded, start_of, watch_tools
+from rrext.faces.mcp.protocol import CAPABILITIES, NO_RESULTS, PATH, SERVER, VERSIONS, content_of, content_of_error, failure_of
 from rrext.faces.mcp.questions import METHOD as ELICIT
 from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
-from rrext.faces.mcp.tool_changes import watch_tools
-from rrext.faces.mcp.versions import CAPABILITIES, PATH, SERVER, VERSIONS
 from rrext.limits import LARGE_RESULT
 from rrext.server.commands import decode, refuse_long_names
 from rrext.threads import note_dropped
@@ -56,6 +55,7 @@ from rrext.wire.messages import Request
 
 MAX_SESSIONS: Final = 1000
 """Sessions of the handshake era over HTTP; each has a few tasks, and ends after half an hour without a request."""
+
 MAX_SUBSCRIPTIONS: Final = 1000
 """Open `subscriptions/listen` over HTTP."""
 
@@ -65,7 +65,6 @@ _CONNECTIONS: Final = count(1)
 log: Final = logging.getLogger("rrext.server")
 
 Context = ServerRequestContext[Any, Any]
-
 
 SENT: Final = "rrext.sent"
 """The member of a request's scope with its `_Sent`."""
@@ -571,3 +570,74 @@ def _result(context: Context, members: bytes, **modern: Any) -> dict[str, Any]:
 
 def _as_error(error: RrextError) -> MCPError:
     return MCPError(**failure_of(error))
+
+
+MAX_WAITING_PROGRESS: Final = 64
+"""Reports of a call that wait for a client that reads slowly; earlier ones are dropped."""
+
+T = TypeVar("T")
+
+
+class ProgressFeed:
+    """Takes the progress of a call from any thread, and reports it on the loop. While the client reads slowly, the latest
+    reports wait and earlier ones are dropped.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        report: Callable[[float, float | None, str | None], Awaitable[None]],
+        ask: Callable[[str, dict[str, Any]], Awaitable[Any]],
+    ) -> None:
+        self._loop = loop
+        self._report = report
+        self._ask = ask
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=MAX_WAITING_PROGRESS)
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    async def sent_during(self, call: Coroutine[Any, Any, T]) -> T:
+        """Await a call and report its progress meanwhile, all of it before this returns."""
+        sending = self._loop.create_task(self._send())
+        try:
+            result = await call
+            self._is_over = True
+            self._changed.set()
+            await sending
+        finally:
+            sending.cancel()
+        return result
+
+    async def _send(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting:
+                await self._report(*self._waiting.popleft())
+            if self._is_over:
+                return
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """Take a report."""
+        text = None if message is None else message.encode("utf-8", "replace").decode()
+        self._waiting.append((value, total, text))
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """Drop a chunk: no call of this protocol asks for them."""
+
+    def call_event(self, body: dict[str, Any]) -> None:
+        """Drop an event: no call of this protocol asks for them."""
+
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        """Ask the client."""
+        return await self._ask(event, body)
+
+    def wait_for_room(self) -> None:
+        """Return at once."""
+
+    async def room(self) -> None:
+        """Return at once."""
+
+    def end(self) -> None:
+        """Do nothing: what waits is reported by `sent_during`."""

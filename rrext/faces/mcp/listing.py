@@ -1,13 +1,23 @@
-"""The tools that a server has listed: pages of `tools/list`, and the calls of these tools."""
+"""The tools that a server has listed: pages of `tools/list`, the calls of these tools, and the notification that the list has
+changed.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from rrext.engine.events.hub import Subscription
+from rrext.engine.interface.engine import Engine
 from rrext.errors import InvalidArguments
 from rrext.wire.codec import encode_own
+
+if TYPE_CHECKING:
+    from rrext.faces.mcp.connection import McpConnection
+    from rrext.server.session import Session
+
 
 PAGE_SIZE: Final = 250
 """Tools in one answer to `tools/list`. Hosts show a model a tenth of that; a page stays far below the size of a frame."""
@@ -92,3 +102,45 @@ def start_of(cursor: object) -> int:
     if isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 10 and int(cursor) % PAGE_SIZE == 0:
         return int(cursor)
     raise InvalidArguments.at("/cursor", "expected the nextCursor of an earlier page")
+
+
+KINDS: Final = frozenset(("task_begun", "task_ended", "tools_changed"))
+"""The events after which other tools are listed."""
+
+
+def watch_tools(engine: Engine, changed: Callable[[Any], object]) -> Subscription:
+    """Call `changed` in any thread after each event that may change the list of tools."""
+    from rrext.engine.events.records import Filter
+
+    return engine.subscribe(Filter(kinds=KINDS), changed)
+
+
+class ToolChanges:
+    """Tells the client of a connection that its list of tools has changed; once, however often it changes, while the client
+    reads nothing.
+    """
+
+    def __init__(self, engine: Engine, session: Session, connection: McpConnection) -> None:
+        self._engine = engine
+        self._session = session
+        self._connection = connection
+        self._watches = False
+        connection.when_heard = self._begin
+
+    def _begin(self) -> None:
+        """Begin to watch the engine, when the client may have begun to listen. On the thread that reads."""
+        if not self._watches:
+            self._watches = True
+            watch_tools(self._engine, self._tell)
+
+    def _tell(self, event: Any) -> None:
+        if self._session.outbox.is_full:
+            self._session.late_event(self)
+        else:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Send what the client does not know yet."""
+        pieces = self._connection.tools_changed()
+        if pieces and not self._session.is_closed:
+            self._session.send(pieces)

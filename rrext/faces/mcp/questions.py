@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from rrext.errors import InvalidArguments, TooManyRequests
-from rrext.faces.mcp.versions import HANDSHAKE_VERSIONS
+from rrext.faces.mcp.protocol import HANDSHAKE_VERSIONS
 
 MAX_SHOWN_ARGUMENTS: Final = 4000
 """Characters of the arguments of a call in the question for a permit; more fit no window in which a person decides."""

@@ -187,7 +187,7 @@ class StatusPage:
 
 def _drawn(outline: dict[str, Any]) -> str:
     """The picture of an outline, without a style sheet of its own."""
-    picture = import_module("rrext.picture.outline").picture_of_outline(outline)
+    picture = import_module("rrext.picture.picture").picture_of_outline(outline)
     return import_module("rrext.picture.svg").as_svg(picture, PICTURE_WIDTH, styled=False)
 
 

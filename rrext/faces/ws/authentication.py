@@ -1,12 +1,16 @@
-"""The key of a connection: the user of the client, and the commands for clients without a key."""
+"""The key of a client: its user, by WebSocket or in the header `Authorization` over HTTP, and the commands for clients without
+a key.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import msgspec
+from starlette.requests import Request
 
 from rrext.errors import NotAuthenticated
+from rrext.faces.http.door import arrival_of, found_by_key
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.version import __version__
 
@@ -15,6 +19,7 @@ MAX_ATTEMPTS: Final = 5
 
 LOCAL_USER: Final = "local"
 """The user of all clients of a server without keys, and of the one key in `ROCKETRIDE_APIKEY`."""
+
 PROBE: Final = "rrext_public_probe"
 COMMANDS: Final = frozenset(("auth", "deauth", PROBE))
 """The commands of this transport, which need no key."""
@@ -79,3 +84,17 @@ def welcome(user: str | None) -> dict[str, Any]:
         "serverVersion": __version__,
         "capabilities": ["oss"],
     }
+
+
+def key_of(request: Request) -> str:
+    """The key of a request, with or without the word `Bearer`; empty without one."""
+    kind, _, key = request.headers.get("authorization", "").strip().partition(" ")
+    return key.strip() if kind.lower() == "bearer" else kind if not key else ""
+
+
+async def user_of(request: Request, keys: UserTokens | None) -> str:
+    """The user of a request. Raises `NotAuthenticated` without a known key on a server with keys, and `TooManyRequests`."""
+    if keys is not None:
+        return await found_by_key(request.scope, key_of(request), keys.user_of)
+    arrival_of(request.scope).knows_client()
+    return LOCAL_USER

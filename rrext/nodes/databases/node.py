@@ -1,6 +1,7 @@
 """`DatabaseNode`: the settings, tools and lanes that SQL and graph databases share.
 
-Questions in plain words are answered from a database: a language model writes statements, gate and database check them.
+Questions in plain words are answered from a database: the language model that is bound to the node writes statements, gate
+and database check them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.nodes.base.lanes import new_question, question_text
 from rrext.nodes.base.node import Node, Switch
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.databases.database import SharedDatabase
 from rrext.nodes.databases.failure import QueryLanguage
-from rrext.nodes.llm.bound_model import LLM_SLOT, ModelBound, ask_model, check_question
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -42,6 +42,20 @@ READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}
 STEPS = {"readOnlyHint": False, "destructiveHint": False}
 
+
+class ModelBound:
+    """An availability rule: a language model is bound to the node."""
+
+    by_settings = True
+    """The pipeline alone decides, so that the engine need not check each call."""
+
+    def __init__(self) -> None:
+        self.missing = 'It needs a language model: bind one with "control": [{"classType": "llm", "from": "<this node>"}].'
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        return node is not None and bool(node.bindings.get("llm"))
+
+
 _EXECUTE_IS_OFF = "execute tool is disabled for this node (set allow_execute=true)"
 ALLOW_EXECUTE = Switch(
     "allow_execute",
@@ -57,6 +71,9 @@ RowMode: TypeAlias = Literal["object", "array"]
 Mode = Annotated[
     RowMode, msgspec.Meta(description='A row as "object" by column name, or as "array" in the order of `columns`.')
 ]
+
+LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "min": 0, "max": 1}}
+"""Declares an optional language model in `Node.invoke`."""
 
 
 class DatabaseNode(Node):
@@ -339,3 +356,31 @@ def _feed_back(asked: dict[str, Any], statement: str, error: str) -> None:
     """Show the model its last statement and the error; one is enough, and keeps the prompt small."""
     refused = f"This query was refused: {statement}\nThe reason: {error}\nWrite another one."
     asked["questions"] = [asked["questions"][0], {"text": refused, "embedding_model": None, "embedding": None}]
+
+
+MAX_QUESTION: Final = 16_000
+"""Characters of a question; longer texts are documents, not questions."""
+
+
+def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, expect_json: bool = False) -> Any:
+    """Ask the model; return a text, or with `expect_json` a JSON value. Blocks; for `def` tools and lane methods.
+
+    `question` is a text, or a question as it travels on the questions lane. Raises `Unavailable` if no model is bound to
+    the node, and what the model's own call raises.
+    """
+    bound = node.bindings.get("llm", ())
+    if not bound:
+        raise Unavailable(
+            f'Node "{node.node_id}" has no language model',
+            hint=f'Bind one: give an LLM node "control": [{{"classType": "llm", "from": "{node.node_id}"}}].',
+        )
+    answer = ctx.call_blocking(bound[0], "ask", {"question": question, "expectJson": expect_json})
+    return answer["answer"]
+
+
+def check_question(question: str) -> None:
+    """Raise `InvalidArguments` for a tool's question that is blank or too long."""
+    if not question.strip():
+        raise InvalidArguments.at("/input/question", "asks nothing: expected a text")
+    if len(question) > MAX_QUESTION:
+        raise InvalidArguments.at("/input/question", f"has {len(question):,} characters: MAX_QUESTION is {MAX_QUESTION:,}")

@@ -12,8 +12,7 @@ from typing import Final
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.fast_objects import FastObjects
 from rrext.pipefile.text.problems import Problems, shown
-from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
-from rrext.pipefile.text.tree_builder import Tree, wrapping_of
+from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located, Tree, wrapping_of
 
 MAX_DIGITS: Final = 4300
 """Characters of an integer: Python's own limit for its digits, as the conversion is quadratic beyond it."""

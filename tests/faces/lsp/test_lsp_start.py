@@ -22,7 +22,8 @@ print(json.dumps(found))
 """
 START = """
 import asyncio, gc, json, os
-from rrext.cli import main, serve
+from rrext.cli import main
+from rrext.cli.commands import serve
 
 async def initialize(serving):
     from lsprotocol import types

@@ -11,7 +11,7 @@ from rrext.errors import InvalidArguments, Unavailable
 from rrext.faces.mcp.connection import McpConnection
 from rrext.faces.mcp.host_offers import Folder, HostOffers, OfferedPrompt
 from rrext.server.commands import COMMANDS
-from rrext.wire.lines import Lines
+from rrext.wire.framing import Lines
 from rrext.wire.messages import Batch, Ignored, Malformed, Request
 
 BODIES = {"rrext_process": b'{"result":7}', "tools": b'{"tools":[]}'}

@@ -15,7 +15,7 @@ from ws_server import ADA, BOB, PATIENCE, PIPELINE, WsServer, plain_environment
 
 from rrext import NotAuthenticated
 from rrext.faces.http.tokens import UserTokens
-from rrext.faces.ws import client
+from rrext.faces.ws import app
 from rrext.faces.ws.authentication import AuthArguments, Authentication
 
 pytestmark = pytest.mark.promise("ws:access")
@@ -122,9 +122,9 @@ def test_a_strangers_messages_are_small_and_a_users_are_not(server: WsServer) ->
 
 
 def test_a_stranger_is_cut_off_after_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert client.AUTH_TIMEOUT <= 60
+    assert app.AUTH_TIMEOUT <= 60
     program = (
-        "import sys\nfrom rrext.faces.ws import client\nclient.AUTH_TIMEOUT = 0.2\n"
+        "import sys\nfrom rrext.faces.ws import app\napp.AUTH_TIMEOUT = 0.2\n"
         "from rrext.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", program, "serve", "--ws", "127.0.0.1:0", str(PIPELINE), "--partial"]

@@ -22,13 +22,13 @@ from websockets.exceptions import ConnectionClosed
 from ws_server import ADA, PATIENCE, WsClient, WsServer, certificate, keys_file, plain_environment
 
 from rrext.errors import UsageError
+from rrext.faces.http.address import Proxies, counted
 from rrext.faces.http.door import MAX_STRANGERS_OF_ADDRESS, Arrival, Door
-from rrext.faces.http.proxies import Proxies, counted
 
 pytestmark = pytest.mark.promise("ws:strangers")
 
 WRONG = {"Authorization": "Bearer a-wrong-key-0123456789"}
-FEW = "from rrext.cli import serve\nserve.MAX_CONNECTIONS = 32\n"
+FEW = "from rrext.cli.commands import serve\nserve.MAX_CONNECTIONS = 32\n"
 """A port of 32 connections, half of which may be without a key."""
 QUICK = "from rrext.faces.http import door\ndoor.WRONG_KEY_DELAY = 0.001\n"
 """A door whose late answers are not late."""

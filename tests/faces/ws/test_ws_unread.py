@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 from ws_server import PATIENCE, PIPELINE, WsClient, WsServer
 
+from rrext.faces.ws.app import MessageSink
 from rrext.faces.ws.protocol import SocketProtocol
-from rrext.faces.ws.sink import MessageSink
 
 pytestmark = [pytest.mark.promise("call:unread:bounded"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 

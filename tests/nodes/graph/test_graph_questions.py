@@ -11,7 +11,7 @@ from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.llm.bound_model import MAX_QUESTION
+from rrext.nodes.databases.node import MAX_QUESTION
 from rrext.testing import open_pipeline
 from rrext.tools.decorator import tool_function
 

@@ -15,7 +15,7 @@ import pytest
 from guests import Guests, descendants, still_there, wait_until
 
 from rrext.errors import ToolError
-from rrext.nodes.sandbox.guest_process import PENDING_SIGNALS
+from rrext.nodes.sandbox.supervisor import PENDING_SIGNALS
 
 pytestmark = pytest.mark.system
 

@@ -155,11 +155,11 @@ def unlocked(path):
 w._compiled = unlocked
 """,
     "sandlock's filter": """
-import rrext.nodes.sandbox.guest_process as c
+import rrext.nodes.sandbox.supervisor as c
 c._FILTERS = 3  # one less than there should be, seen the other way round
 """,
     "both domains": """
-import rrext.nodes.sandbox.guest_process as c, rrext.nodes.child.landlock as l, sandlock
+import rrext.nodes.sandbox.supervisor as c, rrext.nodes.child.landlock as l, sandlock
 l.confine = lambda **paths: None
 c._policy = lambda files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
 """,

@@ -13,8 +13,7 @@ import pytest
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.databases.failure import SQL
-from rrext.nodes.databases.node import WrittenStatement, markdown_table, read_reply
-from rrext.nodes.llm.bound_model import MAX_QUESTION
+from rrext.nodes.databases.node import MAX_QUESTION, WrittenStatement, markdown_table, read_reply
 from rrext.nodes.sql.backend import MAX_COLUMNS, MAX_SCHEMA_TEXT, Column, ForeignKey, Schema, SqlTable, schema_text
 from rrext.testing import open_pipeline
 

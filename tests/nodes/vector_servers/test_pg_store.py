@@ -12,9 +12,8 @@ from postgres_server import Database, PostgresServer
 from vector_contract import in_threads
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.vectors.postgres import search
-from rrext.nodes.vectors.postgres.search import any_of, telling_words
-from rrext.nodes.vectors.postgres.store import PgVectorStore
+from rrext.nodes.vectors.postgres import store as pg_store
+from rrext.nodes.vectors.postgres.store import PgVectorStore, any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace, owner_of
 from rrext.nodes.vectors.words import former_words, stored_words
 from rrext.tools.context import ToolContext
@@ -204,8 +203,8 @@ def test_the_words_of_a_text_are_words_alone(text: str) -> None:
 def test_words_that_are_all_over_a_large_store_count_only_alone(
     store: PgVectorStore, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "FREQUENT_FROM", 100)
-    monkeypatch.setattr(search, "FREQUENT_LOOK", 0.0)
+    monkeypatch.setattr(pg_store, "FREQUENT_FROM", 100)
+    monkeypatch.setattr(pg_store, "FREQUENT_LOOK", 0.0)
     fill(store, [chunk(f"o{n:03}", content=f"the story of number{n} {'fox' if n in (5, 70) else ''}") for n in range(200)])
     assert len(names(store, "the fox", "keyword", top_k=100)) == 100, "nobody has counted yet"
     postgres_database.run("ANALYZE chunks")

@@ -28,7 +28,7 @@ from rrext.nodes.embeddings.embedder import HashingEmbedder
 from rrext.nodes.vectors.checked_input import drafts_of
 from rrext.nodes.vectors.edge.messages import QDRANT_BATCH, Delete
 from rrext.nodes.vectors.edge.node import ProcessStore
-from rrext.nodes.vectors.embedding import store_drafts
+from rrext.nodes.vectors.node import store_drafts
 from rrext.nodes.vectors.store import NOBODYS, Scope
 from rrext.testing import open_pipeline
 from rrext.tools.context import ToolContext

@@ -12,7 +12,7 @@ from vector_contract import call
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.embeddings.embedder import HashingEmbedder, TextKind
 from rrext.nodes.vectors.checked_input import ChunkDraft, drafts_of
-from rrext.nodes.vectors.embedding import store_drafts
+from rrext.nodes.vectors.node import store_drafts
 from rrext.nodes.vectors.store import NOBODYS
 from rrext.tools.context import ToolContext
 

@@ -11,8 +11,7 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from pygls.uris import to_fs_path
 
-from rrext.editor.names import Name, Names, NotRenamed
-from rrext.editor.outline import Symbol, SymbolKind, symbols_of
+from rrext.editor.outline import Name, Names, NotRenamed, Symbol, SymbolKind, symbols_of
 from rrext.editor.text import Text
 from rrext.editor.workspace_files import WorkspaceFiles, links_of
 from rrext.faces.lsp.documents import as_range, offset_of, workspace_edit

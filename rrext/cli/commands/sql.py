@@ -1,0 +1,458 @@
+"""`rrext sql`: statements of the command line, a file or stdin, and a prompt with history, and completion of tables, columns,
+keywords and functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.cli.commands.sql_database import Statement, StatementRunner, database_of, print_failure, statements
+from rrext.cli.commands.tool import CALL_IS_WRONG, call_timeout
+from rrext.cli.formats import FORMATS, Format, Records, TableFormat
+from rrext.cli.keyboard import Keyboard, history, why_no_prompt
+from rrext.cli.local import LocalPipeline, run_locally
+from rrext.cli.options import (
+    Command,
+    add_partial_option,
+    add_pipeline_options,
+    add_wait_option,
+    let_words_follow_options,
+    whole_number,
+)
+from rrext.cli.output import Results, print_error
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
+from rrext.errors import RrextError, near_matches
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+
+DESCRIPTION = "Ask a database of a pipeline, in this process. Graphs are asked in Cypher."
+EXAMPLE = """examples:
+  rrext sql pipeline.pipe 'select day, sum(people) from visit group by day'
+  rrext sql pipeline.pipe 'select * from visit where people > $1' -p 40 --csv > busy.csv
+  rrext sql pipeline.pipe -f report.sql --json | jq '.[].day'
+  rrext sql pipeline.pipe --write "insert into visit values ('2026-11-22', 31)"
+  rrext sql pipeline.pipe
+
+Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
+separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
+`commit`. Statements only read unless --write is given, which the node's settings must allow too.
+
+Rows are a table on a terminal and CSV elsewhere. CSV is that of RFC 4180 with line feeds: NULL is an empty field and an
+empty text is "", nested values are JSON, bytes base64; a cell that a spreadsheet would take for a formula stays as it is.
+Between the rows of two statements is an empty line. --json gives each statement an array.
+--csv and --json write rows as they come, however many; tables have 1000 unless --limit says more. What the database warns
+of, and that there are more rows, is said on stderr.
+
+A -p VALUE is what it is as JSON, else a text: 40, true, null, '"40"' for the text 40.
+
+Exit code 0: done. 1: a statement failed, or came too late. 2: nothing was asked, because the command, the pipeline or the
+statement is wrong. 130: cancelled by Ctrl-C.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    parser.add_argument("sql", metavar="SQL", nargs="?", help="the statements; else those of -f, of stdin or of the prompt")
+    parser.add_argument("-f", dest="sql_file", metavar="FILE.sql", help="a file of statements, or - for stdin")
+    parser.add_argument("--node", metavar="ID", help="the database that is asked, where the pipeline has several")
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("-p", dest="values", action="append", metavar="VALUE", help="the value of $1, of $2, … (repeatable)")
+    given.add_argument("--params", metavar="JSON", help="all values: a JSON array, for Cypher an object")
+    parser.add_argument("--write", action="store_true", help="run statements of any kind, with begin, commit and rollback")
+    parser.add_argument("--explain", action="store_true", help="how the database would run the statement, without running it")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="rows at most; else 1000 in tables, and all elsewhere")
+    parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which a statement is stopped")
+    formats = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("table", "aligned columns; the default on a terminal"),
+        ("csv", "comma-separated values; the default elsewhere"),
+        ("json", "an array of objects, a row per line"),
+        ("md", "a Markdown table"),
+    ):
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+    add_pipeline_options(parser)
+    add_wait_option(parser)
+    add_partial_option(parser)
+    let_words_follow_options(parser, "sql")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the statements; returns the exit code."""
+    try:
+        params = _params(args)
+        text = _text(args)
+    except ValueError as error:  # includes decoding errors
+        print(f"rrext: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:
+        print(f"rrext: -f: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    if text is None:
+        return run_prompt(args)
+
+    async def work(pipeline: LocalPipeline, results: Results) -> int:
+        return await _run(args, text, params, pipeline, results)
+
+    return run_locally(args, work)
+
+
+SQL = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
+
+
+def _params(args: argparse.Namespace) -> Any:
+    if args.params is not None:
+        try:
+            return msgspec.json.decode(args.params, type=list[Any] | dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise ValueError(f"--params: expected a JSON array or object: {error}") from None
+    return [_value(text) for text in args.values or ()]
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _text(args: argparse.Namespace) -> str | None:
+    """The statements; None for the prompt. Raises `OSError` and `ValueError`."""
+    if args.sql is not None and args.sql_file is not None:
+        raise ValueError("give the statements or -f, not both")
+    if args.sql is not None:
+        return args.sql
+    source = args.sql_file
+    if source is None:
+        if os.isatty(0):
+            if args.values or args.params or args.explain:
+                raise ValueError("there is no statement: give one, or -f FILE.sql")
+            return None
+        source = "-"
+    with open(0 if source == "-" else source, encoding="utf-8", closefd=source != "-") as file:
+        return file.read()
+
+
+async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
+    kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]
+    try:
+        node_id = database_of(pipeline, args.node)
+        database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+        found = list(statements(text, (await database.call("dialect"))["dialect"]))
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+    if not found or (params and len(found) > 1):
+        print(f"rrext: {'there is no statement' if not found else 'several statements take no parameters'}", file=sys.stderr)
+        return EXIT_USAGE
+    follows = False
+    for statement in found:
+        made = kind(results, follows=follows)
+        try:
+            await database.run(statement, params, made, explain=args.explain)
+        except RrextError as error:
+            print_failure(error, statement, f"{args.sql_file or 'stdin'}:{statement.line}" if args.sql is None else "")
+            return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+        except asyncio.CancelledError:
+            sys.stderr.write("rrext: cancelled\n")
+            raise
+        follows = follows or made.has_written
+    if database.is_in_transaction:
+        await database.roll_back()
+        print("rrext: the transaction was not committed: it is rolled back", file=sys.stderr)
+        return EXIT_FAILED
+    return EXIT_DONE
+
+
+_KEYWORDS: Final = (
+    "select from where group by order having limit offset join left right inner outer full cross on using as and or not in is "
+    "null like between exists distinct all union intersect except case when then else end with recursive values insert into "
+    "update set delete create table view index drop alter begin commit rollback explain asc desc cast over partition"
+)
+_FUNCTIONS: Final = (
+    "abs avg ceil coalesce concat count floor length lower max min nullif replace round row_number substr sum trim upper"
+)
+_CYPHER: Final = "match optional return where with create merge set delete detach order by limit skip unwind as and or not"
+_TABLE_FOLLOWS: Final = frozenset({"from", "join", "into", "update", "table", "describe"})
+_WORD: Final = re.compile(r"[\w$]*$")
+_BEFORE: Final = re.compile(r"(\w+)\s+$")
+_OWNER: Final = re.compile(r"([\w$]+|\"[^\"]+\"|`[^`]+`)\.$")
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ALIAS: Final = r"(?i)\b(?:from|join|update|into)\s+([\w.$\"`]+)(?:\s+(?:as\s+)?([\w$]+))?"
+_LABEL: Final = r"(\w+)\s*:\s*`?(\w+)"
+
+
+class SchemaNames:
+    """The names of a database: tables and their columns; for a graph, labels and their properties."""
+
+    def __init__(self, dialect: str, schema: Mapping[str, Any]) -> None:
+        self.is_graph = "tables" not in schema
+        self._folds_case = dialect == "postgres"
+        self.quote = "`" if dialect == "mysql" or self.is_graph else '"'
+        self.found = {**schema["nodes"], **schema["relationships"]} if self.is_graph else schema["tables"]
+        self.tables = {name: [_name(entry) for entry in _entries(table)] for name, table in self.found.items()}
+
+    def _is_plain(self, name: str) -> bool:
+        if not _PLAIN.fullmatch(name) or (self._folds_case and name != name.lower()):
+            return False
+        return name.lower() not in (_CYPHER if self.is_graph else _KEYWORDS).split()
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """One row per column of a table: name, type, and its keys."""
+        table = self.found[name]
+        keys = dict.fromkeys(table.get("primary_key", ()), "primary key")
+        for key in table.get("foreign_keys", ()):
+            keys |= dict.fromkeys(key["columns"], f"→ {key['references']['table']}")
+        return [{"column": _name(entry), "type": entry["type"], "key": keys.get(_name(entry), "")} for entry in _entries(table)]
+
+    def quoted(self, name: str) -> str:
+        """The name as statements write it. A dot separates schema and table."""
+        return ".".join(
+            part if self._is_plain(part) else self.quote + part.replace(self.quote, self.quote * 2) + self.quote
+            for part in name.split(".")
+        )
+
+
+def _entries(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return table["columns"] if "columns" in table else table["properties"]
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return entry["column"] if "column" in entry else entry["property"]
+
+
+def completions(text: str, statement: str, names: SchemaNames) -> Iterator[tuple[str, int, str]]:
+    """The completions at the end of `text`, the part of the `statement` before the cursor.
+
+    Each is `(name, length, kind)`: it replaces `length` characters before the cursor.
+    """
+    word = _WORD.search(text)[0]  # pyright: ignore[reportOptionalSubscript] – it matches nothing at least
+    before = text[: len(text) - len(word)]
+    for name, kind in _candidates(before, statement, names, word):
+        if name.lower().startswith(word.lower()):
+            written = names.quoted(name) if kind in ("table", "column") else name
+            yield written, len(word), kind
+
+
+def _candidates(before: str, statement: str, names: SchemaNames, word: str) -> Iterator[tuple[str, str]]:
+    owner = _OWNER.search(before)
+    if owner is not None:
+        columns = _columns_of(owner[1].strip('"`'), statement, names)
+        prefix = owner[1].strip('"`') + "."
+        inner = [name[len(prefix) :] for name in names.tables if name.startswith(prefix)]
+        yield from ((name, "column") for name in columns)
+        yield from ((name, "table") for name in inner)
+        return
+    last = _BEFORE.search(before)
+    if (last is not None and last[1].lower() in _TABLE_FOLLOWS) or (names.is_graph and before.rstrip().endswith(":")):
+        yield from ((name, "table") for name in names.tables)
+        return
+    if not word and not (last is not None and last[1].lower() in ("select", "where", "by", "on", "and", "or", "set")):
+        return
+    found = [name for _, table in _named(statement, names) for name in names.tables[table]]
+    known = found or [name for columns in names.tables.values() for name in columns]
+    yield from ((name, "column") for name in dict.fromkeys(known))
+    yield from ((name, "table") for name in names.tables)
+    yield from ((name, "keyword") for name in (_CYPHER if names.is_graph else _KEYWORDS).split())
+    yield from ((name, "function") for name in _FUNCTIONS.split())
+
+
+def _columns_of(owner: str, statement: str, names: SchemaNames) -> Sequence[str]:
+    tables = {name.lower(): name for name in names.tables}
+    aliases = {alias.lower(): table for alias, table in _named(statement, names)}
+    table = aliases.get(owner.lower()) or tables.get(owner.lower())
+    return names.tables[table] if table is not None else ()
+
+
+def _named(statement: str, names: SchemaNames) -> list[tuple[str, str]]:
+    """The tables of a statement, each by its alias and by its name."""
+    tables = {name.lower(): name for name in names.tables}
+    found: list[tuple[str, str]] = []
+    if names.is_graph:
+        return [(match[1], tables[match[2].lower()]) for match in re.finditer(_LABEL, statement) if match[2].lower() in tables]
+    for match in re.finditer(_ALIAS, statement):
+        table = tables.get(match[1].replace('"', "").replace("`", "").lower())
+        if table is not None:
+            found += [(match[1].rpartition(".")[2].strip('"`'), table), (match[2] or table, table)]
+    return found
+
+
+COMMANDS: Final = {
+    r"\d": "the tables; \\d TABLE shows one",
+    r"\x": "rows as lists of cells, or as tables again",
+    r"\timing": "how long statements take",
+    r"\q": "end; so does Ctrl-D",
+    r"\?": "this list",
+}
+CHANGES_SCHEMA: Final = frozenset({"create", "drop", "alter", "rename", "commit", "rollback"})
+
+
+def run_prompt(args: argparse.Namespace) -> int:
+    """Read statements and run them until the user ends; returns the exit code."""
+    reason = why_no_prompt("give a statement, or -f FILE.sql")
+    if reason is not None:
+        print(f"rrext: {reason}", file=sys.stderr)
+        return EXIT_USAGE
+    prompt = Prompt(args)
+    return run_locally(args, prompt.run, absorbs=prompt.keyboard.absorbs)
+
+
+class Prompt:
+    """The state of the prompt: the schema names, and the output format."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._format = FORMATS[args.format or "table"]
+        self._is_expanded = self._is_timed = False
+        self._dialect = ""
+        self._names = SchemaNames("", {"tables": {}})
+        self.keyboard = Keyboard()
+
+    async def run(self, pipeline: LocalPipeline, results: Results) -> int:
+        """Read and run until the end."""
+        args = self._args
+        try:
+            node_id = database_of(pipeline, args.node)
+            database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+            self._dialect = (await database.call("dialect"))["dialect"]
+        except RrextError as error:
+            print_error(error)
+            return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+        self.keyboard.begin()
+        await self.keyboard.stoppable(self._read_schema(database, "get_schema"))
+        print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
+        session = self._session(results)
+        while (text := await self._read(session, database)) is not None:
+            if text.startswith("\\"):
+                if not await self._command(text, database, results):
+                    break
+                continue
+            for statement in statements(text, self._dialect):
+                if not await self._ran(database, statement, results):
+                    break
+        self.keyboard.end()
+        if database.is_in_transaction:
+            await database.roll_back()
+            print("the transaction was not committed: it is rolled back", file=sys.stderr)
+        return EXIT_DONE
+
+    async def _read(self, session: PromptSession[str], database: StatementRunner) -> str | None:
+        """The typed text; None at the end."""
+        name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
+        more = " " * (len(name) - 4) + "...> "
+        return await self.keyboard.read(session, name, more[-len(name) :])
+
+    async def _ran(self, database: StatementRunner, statement: Statement, results: Results) -> bool:
+        """Run a statement; False if it failed."""
+        begun = time.monotonic()
+        try:
+            return await self.keyboard.stoppable(self._done(database, statement, results))
+        except RrextError as error:
+            print_failure(error, statement)
+            return False
+        finally:
+            if self._is_timed:
+                print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
+
+    async def _done(self, database: StatementRunner, statement: Statement, results: Results) -> None:
+        await database.run(statement, None, self._made(results))
+        if statement.first_word in CHANGES_SCHEMA:
+            await self._read_schema(database, "refresh_schema")
+
+    def _made(self, results: Results) -> Format:
+        return Records(results) if self._is_expanded else self._format(results)
+
+    async def _read_schema(self, database: StatementRunner, tool: str) -> None:
+        try:
+            self._names = SchemaNames(self._dialect, await database.call(tool))
+        except RrextError as error:
+            print_error(error, "no names are completed")
+
+    async def _command(self, text: str, database: StatementRunner, results: Results) -> bool:
+        """Run a backslash command; False if it ends the prompt."""
+        word, _, rest = text.rstrip("; \t").partition(" ")
+        match word:
+            case r"\q":
+                return False
+            case r"\x":
+                self._is_expanded = not self._is_expanded
+                print(f"expanded display is {'on' if self._is_expanded else 'off'}", file=sys.stderr)
+            case r"\timing":
+                self._is_timed = not self._is_timed
+                print(f"timing is {'on' if self._is_timed else 'off'}", file=sys.stderr)
+            case r"\d":
+                self._describe(rest.strip(), results)
+            case r"\?":
+                results.write("".join(f"{name:8} {text}\n" for name, text in COMMANDS.items()).encode())
+            case _:
+                near = near_matches(word, COMMANDS)
+                print(rf"there is no {word}: {near[0] + ' is near' if near else chr(92) + '? lists commands'}", file=sys.stderr)
+        return True
+
+    def _describe(self, table: str, results: Results) -> None:
+        """Print the tables, or the columns of one."""
+        tables = self._names.tables
+        if table and table not in tables:
+            near = near_matches(table, tables)
+            print(f"there is no table {table}{': did you mean ' + ' or '.join(near) + '?' if near else ''}", file=sys.stderr)
+            return
+        rows = self._names.table(table) if table else [{"table": name, "columns": ", ".join(tables[name])} for name in tables]
+        shown = TableFormat(results)
+        shown.rows(msgspec.json.encode(rows), None)
+        shown.end(list(rows[0]) if rows else ["table"], [])
+
+    def _session(self, results: Results) -> PromptSession[str]:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.output import create_output
+
+        prompt = self
+
+        class Known(Completer):
+            def get_completions(self, document: Any, complete_event: Any) -> Iterator[Completion]:
+                for text, length, kind in completions(document.text_before_cursor, document.text, prompt._names):
+                    yield Completion(text, start_position=-length, display_meta=kind)
+
+        return PromptSession(
+            history=history("sql_history"),
+            completer=Known(),
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=_keys(lambda text: is_complete(text, self._dialect)),
+            output=create_output(stdout=results.text()),
+        )
+
+
+def is_complete(text: str, dialect: str) -> bool:
+    """Whether Enter runs the text: empty, a command, or statements of which the last one ends with `;`."""
+    if not text.strip() or text.lstrip().startswith("\\"):
+        return True
+    found = list(statements(text, dialect))
+    return not found or found[-1].is_ended
+
+
+def _keys(is_done: Any) -> Any:
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _enter(event: Any) -> None:
+        buffer = event.current_buffer
+        if is_done(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return keys
