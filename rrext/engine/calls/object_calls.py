@@ -84,7 +84,7 @@ class ObjectCalls:
         data = data_of(operation, call.data)
         lease = self._in_line(pipe)
         run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data, self._settle)
-        if lease.turn.granted and not (is_late or pipe.objects.plan.needs_loop):
+        if lease.turn.granted and not (is_late or pipe.failed or pipe.leftovers or pipe.objects.plan.needs_loop):
             run.to_worker()
         else:
             run.start()
@@ -354,7 +354,6 @@ class WriteRun(ObjectRun):
 
     def blocking(self) -> Encoded:
         pipe = self._pipe
-        pipe.check_writable()
         self.thread = get_ident()
         services = PipeServices(self, pipe)
         began = perf_counter()
@@ -369,9 +368,9 @@ class WriteRun(ObjectRun):
         pipe = self._pipe
         if not self.lease.turn.granted:
             await self.host.granted(self.lease.turn)
+        pipe.check_writable()
         if not pipe.objects.plan.needs_loop:
             return await self.in_thread(self.blocking)
-        pipe.check_writable()
         try:
             await pipe.objects.write(self._data, PipeServices(self, pipe))
         except asyncio.CancelledError:
