@@ -274,7 +274,7 @@ class LocalEngine(BaseEngine[Task]):
         self._retire(task)
         await task.calls_returned(self.host, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
-        self.host.events.tell_lines()  # the process of a task ends with it
+        self.host.events.publish_output()  # the process of a task ends with it
         self._note_end(task, reason)
 
     def _retire(self, task: Task) -> None:
@@ -400,14 +400,14 @@ class IdleWatch:
             self._wait(task, task.ttl)
 
     def _wait(self, task: Task, seconds: float) -> None:
-        self._timers[task] = self._clock.call_later(seconds, lambda: self._look_at(task))
+        self._timers[task] = self._clock.call_later(seconds, lambda: self._check(task))
 
     def forget_task(self, task: Task) -> None:
         """Watch a task no more that ends: its timer would keep it, with its pipeline, for the whole time."""
         if (timer := self._timers.pop(task, None)) is not None:
             timer.cancel()
 
-    def _look_at(self, task: Task) -> None:
+    def _check(self, task: Task) -> None:
         if task.stopping or not task.ttl:
             return
         now = task.now()

@@ -120,15 +120,15 @@ class SessionFeed:
         await self.room()
         number, answer = self._session.questions.ask(event)
         about = {"request": self._id, event.removeprefix("rrext_"): number}
-        self._tell(event, {**body, **about})  # which has another number if it passed through a process
+        self._send(event, {**body, **about})  # which has another number if it passed through a process
         try:
             return await answer
         except asyncio.CancelledError:
             if event == "rrext_question":  # a question for a permit ends with its call
-                self._tell(event, {**about, "withdrawn": True})
+                self._send(event, {**about, "withdrawn": True})
             raise
 
-    def _tell(self, event: str, body: dict[str, Any]) -> None:
+    def _send(self, event: str, body: dict[str, Any]) -> None:
         encoded = msgspec.json.encode(body)
         with self._lock:
             if not self._ended:
@@ -213,7 +213,7 @@ class MonitorFeed:
         self._dropped = 0
         self._lock = threading.RLock()  # as that of the outbox
 
-    def tell(self, name: str, body: dict[str, Any]) -> bool:
+    def send_event(self, name: str, body: dict[str, Any]) -> bool:
         """Send an event, now or when the outbox has room; it never blocks. False if the event is dropped."""
         session = self._session
         if session.is_closed:

@@ -83,7 +83,7 @@ class EndWatch:
             ends = number in self._watchdog.signals
             if ends and number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup
-            signal.signal(number, self._hear if ends else ignore_signal)
+            signal.signal(number, self._on_python_signal if ends else ignore_signal)
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
         start_thread(self._watch, "rrext-end-watch")
@@ -101,9 +101,9 @@ class EndWatch:
         except BlockingIOError:
             pass  # the pipe is full, so the thread is woken already
 
-    def _hear(self, number: int, frame: object) -> None:
+    def _on_python_signal(self, number: int, frame: object) -> None:
         """Python's signal handler: it runs late while the main thread is stuck, but no tool can intercept it."""
-        self._tell(self._on_signal, signal.Signals(number).name)
+        self._post(self._on_signal, signal.Signals(number).name)
 
     def _watch(self) -> None:
         poll = select.poll()
@@ -127,8 +127,8 @@ class EndWatch:
         if self._parent is not None and not self._orphaned and self._parent.is_gone():
             self._orphaned = True
             self._is_alone(since=self._poll)
-            self._tell(self._on_orphaned)
-        self._look()
+            self._post(self._on_orphaned)
+        self._check()
         if self._look_at_loop is not None:
             self._look_at_loop()
 
@@ -138,7 +138,7 @@ class EndWatch:
         elif fd == self._unread:
             # After a hang-up of stdin, both may be one socket that ended: its last requests get the grace of the end of input.
             if not self._hung_up:
-                self._tell(self._on_unread)
+                self._post(self._on_unread)
         else:
             self._hung_up = True
             self._is_alone()
@@ -152,15 +152,15 @@ class EndWatch:
                 self._on_reload()
             elif number in SIGNALS:
                 self.expect_end(self._drain)
-                self._tell(self._on_signal, signal.Signals(number).name)
+                self._post(self._on_signal, signal.Signals(number).name)
 
     def _is_alone(self, since: float = 0.0) -> None:
         """Watch that the loop moves from now on: no client has been connected for `since` seconds."""
         self._heard = min(self._heard, monotonic() - since)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._hung_up or self._orphaned:
-            self._tell(self._beat)
+            self._post(self._beat)
         now = monotonic()
         if now >= self._until or now - self._heard >= self._patience:
             self._on_overdue()
@@ -170,7 +170,7 @@ class EndWatch:
         if self._hung_up:
             self._on_hung_up()
 
-    def _tell(self, action: Callable[..., object], *args: object) -> None:
+    def _post(self, action: Callable[..., object], *args: object) -> None:
         try:
             self._loop.call_soon_threadsafe(action, *args)
         except RuntimeError:

@@ -25,11 +25,11 @@ class ServingLoop(asyncio.SelectorEventLoop):
         if inspect.iscoroutinefunction(callback):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
 
-        def hear(number: int, frame: object) -> None:
+        def on_signal(number: int, frame: object) -> None:
             self.call_soon_threadsafe(callback, *args)
 
         try:
-            before = signal.signal(sig, hear)
+            before = signal.signal(sig, on_signal)
         except ValueError as error:  # as asyncio does outside of the main thread
             raise RuntimeError(str(error)) from None
         signal.siginterrupt(sig, False)

@@ -128,7 +128,7 @@ class Outbox:
         with self._lock:
             self._wanted = True
             if not self.is_full:
-                self._tell()
+                self._wake_all()
 
     async def room(self) -> None:
         """Wait on the loop, in arrival order, until the outbox is not full, or broken."""
@@ -163,7 +163,7 @@ class Outbox:
             finally:
                 self._is_writing = False
         if self._wanted and not self.is_full:
-            self._tell()
+            self._wake_all()
 
     def _write_what_fits(self) -> None:
         queue = self._queue
@@ -205,16 +205,16 @@ class Outbox:
             self._wanted = True
             self._write()
 
-    def _tell(self) -> None:
+    def _wake_all(self) -> None:
         """Wake the threads and coroutines that wait for room. Under the lock."""
         self._wanted = False
         self._notify()
         try:
-            self._loop.call_soon_threadsafe(self._told)
+            self._loop.call_soon_threadsafe(self._wake_on_loop)
         except RuntimeError:  # the loop is closed, so no coroutine waits
             pass
 
-    def _told(self) -> None:
+    def _wake_on_loop(self) -> None:
         _wake(self._watchers, len(self._watchers))
         _wake(self._rooms, WAKES_PER_ITERATION)
         if self._rooms:

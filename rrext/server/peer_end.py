@@ -98,9 +98,9 @@ class RestartingTask:
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._work(), name=self._name)
-        self._task.add_done_callback(self._look)
+        self._task.add_done_callback(self._restart)
 
-    def _look(self, task: asyncio.Task[None]) -> None:
+    def _restart(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self._begin()
 

@@ -83,7 +83,7 @@ class Session:
         on_shutdown: Callable[[str], None],
         on_answer: Callable[[], None] = lambda: None,
     ) -> None:
-        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).tell)
+        self.client = engine.clients[caller.connection_id] = ConnectedClient(caller, MonitorFeed(self).send_event)
         self.connection = connection
         self.outbox = Outbox(sink, limits.outbox_bytes, loop, self._room)
         self.limits = limits

@@ -57,11 +57,11 @@ class UnixClients:
         self._process = process
         self._listener = UnixListener(self._path, process.limits.backlog)
         process.host.loop.add_reader(self._listening.fileno(), self._accept)
-        process.host.loop.call_later(process.limits.parent_poll, self._look)
-        os.register_at_fork(after_in_child=self._let_go)
+        process.host.loop.call_later(process.limits.parent_poll, self._check)
+        os.register_at_fork(after_in_child=self._close_in_child)
         self._on_listening()
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
         self._listening.let_go()
         for _, end in self._clients.values():
@@ -133,11 +133,11 @@ class UnixClients:
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())
         self._farewells[peer] = RestartingTask(
-            loop, lambda: self._see_off(peer, reader, sink, end), f"client {peer.session.caller.connection_id}"
+            loop, lambda: self._close_at_end(peer, reader, sink, end), f"client {peer.session.caller.connection_id}"
         )
         reader.start()
 
-    async def _see_off(self, peer: Peer, reader: Reader, sink: SocketSink, end: socket.socket) -> None:
+    async def _close_at_end(self, peer: Peer, reader: Reader, sink: SocketSink, end: socket.socket) -> None:
         """Wait for a client's end and close its descriptor, after the last thread has stopped reading from it."""
         await peer.ended()
         self._serving.remove(peer)
@@ -149,13 +149,13 @@ class UnixClients:
             pass
         reader.when_left(end.close)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Notice clients that hung up while reading from them is paused."""
         for peer, (reader, end) in list(self._clients.items()):
             if reader.paused and _hung_up(end):
                 peer.lost("the client hung up")
         if self._listening.fileno() >= 0 or self._clients:
-            self._serving.host.loop.call_later(self._serving.limits.parent_poll, self._look)
+            self._serving.host.loop.call_later(self._serving.limits.parent_poll, self._check)
 
 
 def _hung_up(end: socket.socket) -> bool:

@@ -144,7 +144,7 @@ class _WatchdogProcess:
 
     def run(self) -> None:
         """Watch until the server has ended or must be killed."""
-        self._let_go()
+        self._detach()
         poll = self._poll
         poll.register(self._server, select.POLLIN)
         poll.register(self._orders, select.POLLIN)
@@ -163,7 +163,7 @@ class _WatchdogProcess:
                     self._kill()
                 return
 
-    def _let_go(self) -> None:
+    def _detach(self) -> None:
         """Ignore signals, which a terminal sends to the whole group, and close descriptors that other processes wait for."""
         for number in (*SIGNALS, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)

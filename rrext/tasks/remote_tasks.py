@@ -99,7 +99,7 @@ class WorkerPool:
         """Start a worker ahead of its use, if none is."""
         if self._warm is None and not self.is_closed:
             self._warm = self._begin()
-            self._warm.add_done_callback(_seen)
+            self._warm.add_done_callback(_log_failure)
 
     async def take(self) -> Worker:
         """A worker without a task: the warm one, else a new one. Raises `Unavailable`."""
@@ -177,7 +177,7 @@ class WorkerPool:
         await asyncio.gather(*(worker.stop(seconds) for worker in list(self.workers.values())))
 
 
-def _seen(warm: asyncio.Task[Worker]) -> None:
+def _log_failure(warm: asyncio.Task[Worker]) -> None:
     """Log a failed start once; the next one is told to its caller."""
     if not warm.cancelled() and (error := warm.exception()) is not None and not isinstance(error, ShuttingDown):
         log.warning("no process could be started ahead: %s", error)

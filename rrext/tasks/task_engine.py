@@ -126,7 +126,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
                     task.last_used = self.host.clock.now()
                     self.run_in(task.worker, call)
                     if type(operation) is operations.ListTools:
-                        self.host.clock.call_later(ANSWER_PATIENCE, lambda: self._look_for_answer(task.worker, call))
+                        self.host.clock.call_later(ANSWER_PATIENCE, lambda: self._watch_answer(task.worker, call))
                 case operations.Tool() | operations.Write() | operations.Close():
                     assert operation.pipe_id is not None
                     self.run_in(self._worker_of_pipe(operation.pipe_id), call)
@@ -165,7 +165,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
         if batch.is_collecting:
             batch.jobs.add(worker)
 
-    def _look_for_answer(self, worker: Worker, call: Call) -> None:
+    def _watch_answer(self, worker: Worker, call: Call) -> None:
         """Watch a call that every living process answers soon."""
         if not call.settled:
             self.host.spawn(worker.cut_off(call), f"silence of worker {worker.number}")
@@ -183,7 +183,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
             case operations.TaskStatus():
                 found = self._views.find(operation.token, call.caller)
                 if isinstance(found, RemoteTask):
-                    await self._look_at(found)
+                    await self._ask_status(found)
             case operations.ListTaskRows() | operations.Dashboard() | operations.Monitor():  # with the status of all tasks
                 await self._refresh(self.tasks.visible(call.caller))
             case _:
@@ -265,10 +265,10 @@ class TaskEngine(BaseEngine[RemoteTask]):
         self._finish(task, reason)
         await task.worker.stop(STOP_MARGIN)
 
-    def tell(self, event: Any) -> None:
-        self.host.events.tell(event)
+    def publish(self, event: Any) -> None:
+        self.host.events.publish(event)
 
-    def said(self, worker: Worker, text: bytes) -> None:
+    def write_stderr(self, worker: Worker, text: bytes) -> None:
         self.stderr.write(worker.number, text)
 
     def redacted(self, text: str) -> str:
@@ -311,7 +311,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
                 visited.discard(worker)
         error = worker.error(shows_stderr=False)  # what all see who may use the pipeline
         for event in worker.begun.ends(error):
-            self.tell(event)
+            self.publish(event)
         task = worker.task
         if worker.expects_end:
             return
@@ -322,7 +322,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
             told = {"exitCode": worker.process.exit_code, "exitMessage": error.message}
             self._finish(task, "lost", **told, errors=[*task.latest["errors"], words])
 
-    def met(self, worker: Worker, connection_id: str) -> None:
+    def note_connection(self, worker: Worker, connection_id: str) -> None:
         self._visits.setdefault(connection_id, set()).add(worker)
 
     def asked(self, worker: Worker, body: bytes, tail: bytes | None) -> None:
@@ -338,25 +338,25 @@ class TaskEngine(BaseEngine[RemoteTask]):
         ask; of a task whose turn does not come soon, the last status stays."""
         changed = self._changed(tasks)
         if len(changed) <= LOOKS_AT_ONCE:
-            await asyncio.gather(*map(self._look_at, changed))
+            await asyncio.gather(*map(self._ask_status, changed))
             return
         if self._looking is None:
-            self._looking = self.host.spawn(self._look_at_all(), "statuses of tasks")
+            self._looking = self.host.spawn(self._ask_all(), "statuses of tasks")
         await asyncio.wait([self._looking], timeout=LOOK_PATIENCE)
 
     def _changed(self, tasks: Iterable[RemoteTask]) -> list[RemoteTask]:
         now = self.host.clock.now()
         return [task for task in tasks if task.worker.is_used or task.open_pipes or task.active or now >= task.worker.next_look]
 
-    async def _look_at_all(self) -> None:
+    async def _ask_all(self) -> None:
         try:
             changed = self._changed(self.tasks)
             for first in range(0, len(changed), LOOKS_AT_ONCE):
-                await asyncio.gather(*map(self._look_at, changed[first : first + LOOKS_AT_ONCE]))
+                await asyncio.gather(*map(self._ask_status, changed[first : first + LOOKS_AT_ONCE]))
         finally:
             self._looking = None
 
-    async def _look_at(self, task: RemoteTask) -> None:
+    async def _ask_status(self, task: RemoteTask) -> None:
         """Ask a worker for the status of its task; if it does not answer soon, the last one stays."""
         worker = task.worker
         if worker.outbox.is_full:

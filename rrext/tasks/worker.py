@@ -214,7 +214,7 @@ class Worker:
             "worker_ready": lambda body, tail: self._is_ready(),
         }
         host.loop.add_reader(process.read_fd, self._readable)
-        process.watch(host.loop, lambda text: home.said(self, text), self._exited)
+        process.watch(host.loop, lambda text: home.write_stderr(self, text), self._exited)
 
     # -- out
 
@@ -227,7 +227,7 @@ class Worker:
             call.fail(self._error_for(call.caller))
             return
         number = self._messages.next_number()
-        known = self._connections.get(call.caller.connection_id) or self._met(call.caller.connection_id)
+        known = self._connections.get(call.caller.connection_id) or self._note_connection(call.caller.connection_id)
         credit = None if call.outlet is None else known.credit or self._owe(known, call.caller.connection_id, call.outlet)
         routed = call.work = Routed(self, number, call, credit)
         if not call.unsettled:  # cancelled meanwhile
@@ -246,10 +246,10 @@ class Worker:
             number, call = next(iter(waiting.items()))
             del waiting[number]
             if isinstance(call.answer, Withdrawn):
-                self._tell_stopped(number, call, call.answer.reason)
+                self._notify_stopped(number, call, call.answer.reason)
             else:
                 connection = call.caller.connection_id
-                self._send(number, call, self._connections.get(connection) or self._met(connection))
+                self._send(number, call, self._connections.get(connection) or self._note_connection(connection))
         if waiting:
             self.outbox.want_room()
 
@@ -282,7 +282,7 @@ class Worker:
         known.credit = HopCredit(outlet, self._host, give)
         return known.credit
 
-    def _let_go(self, number: int) -> None:
+    def _cancel_questions(self, number: int) -> None:
         """Forget the questions of a call that was answered."""
         for asking in self._questions.pop(number, {}).values():
             asking.cancel()
@@ -303,7 +303,7 @@ class Worker:
             else:
                 del self._waiting[number]
         else:
-            self._let_go(number)
+            self._cancel_questions(number)
             self._cancelled[number] = routed
             call.data = None
             if isinstance(operation, Write):
@@ -313,7 +313,7 @@ class Worker:
                     self._gaps[key] = PipeGap(number, reason)
                 if len(self._gaps) > MAX_GAPS:
                     del self._gaps[next(iter(self._gaps))]
-            self._tell_stopped(number, call, reason)
+            self._notify_stopped(number, call, reason)
 
     def withdraw(self, operation: Operation, caller: Caller, reason: CancelReason) -> None:
         """Tell of a `write` or a `close` that was stopped before it could begin, behind what waits to leave."""
@@ -321,7 +321,7 @@ class Worker:
             self._waiting[self._messages.next_number()] = Call(operation, Withdrawn(reason), caller)
             self._send_waiting()
 
-    def _tell_stopped(self, number: int, call: Call, reason: CancelReason) -> None:
+    def _notify_stopped(self, number: int, call: Call, reason: CancelReason) -> None:
         """Let the process stop a call. A `write` or a `close` that never left has its effect on the pipe all the same."""
         operation, given = call.operation, {"call": number, "reason": reason}
         if isinstance(call.answer, Withdrawn) and isinstance(operation, Write | Close):
@@ -414,14 +414,16 @@ class Worker:
         """The connections that may have something in the worker."""
         return self._connections
 
-    def _met(self, connection_id: str) -> HopConnection:
+    def _note_connection(self, connection_id: str) -> HopConnection:
         known = self._connections[connection_id] = HopConnection()
-        self._home.met(self, connection_id)
+        self._home.note_connection(self, connection_id)
         return known
 
     def _caller(self, caller: Caller) -> int:
         """The number of a caller, which the worker knows."""
-        return self._number_of(caller, self._connections.get(caller.connection_id) or self._met(caller.connection_id))
+        return self._number_of(
+            caller, self._connections.get(caller.connection_id) or self._note_connection(caller.connection_id)
+        )
 
     def _number_of(self, caller: Caller, known: HopConnection) -> int:
         number = known.numbers.get(caller)
@@ -497,7 +499,7 @@ class Worker:
                 self.is_used = True
                 call = routed.call
                 if self._questions:
-                    self._let_go(number)
+                    self._cancel_questions(number)
                 error = None if message.success else message.error
                 if self._gaps:
                     body, error = self._behind_gap(number, call, body, error)
@@ -560,7 +562,7 @@ class Worker:
     def _on_event(self, body: bytes, tail: bytes | None) -> None:
         event = _decode_event(body)
         self.begun.note(event)
-        self._home.tell(event)
+        self._home.publish(event)
 
     def _on_progress(self, body: bytes, tail: bytes | None) -> int:
         about = _decode_about(body)
@@ -647,9 +649,9 @@ class Worker:
             return Cancelled("cancelled: the pipeline was terminated")
         process, name = self.process, None if self.task is None else self.task.name
         words = last_words(process.stderr, process.exit_code, self._home.redacted) if shows_stderr else None
-        return process_lost(name, process.how, process.exit_code, words, self._told_excess(shows_ran=shows_stderr))
+        return process_lost(name, process.how, process.exit_code, words, self._excess_data(shows_ran=shows_stderr))
 
-    def _told_excess(self, *, shows_ran: bool) -> dict[str, Any] | None:
+    def _excess_data(self, *, shows_ran: bool) -> dict[str, Any] | None:
         """The use of memory for which it was killed, for `data` of an error."""
         if self.excess is None:
             return None
@@ -694,7 +696,7 @@ class Worker:
 class Home(Protocol):
     """The engine of a worker's calls, which hears what happens to its task."""
 
-    def met(self, worker: Worker, connection_id: str) -> None:
+    def note_connection(self, worker: Worker, connection_id: str) -> None:
         """The worker has something of a connection from now on."""
         ...
 
@@ -714,11 +716,11 @@ class Home(Protocol):
         """The task has ended."""
         ...
 
-    def tell(self, event: Any) -> None:
+    def publish(self, event: Any) -> None:
         """Publish an event."""
         ...
 
-    def said(self, worker: Worker, text: bytes) -> None:
+    def write_stderr(self, worker: Worker, text: bytes) -> None:
         """Write what the worker wrote to stderr."""
         ...
 

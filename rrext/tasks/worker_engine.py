@@ -46,7 +46,7 @@ class AskedBack:
 
     def stop(self, reason: CancelReason) -> None:
         self._engine.asked.pop(self._number, None)
-        self._engine.tell("worker_ask_cancelled", {"ask": self._number})
+        self._engine.notify("worker_ask_cancelled", {"ask": self._number})
 
     def overstay(self) -> None:
         """Nothing runs here."""
@@ -67,7 +67,7 @@ class WorkerEngine(LocalEngine):
         self._when_told: Callable[[], object] = lambda: None
         self._numbers = count(1)
 
-    def tell(self, name: str, body: dict[str, Any], tail: bytes | None = None) -> None:
+    def notify(self, name: str, body: dict[str, Any], tail: bytes | None = None) -> None:
         """Send the server an event. From any thread."""
         if self.session is not None:
             self.session.send(self.session.connection.event(name, msgspec.json.encode(body), tail))
@@ -75,7 +75,7 @@ class WorkerEngine(LocalEngine):
     def _pace(self, action: Callable[[], object]) -> None:
         """Go on with the output of nodes when the server has told what it got: answers would wait behind all of it."""
         self._when_told = action
-        self.tell("worker_paces", {})
+        self.notify("worker_paces", {})
 
     def go_on(self) -> None:
         """Take word that the server has told all events that were before the question. From any thread."""
@@ -112,7 +112,7 @@ class WorkerEngine(LocalEngine):
         self.asked[number] = call
         call.work = AskedBack(self, number)
         kind = type(call.operation).__name__
-        self.tell("worker_ask", {"ask": number, "caller": caller, "operation": kind, "arguments": call.operation}, call.data)
+        self.notify("worker_ask", {"ask": number, "caller": caller, "operation": kind, "arguments": call.operation}, call.data)
 
     def answered(self, number: int, body: bytes | None, tail: bytes | None, error: RrextError | None) -> None:
         """Take the server's answer to a question."""
@@ -162,8 +162,8 @@ class WorkerEngine(LocalEngine):
         is_first, totals = not task.stopping, self.totals_now()._asdict()
         super()._retire(task)
         if is_first:
-            self.tell("worker_retired", {"status": self._status_of(task), "totals": totals})
+            self.notify("worker_retired", {"status": self._status_of(task), "totals": totals})
 
     async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:
         await super().unload(task, reason, patience)
-        self.tell("worker_ended", {"reason": reason, "status": self._status_of(task)})
+        self.notify("worker_ended", {"reason": reason, "status": self._status_of(task)})

@@ -108,7 +108,7 @@ def _serve(
             assert isinstance(session, WorkerSession)
             session.connection.raw_tail = True
             engine.session = session
-            engine.tell("worker_ready", {})
+            engine.notify("worker_ready", {})
 
         return ServingProcess(
             engine,
@@ -120,7 +120,7 @@ def _serve(
             kind=WorkerSession,
             parent=parent,
             watchdog=watchdog,
-            look_at_loop=engine.loop_watch().look,
+            look_at_loop=engine.loop_watch().check,
             last_words=lambda: write_last_words(writers),
         )
 

@@ -66,7 +66,7 @@ class WorkerProcess:
             with suppress(OSError, AttributeError):  # a user has many large pipes already
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         try:
-            self._tell(msgspec.structs.replace(settings, mark=self.mark).first_message)
+            self._write(msgspec.structs.replace(settings, mark=self.mark).first_message)
         except OSError:
             pass  # it ended at once, which its watch tells
         for fd in (self.write_fd, self.read_fd, self.stderr_fd):
@@ -75,7 +75,7 @@ class WorkerProcess:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._exit = -1
 
-    def _tell(self, message: bytes) -> None:
+    def _write(self, message: bytes) -> None:
         view = memoryview(message)
         while view:
             view = view[os.write(self.write_fd, view) :]
@@ -253,10 +253,10 @@ def _cause(text: str, exit_code: int) -> str:
     """
     if exit_code < 0 and exit_code not in _CRASHES:
         return ""
-    return next((line for line in reversed([*_said(text.splitlines(), exit_code == 1)]) if line), "")
+    return next((line for line in reversed([*_shown_lines(text.splitlines(), exit_code == 1)]) if line), "")
 
 
-def _said(lines: list[str], tracebacks: bool) -> Iterator[str]:
+def _shown_lines(lines: list[str], tracebacks: bool) -> Iterator[str]:
     """The lines of a text that are no events of the log and, unless `tracebacks`, no tracebacks."""
     within = "event"  # the first lines may be the rest of one
     for line in lines:

@@ -142,14 +142,14 @@ class WorkerSession(Session):
         before, data = self._subscriptions, frozenset(request.arguments["data"])
         plain = frozenset(request.arguments["kinds"]) - data
         self._subscriptions = [
-            self.engine.subscribe(Filter(kinds=kinds, data=kinds is data), self._tell_event) for kinds in (plain, data) if kinds
+            self.engine.subscribe(Filter(kinds=kinds, data=kinds is data), self._send_event) for kinds in (plain, data) if kinds
         ]
         for subscription in before:
             subscription.cancel()
 
-    def _tell_event(self, event: Any) -> None:
+    def _send_event(self, event: Any) -> None:
         if isinstance(event, ObjectEnded):
-            self.engine.tell("worker_looked", self._statuses())
+            self.engine.notify("worker_looked", self._statuses())
         self.send(self.connection.event("worker_event", msgspec.json.encode(event)))
 
     def _go_on(self, request: Request) -> None:
@@ -188,7 +188,7 @@ class WorkerSession(Session):
             "status": engine.status_of_all()[0],
         }
 
-    def _tell_status(self, request: Request) -> None:
+    def _answer_status(self, request: Request) -> None:
         self.answer_own(request, self._statuses())
 
     def _statuses(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_go_on": WorkerSession._go_on,
     "worker_answered": WorkerSession._take_answer,
     "worker_load": WorkerSession._load,
-    "worker_status": WorkerSession._tell_status,
+    "worker_status": WorkerSession._answer_status,
     "worker_unload": WorkerSession._unload,
 }
 WorkerSession.commands = {**OWN_COMMANDS, **_ORDERS}

@@ -64,7 +64,7 @@ def collections() -> Iterator[list[int]]:
 def test_no_garbage_is_collected_while_the_stack_of_a_thread_is_read(deep: Deep, collections: list[int]) -> None:
     watch = LoopWatch([], deep.ident)
     collections.clear()
-    watch.look()
+    watch.check()
     assert collections.count(threading.get_ident()) < DEPTH // 4  # what the frames need would be twice as many
     assert gc.isenabled()
 

@@ -33,16 +33,16 @@ async def test_a_slow_reader_gets_some_events_later_in_order_and_is_told_how_man
     async with session_world(Large, outbox_bytes=1000) as w:
         feed = MonitorFeed(w.session)
         await w.ask("rrext_ping")
-        feed.tell("told", {"n": 0})
+        feed.send_event("told", {"n": 0})
         w.sink.room = 0
         await w.feed(w.tool("text", {"size": 5000}))
         await until(lambda: w.session.outbox.is_full)
         body, count = "y" * 1000, MAX_LATE_EVENT_BYTES // 1000 + 10
         for n in range(1, count):
-            feed.tell("told", {"n": n, "body": body})
+            feed.send_event("told", {"n": n, "body": body})
         w.sink.drain()
         await until(lambda: not w.session.outbox.is_full and not feed._late)
-        feed.tell("told", {"n": count})
+        feed.send_event("told", {"n": count})
         await until(lambda: told(w)[-1][0] == count)
         found = told(w)
         assert [n for n, _ in found] == [*range(len(found) - 1), count]

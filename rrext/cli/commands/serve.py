@@ -313,7 +313,7 @@ def _serve_claimed(
             listener=listener,
             parent=parent,
             watchdog=watchdog,
-            look_at_loop=engine.loop_watch().look if isinstance(engine, LocalEngine) else None,
+            look_at_loop=engine.loop_watch().check if isinstance(engine, LocalEngine) else None,
             last_words=lambda: write_last_words(writers, watchdog),
         )
 

@@ -106,10 +106,10 @@ class WatchedRun(ToolRun):
 
     def _chunks(self) -> Chunks:
         chunks = super()._chunks()
-        chunks.told = self._tell_chunk
+        chunks.told = self._publish_chunk
         return chunks
 
-    def _tell_chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
+    def _publish_chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
         watch = self.watch
         if watch is not None:
             watch.chunk(index, chunk, encoded)
@@ -310,10 +310,10 @@ class CallerEvents(EventHub):
     def wants(self, kind: type[EngineEvent]) -> bool:
         return kind in TOLD or self._engine.wants(kind)
 
-    def tell(self, event: EngineEvent) -> None:
+    def publish(self, event: EngineEvent) -> None:
         if type(event) in TOLD and isinstance(event, CallEvent):
             self._feed.call_event(body_of(event))
-        self._engine.tell(event)
+        self._engine.publish(event)
 
 
 def body_of(event: CallEvent) -> dict[str, Any]:

@@ -101,22 +101,22 @@ class Console:
         before, begun = getattr(self._begun, "line", NOTHING)
         self._begun.line = NOTHING
         if before is not None and before is not by:
-            self.tell(before, begun)
+            self.publish_line(before, begun)
             begun = ""
         if by is None:
             return
         *lines, rest = (begun + text).split("\n")
         for line in lines:
-            self.tell(by, f"{line}\n")
+            self.publish_line(by, f"{line}\n")
         if len(rest) > MAX_OUTPUT_LINE:
             begun = self._hub.redactor.begun(rest)  # a secret may go on in the next text
             if begun:
-                self.tell(by, rest[:begun])
+                self.publish_line(by, rest[:begun])
             rest = rest[begun:]
         if rest:
             self._begun.line = (by, rest)
 
-    def tell(self, by: CallsNodes, text: str) -> None:
+    def publish_line(self, by: CallsNodes, text: str) -> None:
         """Publish a line soon; a long one in part. What a subscriber prints when it is told one is not told."""
         hub, origin = self._hub, by.event_origin
         if origin is None or origin.events is not hub or not hub.wants(Output) or getattr(self._begun, "is_telling", False):
@@ -141,10 +141,10 @@ class Console:
         with self._lock:
             self._is_due = bool(self._waiting)
         if self._is_due:
-            self.tell_waiting(LINES_AT_ONCE)
+            self.publish_waiting(LINES_AT_ONCE)
             self._hub.pace(self._on_loop)
 
-    def tell_waiting(self, most: int | None = None) -> None:
+    def publish_waiting(self, most: int | None = None) -> None:
         """Publish the lines that wait, or that many of them. From any thread that may publish an event."""
         if not self._waiting or getattr(self._begun, "is_telling", False):
             return
@@ -198,4 +198,4 @@ class ConsoleHandler(logging.Handler):
                 text = record.getMessage()
             except Exception as error:  # an argument's __str__ may raise anything
                 text = f"a message has no text: {type(error).__name__}"
-            self._console.tell(by, f"{record.levelname} {record.name}: {text}\n")
+            self._console.publish_line(by, f"{record.levelname} {record.name}: {text}\n")

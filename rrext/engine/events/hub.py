@@ -166,7 +166,7 @@ class EventHub:
 
     def close(self) -> None:
         """Give the streams of the process back; the nodes have ended."""
-        self.tell_lines()
+        self.publish_output()
         with self._lock:
             self._listen(wanted=False)
 
@@ -181,15 +181,15 @@ class EventHub:
         """Whether a subscriber wants events of this type."""
         return kind in self._listeners
 
-    def tell(self, event: EngineEvent) -> None:
+    def publish(self, event: EngineEvent) -> None:
         """Deliver an event to each matching subscriber, after the lines that nodes printed before it."""
-        self.tell_lines()
+        self.publish_output()
         self.deliver(event)
 
-    def tell_lines(self) -> None:
+    def publish_output(self) -> None:
         """Deliver the lines that nodes printed and that wait."""
         if self._console is not None:
-            self._console.tell_waiting()
+            self._console.publish_waiting()
 
     def deliver(self, event: EngineEvent) -> None:
         """Deliver an event now. A sink that raises gets no more events; the others are not affected."""
@@ -276,7 +276,7 @@ class EventOrigin:
         from rrext.engine.events.records import Message
 
         redactor = events.redactor
-        events.tell(
+        events.publish(
             Message(
                 time=time(),
                 **self.head,

@@ -64,7 +64,7 @@ class CallWatch:
             if hub.wants(CallStarted):
                 shown = msgspec.UNSET if arguments is msgspec.UNSET else hub.shown(CallStarted, arguments)
                 meta = msgspec.UNSET if meta is None else hub.shown(CallStarted, meta)
-                hub.tell(CallStarted(time=time(), **self._head, arguments=shown, meta=meta))
+                hub.publish(CallStarted(time=time(), **self._head, arguments=shown, meta=meta))
 
     def runs_on(self, node_id: str) -> None:
         """Note the node that runs the tool, for the events that follow."""
@@ -76,7 +76,7 @@ class CallWatch:
         with self.lock:
             if self._is_told and hub.wants(CallProgress):
                 text = None if message is None else hub.redactor.text(message)
-                hub.tell(CallProgress(time=time(), **self._head, progress=value, total=total, message=text))
+                hub.publish(CallProgress(time=time(), **self._head, progress=value, total=total, message=text))
 
     def chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
         """Publish `CallChunk`. `encoded` is the JSON of the chunk, None for bytes."""
@@ -85,7 +85,7 @@ class CallWatch:
             if self._is_told and hub.wants(CallChunk):
                 size = len(chunk) if encoded is None else len(encoded)
                 shown = hub.shown(CallChunk, chunk) if encoded is None else hub.shown_json(CallChunk, encoded)
-                hub.tell(CallChunk(time=time(), **self._head, index=index, size=size, chunk=shown))
+                hub.publish(CallChunk(time=time(), **self._head, index=index, size=size, chunk=shown))
 
     def step(
         self, step: Any, agent: str, tool: str | None = None, data: Any = msgspec.UNSET, error: BaseException | None = None
@@ -97,7 +97,7 @@ class CallWatch:
                 code, message = self._failure(error)
                 shown = msgspec.UNSET if data is msgspec.UNSET else hub.shown(AgentStep, data)
                 named = {"step": step, "agent": text(agent), "agent_tool": None if tool is None else text(tool)}
-                hub.tell(AgentStep(time=time(), **self._head, **named, code=code, message=message, data=shown))
+                hub.publish(AgentStep(time=time(), **self._head, **named, code=code, message=message, data=shown))
 
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
         """Publish `CallEnded` with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
@@ -109,7 +109,7 @@ class CallWatch:
                 if CallEnded in hub.with_data:
                     result = encoded[RESULT - 1 : -1] if wrapped else encoded
                     shown = hub.shown_json(CallEnded, result) if raw is None else hub.shown(CallEnded, raw)
-                self._tell_end(size=size, result=shown)
+                self._publish_end(size=size, result=shown)
 
     def opened(self, body: bytes) -> None:
         """Publish `CallEnded` of an `open`, with the id of its pipe."""
@@ -121,14 +121,14 @@ class CallWatch:
         with self.lock:
             if self._ends():
                 code, message = self._failure(error, reason)
-                self._tell_end(code=code, message=message)
+                self._publish_end(code=code, message=message)
 
     def _ends(self) -> bool:
         told, self._is_told = self._is_told, False
         return told and self.hub.wants(CallEnded)
 
-    def _tell_end(self, **outcome: Any) -> None:
-        self.hub.tell(CallEnded(time=time(), **self._head, seconds=self.hub.clock.now() - self._began, **outcome))
+    def _publish_end(self, **outcome: Any) -> None:
+        self.hub.publish(CallEnded(time=time(), **self._head, seconds=self.hub.clock.now() - self._began, **outcome))
 
     def _failure(self, error: BaseException | None, reason: CancelReason | None = None) -> tuple[str | None, str | None]:
         if error is None:
@@ -154,23 +154,23 @@ class FlowEvents:
     def task_begun(self, task: dict[str, Any]) -> None:
         """Publish `TaskBegun`: a pipeline was loaded."""
         if self.hub.wants(TaskBegun):
-            self.hub.tell(TaskBegun(time=time(), **task))
+            self.hub.publish(TaskBegun(time=time(), **task))
 
     def task_ended(self, task: dict[str, Any], reason: Any, seconds: float) -> None:
         """Publish `TaskEnded`: a pipeline was unloaded."""
         if self.hub.wants(TaskEnded):
-            self.hub.tell(TaskEnded(time=time(), **task, reason=reason, seconds=seconds))
+            self.hub.publish(TaskEnded(time=time(), **task, reason=reason, seconds=seconds))
 
     def tools_changed(self, token: str, node_id: str) -> None:
         """Publish `ToolsChanged`: a node has learnt its tools, or has others now."""
         if self.hub.wants(ToolsChanged):
-            self.hub.tell(ToolsChanged(time=time(), token=token, node_id=node_id))
+            self.hub.publish(ToolsChanged(time=time(), token=token, node_id=node_id))
 
     def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, space_id: str | None) -> None:
         """Publish `PipeOpened` and `ObjectBegun`."""
         hub, head, text = self.hub, origin.head, self.hub.redactor.text
         if hub.wants(PipeOpened):
-            hub.tell(PipeOpened(time=time(), **head, space_id=space_id))
+            hub.publish(PipeOpened(time=time(), **head, space_id=space_id))
         if hub.wants(ObjectBegun):
             event = ObjectBegun(
                 time=time(),
@@ -182,7 +182,7 @@ class FlowEvents:
                 lane=lane,
                 size=entry.size,
             )
-            hub.tell(event)
+            hub.publish(event)
 
     def object_ended(
         self, origin: EventOrigin, entry: Entry, seconds: float, failure: RrextError | None, body: bytes | None
@@ -201,12 +201,12 @@ class FlowEvents:
                 size=0 if body is None else len(body),
                 result=msgspec.UNSET if body is None else hub.shown_json(ObjectEnded, body),
             )
-            hub.tell(event)
+            hub.publish(event)
 
     def pipe_closed(self, origin: EventOrigin, reason: Any, seconds: float) -> None:
         """Publish `PipeClosed`: the nodes of a pipe are closed."""
         if self.hub.wants(PipeClosed):
-            self.hub.tell(PipeClosed(time=time(), **origin.head, reason=reason, seconds=seconds))
+            self.hub.publish(PipeClosed(time=time(), **origin.head, reason=reason, seconds=seconds))
 
     def lane_in(self, origin: EventOrigin, node_id: str, lane: str, args: tuple[Any, ...]) -> Visit | None:
         """Publish `LaneIn`: a node begins to process a payload. None if nobody wants events of lanes."""
@@ -215,7 +215,7 @@ class FlowEvents:
             return None
         head = {**origin.head, "node_id": node_id, "lane": lane}
         if hub.wants(LaneIn):
-            hub.tell(LaneIn(time=time(), **head, data=hub.shown(LaneIn, args[0] if args else None)))
+            hub.publish(LaneIn(time=time(), **head, data=hub.shown(LaneIn, args[0] if args else None)))
         return Visit(hub, head)
 
 
@@ -235,4 +235,4 @@ class Visit:
         if hub.wants(LaneOut):
             code, message = (None, None) if failure is None else (failure.code, hub.redactor.text(failure.message))
             event = LaneOut(time=time(), **self._head, seconds=hub.clock.now() - self._began, code=code, message=message)
-            hub.tell(event)
+            hub.publish(event)

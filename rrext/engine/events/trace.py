@@ -88,7 +88,7 @@ class PipeTrace:
             self._began = True
             self._name = self._origin.events.shown_text(entry.name, MAX_TRACE_NAME)
             if self._is_wanted:
-                self._tell("begin", self._name, {"lane": lane, "data": {"mimeType": entry.mime_type, "size": entry.size}})
+                self._publish("begin", self._name, {"lane": lane, "data": {"mimeType": entry.mime_type, "size": entry.size}})
 
     def enter(self, component: str, lane: str, args: tuple[Any, ...], visit: Visit | None) -> TracedVisit:
         """Publish that a payload enters a component, or that its `open`, `closing` or `close` begins."""
@@ -96,7 +96,7 @@ class PipeTrace:
             self._stack.append(component)
             if self._is_wanted:
                 shown = payload_of(self._origin.events, lane, args[0], self.task.level) if args else {}
-                self._tell("enter", component, {"lane": lane, "data": shown} if shown else {"lane": lane})
+                self._publish("enter", component, {"lane": lane, "data": shown} if shown else {"lane": lane})
         return TracedVisit(self, component, lane, visit)
 
     def invoke(self, component: str, tool: str, value: Any) -> TracedCall:
@@ -107,7 +107,7 @@ class PipeTrace:
             if self.task.level >= FULL and self._is_wanted:
                 events = self._origin.events
                 given = {} if value is None else {"input": json_of(events, value)}
-                self._tell("enter", component, {"lane": "invoke", "data": call.param(given)})
+                self._publish("enter", component, {"lane": "invoke", "data": call.param(given)})
         return call
 
     def leave(self, component: str, seconds: float, trace: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class PipeTrace:
                     del self._stack[place]
                     break
             if trace and self._is_wanted:
-                self._tell("leave", component, trace)
+                self._publish("leave", component, trace)
 
     def end(self, body: bytes | None, failure: RrextError | None) -> None:
         """Publish the end of the object: its result from `summary` on, its error on every level. No event follows."""
@@ -135,7 +135,7 @@ class PipeTrace:
                 if failure is not None or body is None:
                     message = "the object was cancelled" if failure is None else failure.message
                     trace = {**trace, "error": events.shown_text(message, MAX_TRACE_TEXT)}
-                self._tell("end", self._name, trace, result)
+                self._publish("end", self._name, trace, result)
             self._began = False
 
     @property
@@ -155,11 +155,11 @@ class PipeTrace:
     def _is_wanted(self) -> bool:
         return self._began and self._origin.events.wants(FlowStep)
 
-    def _tell(self, op: Any, component: str, trace: dict[str, Any], result: Any = msgspec.UNSET) -> None:
+    def _publish(self, op: Any, component: str, trace: dict[str, Any], result: Any = msgspec.UNSET) -> None:
         stack = () if op == "end" else (self._name, *self._stack)
         head = self._origin.head
         event = FlowStep(time=time(), **head, op=op, component=component, stack=stack, trace=trace, result=result)
-        self._origin.events.tell(event)
+        self._origin.events.publish(event)
 
 
 class TracedVisit:

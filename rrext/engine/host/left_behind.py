@@ -75,7 +75,7 @@ class LeftBehind:
     def joined(self) -> None:
         """A call began to wait for a place."""
         if len(self._stays) >= self._places.limit:
-            self._host.post(self._look)
+            self._host.post(self._check)
 
     def counts(self) -> dict[str, int]:
         """The number of left-behind calls by label."""
@@ -103,13 +103,13 @@ class LeftBehind:
 
     def _watch(self, seconds: float) -> None:
         if self._timer is None and len(self._stays) >= self._places.limit:
-            self._timer = self._host.clock.call_later(seconds, self._ring)
+            self._timer = self._host.clock.call_later(seconds, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         missing = self._missing()
         wait = self._wait_on(missing)
         if wait > 0:

@@ -208,10 +208,10 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         """Answer with a failure; False if it was answered before."""
         if not self.claim():
             return False
-        self._tell(error)
+        self._answer_failure(error)
         return True
 
-    def _tell(self, error: RrextError) -> None:
+    def _answer_failure(self, error: RrextError) -> None:
         self.work = None
         if self.timed is not None:
             self.timed.fail(self.began, error.code)
@@ -232,7 +232,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         if not self.claim():
             return False
         work = self.work  # read after the claim: a thread that begins the call sets `work` before it checks `settled`
-        self._tell(error)
+        self._answer_failure(error)
         if work is not None:
             work.stop(reason)
         return True

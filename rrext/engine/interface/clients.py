@@ -29,16 +29,25 @@ class Memory(Protocol):
 class ConnectedClient:
     """One connection: its caller, its name, and the numbers of its messages.
 
-    `tell` sends it an event, from any thread; False if the event is dropped, because the client reads too slowly.
+    `notify` sends it an event, from any thread; False if the event is dropped, because the client reads too slowly.
     """
 
     __slots__ = (
-        "caller", "connected_at", "last_activity", "memory", "messages_in", "messages_out", "name", "number", "tell", "version",
+        "caller",
+        "connected_at",
+        "last_activity",
+        "memory",
+        "messages_in",
+        "messages_out",
+        "name",
+        "notify",
+        "number",
+        "version",
     )  # fmt: skip
 
-    def __init__(self, caller: Caller, tell: Callable[[str, dict[str, Any]], bool] | None = None) -> None:
+    def __init__(self, caller: Caller, notify: Callable[[str, dict[str, Any]], bool] | None = None) -> None:
         self.caller = caller
-        self.tell = tell
+        self.notify = notify
         self.memory: Memory | None = None
         self.number = next(_NUMBERS)
         self.connected_at = self.last_activity = time()

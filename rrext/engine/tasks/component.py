@@ -141,7 +141,7 @@ class Component:
             raise Cancelled(UNLOADED)
         if self._waiting is None:
             self._waiting = host.loop.create_future()
-            self._waiting.add_done_callback(_seen)
+            self._waiting.add_done_callback(_retrieve)
             self._keeper = host.spawn(self._keep(self._waiting, host), f"setup {self.id}")
         try:
             await asyncio.shield(self._waiting)
@@ -284,7 +284,7 @@ def _overrides(node_class: type[Node]) -> set[str]:
     return {name for cls in node_class.__mro__ if cls not in (Node, object) for name in vars(cls)}
 
 
-def _seen(waiting: asyncio.Future[None]) -> None:
+def _retrieve(waiting: asyncio.Future[None]) -> None:
     """Retrieve the exception, so that asyncio does not log a failure without waiters as never retrieved."""
     if not waiting.cancelled():
         waiting.exception()

@@ -66,7 +66,7 @@ def _unavailable(node_class: type[Node]) -> str | None:
     try:
         return node_class.unavailable()
     except Exception as error:
-        return f"{node_class.__name__} could not say whether it can run here: {_told(error)}"
+        return f"{node_class.__name__} could not say whether it can run here: {_described(error)}"
 
 
 def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confined: bool) -> Iterator[Problem]:
@@ -90,7 +90,7 @@ def _missing(draft: ComponentSpec, loaded: LoadedPipeline, directory: str, confi
     except RrextError as error:  # a path of a class that does not name its paths
         yield Problem("missing_file", "error", f"{error.message}.", draft.section)
     except Exception as error:
-        text = f"{node.__name__} could not say whether its files are there: {_told(error)}"
+        text = f"{node.__name__} could not say whether its files are there: {_described(error)}"
         yield Problem("node_unavailable", "error", text, below(draft.path, "provider"))
 
 
@@ -112,11 +112,11 @@ def _tools(component: Component, draft: ComponentSpec) -> Iterator[Problem]:
             continue
         except (Exception, SystemExit) as error:
             if not isinstance(error.__cause__, _NeedsSetup):
-                text = f'The tool "{name}" cannot be described: {_told(error)}'
+                text = f'The tool "{name}" cannot be described: {_described(error)}'
                 yield Problem("tool_undescribed", "error", text, below(draft.path, "provider"))
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """The text of an exception of a node's code."""
     text = error.message if isinstance(error, RrextError) else f"{type(error).__name__}: {error}"
     return text[:MAX_PROBED_TEXT]

@@ -68,20 +68,20 @@ class LoopWatch:
         self._since = 0.0
         self._told = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Take one sample; on any thread but the loop's."""
         frames = _iteration_of(stacks_of_threads(self._thread).get(self._thread, []))
         if not frames or not self._frames or frames[-1] is not self._frames[-1]:
             self._begin(frames)
         elif not self._told and monotonic() - self._since >= BLOCKED_LOOP_TIME:
-            self._told = self._tell(frames)
+            self._told = self._report(frames)
             if not self._told:  # many short steps in one iteration
                 self._begin(frames)
 
     def _begin(self, frames: list[FrameType]) -> None:
         self._frames, self._since, self._told = frames, monotonic(), False
 
-    def _tell(self, frames: list[FrameType]) -> bool:
+    def _report(self, frames: list[FrameType]) -> bool:
         """Log the tool that was in this step all the time; False if there is none."""
         by_code = {inspect.unwrap(route.spec.function).__code__: (task, route) for task, route in self._async_tools()}
         for depth, frame in enumerate(frames):

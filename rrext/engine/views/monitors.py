@@ -144,7 +144,7 @@ class Monitors:
         self._monitors = {**self._monitors, connection: monitors} if monitors else _without(self._monitors, connection)
         self._refresh()
         if mask & (SUMMARY | TASK):
-            self._host.loop.call_soon(self._show, caller, key, mask)
+            self._host.loop.call_soon(self._send_present, caller, key, mask)
         for each in ignored:
             if each["name"] not in self._unknown and len(self._unknown) < MAX_LOGGED_NAMES:
                 self._unknown.add(each["name"])
@@ -203,7 +203,7 @@ class Monitors:
 
     # -- snapshots and changes, on the loop
 
-    def _show(self, caller: Caller, key: Key, mask: int) -> None:
+    def _send_present(self, caller: Caller, key: Key, mask: int) -> None:
         """Tell the present state to a new monitor."""
         connection, (token, project, source, _) = caller.connection_id, key
         running = [task for task in self._tasks.visible(caller) if _fits(key, task.token, task.project_id, task.source)]
@@ -214,29 +214,29 @@ class Monitors:
             self._send(connection, "apaevt_task", {"action": "running", "tasks": rows})
         if mask & SUMMARY:
             for task in running:
-                self._tell_status(caller, task, self._views.status(task), always=True)
+                self._send_status(caller, task, self._views.status(task), always=True)
             if not running and project is not None and source is not None:
                 self._send(connection, "apaevt_status_update", {**no_task(project, source), "__id": f"{project}.{source}"})
             elif not running and token not in (None, "*"):
                 found = self._views.find(token, caller)
                 if isinstance(found, FinishedTask):
-                    self._tell_status(caller, found, found.status, always=True)
+                    self._send_status(caller, found, found.status, always=True)
 
     def _tick(self) -> None:
         if self._views.refresh is None:
-            self._tell_changes()
+            self._send_changes()
         else:
-            self._host.spawn(self._look(self._views.refresh), "status for monitors")
+            self._host.spawn(self._refresh_statuses(self._views.refresh), "status for monitors")
 
-    async def _look(self, refresh: Callable[[list[TaskIdentity]], Awaitable[None]]) -> None:
+    async def _refresh_statuses(self, refresh: Callable[[list[TaskIdentity]], Awaitable[None]]) -> None:
         """Tell the changes of tasks that are elsewhere."""
         keys = {key for monitors in self._monitors.values() for key, mask in monitors.items() if mask & SUMMARY}
         await refresh(
             [task for task in self._tasks if any(_fits(key, task.token, task.project_id, task.source) for key in keys)]
         )
-        self._tell_changes()
+        self._send_changes()
 
-    def _tell_changes(self) -> None:
+    def _send_changes(self) -> None:
         """Tell the changes of the last second."""
         self._timer = None
         statuses: dict[int, dict[str, Any]] = {}
@@ -249,11 +249,11 @@ class Monitors:
                 if any(_fits(key, task.token, task.project_id, task.source) for key in keys):
                     status = statuses.get(task.number) or self._views.status(task)
                     statuses[task.number] = status
-                    self._tell_status(client.caller, task, status)
+                    self._send_status(client.caller, task, status)
         if any(mask & SUMMARY for monitors in self._monitors.values() for mask in monitors.values()):
             self._timer = self._host.clock.call_later(STATUS_INTERVAL, self._tick)
 
-    def _tell_status(
+    def _send_status(
         self, caller: Caller, task: TaskIdentity | FinishedTask, status: dict[str, Any], *, always: bool = False
     ) -> None:
         shown = status if is_whole(task.owner, caller) else without_objects(status)
@@ -269,18 +269,18 @@ class Monitors:
     # -- events, on their threads
 
     def _on_event(self, event: Any) -> None:
-        told = told_of(event, id_of(event.token or "", event.source))
+        told = notices_of(event, id_of(event.token or "", event.source))
         logs = self._logs
         if logs is None:
-            self._tell_all(event, told)
+            self._send_all(event, told)
         else:
             with logs.lock:
                 self._log(logs, event, told)
-                self._tell_all(event, told)
+                self._send_all(event, told)
         if isinstance(event, ObjectEnded):
             self._count(event)
 
-    def _log(self, logs: RunLogs, event: Any, told: list[Told]) -> None:
+    def _log(self, logs: RunLogs, event: Any, told: list[Notice]) -> None:
         """Record an event of a traced run."""
         if isinstance(event, FlowStep | Message | Output):
             for name, body in told:
@@ -300,7 +300,7 @@ class Monitors:
             body = {**status, "__id": id_of(found.token, status["source"]), "eventTime": time()}
             logs.add(owner, found.token, "apaevt_status_update", body)
 
-    def _tell_all(self, event: Any, told: list[Told]) -> None:
+    def _send_all(self, event: Any, told: list[Notice]) -> None:
         for connection, monitors in self._monitors.items():
             client = self._clients.get(connection)
             if client is None:
@@ -313,28 +313,28 @@ class Monitors:
             except Exception:  # the other clients are told all the same
                 log.exception("client=%s was not told of an event: a bug of rrext", connection)
 
-    def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded, told: list[Told]) -> None:
+    def _on_task(self, caller: Caller, monitors: dict[Key, int], event: TaskBegun | TaskEnded, told: list[Notice]) -> None:
         if not (caller.trusted or event.user_id is None or event.user_id == caller.user_id):
             return
         mask = _mask_for(monitors, event.token, event.project_id, event.source)
         if isinstance(event, TaskEnded) and event.reason == "restarted":
             return  # the begin of the new task tells it
         if mask & SUMMARY and event.token is not None:
-            self._tell_last(caller, event.token)
+            self._send_last(caller, event.token)
         if mask & TYPES["DETAIL"]:
             self._send(caller.connection_id, *state_of(event, told[0][1]["__id"]))
         if mask & TASK:
             self._send(caller.connection_id, *told[0])
 
-    def _tell_last(self, caller: Caller, token: str) -> None:
+    def _send_last(self, caller: Caller, token: str) -> None:
         """Tell the status of a task that began or ended."""
         found, status = self._views.latest(token, caller)
         if found is not None:  # so many may end at once that it is forgotten
-            self._tell_status(caller, found, status)
+            self._send_status(caller, found, status)
             if isinstance(found, FinishedTask):
                 self._told.get(caller.connection_id, {}).pop(found.number, None)
 
-    def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent, told: list[Told]) -> None:
+    def _on_pipe(self, caller: Caller, monitors: dict[Key, int], event: PipeEvent, told: list[Notice]) -> None:
         if not (caller.trusted or (caller.user_id is not None and event.user_id == caller.user_id)):
             return
         if isinstance(event, FlowStep | Output) and not is_whole(event.owner, caller):
@@ -350,9 +350,9 @@ class Monitors:
         for scope in {event.owner, None}:
             task = self._tasks.running(event.token or "", scope)
             if task is not None and task.owner == event.owner:
-                self._tell_counts(task)
+                self._send_counts(task)
 
-    def _tell_counts(self, task: TaskIdentity) -> None:
+    def _send_counts(self, task: TaskIdentity) -> None:
         status, now, logs = self._views.status(task), time(), self._logs
         number = id_of(task.token, task.source)
         if logs is not None and logs.wants_status(task, self._host.clock.now()):
@@ -367,7 +367,7 @@ class Monitors:
     def _send(self, connection_id: str, name: str, body: dict[str, Any]) -> bool:
         """Send an event to a client; False if it was dropped."""
         client = self._clients.get(connection_id)
-        return client is not None and client.tell is not None and client.tell(name, body)
+        return client is not None and client.notify is not None and client.notify(name, body)
 
 
 class TaskNames:
@@ -439,17 +439,17 @@ def _without(monitors: dict[str, dict[Key, int]], connection_id: str) -> dict[st
     return {connection: keys for connection, keys in monitors.items() if connection != connection_id}
 
 
-Told = tuple[str, dict[str, Any]]
+Notice = tuple[str, dict[str, Any]]
 """The name of an event and its body."""
 
 
-def told_of(event: PipeEvent | TaskBegun | TaskEnded, number: str) -> list[Told]:
+def notices_of(event: PipeEvent | TaskBegun | TaskEnded, number: str) -> list[Notice]:
     """What monitors are told of an event; `number` is the id of the task."""
     bodies = [_task(event)] if isinstance(event, TaskBegun | TaskEnded) else _of_pipes(event)
     return [(name, {**body, "eventTime": event.time, "__id": number}) for name, body in bodies]
 
 
-def _task(event: TaskBegun | TaskEnded) -> Told:
+def _task(event: TaskBegun | TaskEnded) -> Notice:
     action = "end" if isinstance(event, TaskEnded) else "restart" if event.is_restart else "begin"
     number = id_of(event.token or "", event.source)
     body = {"action": action, "name": event.name, "projectId": event.project_id, "source": event.source, "id": number}
@@ -458,7 +458,7 @@ def _task(event: TaskBegun | TaskEnded) -> Told:
     return "apaevt_task", body
 
 
-def _of_pipes(event: PipeEvent) -> Iterator[Told]:
+def _of_pipes(event: PipeEvent) -> Iterator[Notice]:
     if event.pipe_id is None and not isinstance(event, Output):
         return  # RocketRide's clients tell such events apart by the pipe alone
     match event:
@@ -479,7 +479,7 @@ def _of_pipes(event: PipeEvent) -> Iterator[Told]:
             return
 
 
-def state_of(event: TaskBegun | TaskEnded, number: str) -> Told:
+def state_of(event: TaskBegun | TaskEnded, number: str) -> Notice:
     """What monitors of details are told of the begin and the end of a task."""
     named = {"project_id": event.project_id, "source": event.source, "eventTime": event.time, "__id": number}
     return "apaevt_status_state", {"service": isinstance(event, TaskBegun), **named}
