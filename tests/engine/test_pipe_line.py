@@ -234,6 +234,7 @@ async def written_pipe(during: list[Callable[[OpenPipe], None]]) -> AsyncIterato
         pipe = w.engine._pipes.at(await w.open(mime_type="application/octet-stream"))
         assert pipe is not None
         await w.ask(Write(pipe_id=pipe.id), data=b"x").answer()
+        await until(lambda: not w.task.sync_places.used)  # a write is answered before its thread gives its place back
         assert pipe.quick
         yield w, pipe
 
