@@ -26,6 +26,7 @@ from rrext.limits import HEAPS, MAX_PARSE_FAILURES, MIB, THREAD_SWITCH_INTERVAL
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from asyncio import Future as AsyncFuture
     from concurrent.futures import Future
     from types import ModuleType
 
@@ -252,6 +253,25 @@ class _Worker:
             return self._all.backlog.popleft()
         except IndexError:  # another thread took it
             return None
+
+
+async def shielded(work: AsyncFuture[T]) -> T:
+    """The result of a future or a task, which goes on when the caller is cancelled.
+
+    This is `asyncio.shield`, but for one thing: since Python 3.14 that logs a failure which comes after the cancel.
+    """
+    from asyncio import wait
+
+    if not work.done():
+        work.add_done_callback(_seen)
+        await wait((work,))
+    return work.result()
+
+
+def _seen(work: AsyncFuture[Any]) -> None:
+    """Retrieve the exception, so that asyncio does not log one as never retrieved when no caller waits any more."""
+    if not work.cancelled():
+        work.exception()
 
 
 async def in_thread(workers: Workers, function: Callable[..., T], *args: Any) -> T:

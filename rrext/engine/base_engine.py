@@ -23,6 +23,7 @@ from rrext.engine.tasks.foreign import require_loading, require_owner
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.views.task_views import TaskViews, loaded_of
 from rrext.errors import InvalidArguments, RrextError, TaskError, ToolError, near_matches
+from rrext.threads import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,7 +142,7 @@ class BaseEngine(Engine, Generic[T]):
                 if not isinstance(found, FinishedTask):
                     require_owner(found, call.caller)
                     # Shielded: a cancel ends the caller's wait, and the unload still finishes.
-                    await asyncio.shield(self._begin_unload(found, "terminated"))
+                    await shielded(self._begin_unload(found, "terminated"))
                 return {}
             case operations.Restart():
                 return await self._restarted(call.caller, operation)
@@ -208,7 +209,7 @@ class BaseEngine(Engine, Generic[T]):
         task = await self._loaded(pipeline, replaces=before, **options)
         task.is_restarted = True
         # Shielded: a cancel ends the caller's wait, and the new task begins all the same.
-        await asyncio.shield(self.host.spawn(self._replace(before, task), f"restart {task.name}"))
+        await shielded(self.host.spawn(self._replace(before, task), f"restart {task.name}"))
         return loaded_of(task)
 
     async def _replace(self, before: T | FinishedTask, task: T) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.files.confinement import MAX_DEPTH, Confinement, FileInfo, explained, read_at, refusal
 from rrext.limits import GIB, LAST_CALLS_TIMEOUT, MIB
+from rrext.threads import shielded
 
 
 class FileStoreSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +108,7 @@ class FileStore:
         if opening is None:
             opening = self._users[folder] = _begun(connection.run(self._open, folder))
         try:
-            return await asyncio.shield(opening)
+            return await shielded(opening)
         except (OSError, ToolError) as error:
             self._users.pop(folder, None)
             raise Unavailable(f"The file store cannot be used: {getattr(error, 'strerror', None) or error}") from error
@@ -134,7 +135,7 @@ class _Connection:
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Run a blocking function in its turn. The places come back when it has returned, also after a cancel."""
-        return await asyncio.shield(_begun(self._run(function, *args)))
+        return await shielded(_begun(self._run(function, *args)))
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
         async with self._own, self._all:
@@ -152,7 +153,7 @@ class _OpenFile:
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Run a blocking function after those that were begun before it, also if its caller waits no longer."""
-        return await asyncio.shield(_begun(self._run(function, *args)))
+        return await shielded(_begun(self._run(function, *args)))
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
         async with self._line:
@@ -178,7 +179,7 @@ class StoreSession:
         files = await self._files()
         opening = _begun(self._connection.run(files.reader if mode == "r" else files.writer, path))
         try:
-            file: ReadHandle | WriteHandle = await asyncio.shield(opening)
+            file: ReadHandle | WriteHandle = await shielded(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(self._drop)
             raise

@@ -21,6 +21,7 @@ from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import LAST_REQUESTS_POLL_INTERVAL, LAST_REQUESTS_TIMEOUT, Limits
 from rrext.server.outbox import Sink
 from rrext.server.session import Session
+from rrext.threads import shielded
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServedConnection
 
@@ -205,7 +206,7 @@ class Peer:
 
     async def ended(self) -> None:
         """Wait until the session is closed."""
-        await asyncio.shield(self._over)
+        await shielded(self._over)
 
     async def _end(self) -> None:
         try:

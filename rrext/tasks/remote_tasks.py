@@ -16,6 +16,7 @@ from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, Unavailable
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
+from rrext.threads import shielded
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
@@ -130,7 +131,7 @@ class WorkerPool:
     async def _started(self, start: asyncio.Task[Worker]) -> Worker:
         """Wait for a start. A worker that its caller does not want any more is the warm one, or ends."""
         try:
-            return await asyncio.shield(start)
+            return await shielded(start)
         except asyncio.CancelledError:
             if self._warm is None:
                 self._warm = start

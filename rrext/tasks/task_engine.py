@@ -34,6 +34,7 @@ from rrext.tasks.families import Families, sweep
 from rrext.tasks.remote_tasks import STOP_MARGIN, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_engine import ASKED, PIPE_BITS, TextType
+from rrext.threads import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -573,7 +574,7 @@ class ReferenceRoutes:
         if self._outside is None:
             self._outside = self._engine.host.loop.create_task(self._begin_outside(), name="a worker without a task")
         try:
-            return await asyncio.shield(self._outside)
+            return await shielded(self._outside)
         except Exception:
             self._outside = None
             raise

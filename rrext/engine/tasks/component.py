@@ -21,7 +21,7 @@ from rrext.nodes.base.setup import SetupContext, takes_context
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.spec import PipelineSpec, listed_references, offered_references
 from rrext.references import Reference
-from rrext.threads import OwnThread
+from rrext.threads import OwnThread, shielded
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 from rrext.tools.names import HOST_REQUEST
@@ -144,7 +144,7 @@ class Component:
             self._waiting.add_done_callback(_retrieve)
             self._keeper = host.spawn(self._keep(self._waiting, host), f"setup {self.id}")
         try:
-            await asyncio.shield(self._waiting)
+            await shielded(self._waiting)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # setup may raise anything

@@ -19,6 +19,7 @@ from rrext.editor.text import Edit, Text, Unit
 from rrext.errors import Cancelled
 from rrext.faces.lsp.params import TextChange
 from rrext.pipefile.text.problems import Problem, Span
+from rrext.threads import shielded
 
 log: Final = logging.getLogger("rrext.lsp")
 
@@ -167,7 +168,7 @@ class Documents:
             if state.awaited is None:
                 state.awaited = asyncio.get_running_loop().create_future()
                 self._submit(document, lambda: state)
-            return await asyncio.shield(state.awaited)
+            return await shielded(state.awaited)
         finally:
             state.waiters -= 1
 

@@ -44,6 +44,7 @@ from rrext.faces.ws.authentication import key_of, user_of
 from rrext.limits import Limits
 from rrext.nodes.base.setup import missing_packages
 from rrext.server.process import ServingProcess
+from rrext.threads import shielded
 from rrext.version import __version__
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ class Webhook:
         work = asyncio.get_running_loop().create_task(self._worked(request, task))
         self._works[work] = task
         try:
-            return await asyncio.shield(work)
+            return await shielded(work)
         except asyncio.CancelledError:
             if not work.cancelled():
                 work.cancel()

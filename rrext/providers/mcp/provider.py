@@ -18,6 +18,7 @@ from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.providers.mcp.link import Asker, Link, ToolListing, open_link
 from rrext.providers.mcp.transport import McpTarget, cut, of_connecting
 from rrext.providers.provider import ProvidedTool, ProviderServices, ToolProvider, log
+from rrext.threads import shielded
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolOptions
 from rrext.tools.names import HOST_REQUEST, is_host_offer
@@ -169,7 +170,7 @@ class McpProvider(ToolProvider):
             self._ready = asyncio.get_running_loop().create_future()
             self._ready.add_done_callback(_seen)
             self._task = self.services.spawn(self._own(self._ready, self._task), f"link of {self.connection.name}")
-        return await asyncio.shield(self._ready)
+        return await shielded(self._ready)
 
     async def _own(self, ready: asyncio.Future[Link], earlier: asyncio.Task[None] | None) -> None:
         """The life of one link, from the attempt to its end. The future and the link tell all that goes wrong."""

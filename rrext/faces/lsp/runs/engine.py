@@ -31,6 +31,7 @@ from rrext.errors import (
 )
 from rrext.faces.lsp.options import Options
 from rrext.limits import KIB
+from rrext.threads import shielded
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
@@ -215,7 +216,7 @@ class _Life:
         return not self.is_over and ready.done() and ready.exception() is None and ready.result() is client
 
     async def client(self) -> Client:
-        return await asyncio.shield(self._client)
+        return await shielded(self._client)
 
     async def _live(self, on_event: Callable[[str, dict[str, Any]], object]) -> None:
         from rrext.client.client import Client
