@@ -90,8 +90,8 @@ class Connections:
         fit = (name for name, found in self._found.items() if provider in (None, getattr(found, "provider", provider)))
         return tuple(sorted(fit))
 
-    def told(self) -> Iterator[tuple[str, str, str, str]]:
-        """Name, provider, integration and obstacle to use of each connection, as `KnownConnection` has them."""
+    def known_connections(self) -> Iterator[tuple[str, str, str, str]]:
+        """The fields of a `KnownConnection` for each connection: name, provider, integration, and why it cannot be used."""
         for name, found in self._found.items():
             if isinstance(found, tuple):
                 yield name, "", "", f"{found[0]}"
@@ -132,7 +132,7 @@ def _secrets_of(connection: Connection) -> Iterator[Secret]:
 
 
 def _private_parts(connection: Connection) -> Iterator[str]:
-    """What is a secret in URLs by its name, and their long words with digits: some services put keys into the path."""
+    """The secrets in URLs: values of secret names, and long words with digits, as some services put keys into the path."""
     for name, word in _words_of_urls(connection):
         if is_secret(name) or (len(word) >= MIN_SECRET_OF_URL and any(c.isdigit() for c in word)):
             yield word
@@ -300,7 +300,7 @@ class Secret:
         self.name: str = "secret"
         self.key: str = self.name
 
-    def look(self, variables: Mapping[str, str], folder: str) -> str | None:
+    def read(self, variables: Mapping[str, str], folder: str) -> str | None:
         """Take the text from a variable; return why it cannot be found, if so. Paths begin at `folder`."""
         try:
             match self._kind:
@@ -329,7 +329,7 @@ class Secret:
         """Let a redactor learn the text, now or when it is read."""
         self._redactors.append(redactor)
         if self._value is not None:
-            self._tell(redactor, self._value)
+            self._teach(redactor, self._value)
 
     def reveal(self) -> str:
         """The text. Reads a file or the keyring at first, so call it in a thread. Raises `ConnectionInvalid`."""
@@ -340,12 +340,12 @@ class Secret:
             except (ConnectionInvalid, NotPrivate) as error:
                 raise ConnectionInvalid(f"{self.name}: {error}") from None
             for redactor in self._redactors:
-                self._tell(redactor, value)
+                self._teach(redactor, value)
             self._value = value
         return value
 
-    def _tell(self, redactor: Redactor | ResultRedactor, value: str) -> None:
-        """Let a redactor learn a text that is a secret: settings such as `true` stand in the same place."""
+    def _teach(self, redactor: Redactor | ResultRedactor, value: str) -> None:
+        """Teach a redactor a text that is a secret; settings such as `true` in the same place are none."""
         if (self.is_marked or len(value) >= MIN_LITERAL_SECRET) and value.lower() not in _SWITCHES:
             redactor.learn(self.name, value, always=True)
 
@@ -411,7 +411,7 @@ class _Table:
         is_whole = len(self._problems) == told
         for place, secret in _secrets(values):
             secret.name, secret.key = ".".join((self._name, *place)), place[-1]
-            fault = None if switches.get("active") is False else secret.look(variables, folder)
+            fault = None if switches.get("active") is False else secret.read(variables, folder)
             if fault is not None:
                 self._add(place, fault)
         if not is_whole:

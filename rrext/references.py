@@ -255,7 +255,7 @@ class CallRefNames:
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may see and call a tool. Every condition must hold; `users` is None for all users."""
+    """The conditions for seeing and calling a tool, of which every one must hold; `users` is None for all users."""
 
     name: str = ""
     space_required: bool = False

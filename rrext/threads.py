@@ -67,14 +67,14 @@ def prepare_for_many() -> None:
     told = os.environ.get(ARENA_MAX)
     if told is None:
         arena_max = -8
-        _tell_heaps("mallopt", arena_max, HEAPS)
+        _call_glibc("mallopt", arena_max, HEAPS)
     elif told == FEW_HEAPS[ARENA_MAX]:  # the children of this process may want more
         del os.environ[ARENA_MAX]
 
 
 def give_back_memory() -> None:
     """Give the system what is free between the blocks of the heaps, which may take tens of milliseconds."""
-    _tell_heaps("malloc_trim", 0)
+    _call_glibc("malloc_trim", 0)
 
 
 class _Trim:
@@ -123,7 +123,7 @@ def memory_limits() -> dict[str, int]:
     return {name: limit for name, limit in limits.items() if limit != resource.RLIM_INFINITY}
 
 
-def _tell_heaps(name: str, *numbers: int) -> None:
+def _call_glibc(name: str, *numbers: int) -> None:
     """Call a function of glibc, without the interpreter's lock; nothing with another C library."""
     if sys.platform == "linux":
         with suppress(ImportError, OSError):

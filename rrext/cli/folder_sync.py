@@ -146,7 +146,7 @@ class FolderSync:
                 if not key.startswith(unseen):
                     self._lost.setdefault((sent.signature, _extension(key)), {})[key] = sent
 
-    async def reach(self) -> None:
+    async def check_stores(self) -> None:
         """Send a query to each store, so that an unreachable one fails once. Raises its failure."""
         for store in self._stores:
             await self._versions(store, [NOBODY])
@@ -312,7 +312,7 @@ def open_sync(
 
 
 def _extension(key: bytes) -> bytes:
-    """What says how a file is read, by the end of its path."""
+    """The extension of a path, which decides how the file is read."""
     return os.path.splitext(key)[1].lower()
 
 

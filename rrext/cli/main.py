@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # not at the exit of Python, whose message is no one's
         return code
     except WANTING as error:
-        if not _tells_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         print("rrext: no memory is left: raise the limit of it (ulimit -v, ulimit -d)", file=sys.stderr)
         return EXIT_FAILED
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_UNREAD if is_unread(error) else EXIT_FAILED
 
 
-def _tells_of_memory(error: Exception) -> bool:
+def _is_out_of_memory(error: Exception) -> bool:
     """Whether an error means that no memory was left. Imports and codecs have other words for an allocation that failed."""
     return isinstance(error, MemoryError) or (type(error) in WANTING and bool(memory_limits()))
 
@@ -156,7 +156,7 @@ def _run(words: list[str]) -> int:
 
 
 def _unknown_command(words: list[str]) -> str | None:
-    """What is wrong with the name of the command, if anything."""
+    """The message for an unknown command; None for a known one."""
     if not words or words[0] in COMMANDS or words[0].startswith("-"):
         return None
     if words[0].endswith(".pipe"):

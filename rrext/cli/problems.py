@@ -170,7 +170,7 @@ _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def no_pipeline(path: str, content: bytes) -> str | None:
-    """What is in a file instead of a pipeline, and what to do with it; None if it may be a pipeline, which may be broken."""
+    """The kind of a file that holds no pipeline, with advice; None if it may be a pipeline, also a broken one."""
     if content.startswith(_UTF_16):
         return "This is a text in UTF-16, and a pipeline is UTF-8: save it as that."
     end = os.path.splitext(path)[1].lower()
@@ -207,7 +207,7 @@ _MOST_MODULES: Final = 100
 
 
 def nodes_beside(path: str, provider: str) -> str | None:
-    """Which Python file beside a pipeline defines a provider that is not known, or has its name, as advice."""
+    """Advice that names the Python file beside a pipeline which defines an unknown provider, or has its name."""
     folder = os.path.dirname(path)
     written = re.compile(rb"""\bprovider\s*(?::[^=\n]*)?=\s*["']%b["']""" % re.escape(provider.encode()))
     try:

@@ -49,7 +49,7 @@ def painted(text: str, colour: str | None) -> str:
     return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def tell_listening(address: str) -> None:
+def print_listening(address: str) -> None:
     """Announce that clients can connect."""
     end = ". Ctrl-C ends it" if sys.stderr.isatty() else ""
     print(f"rrext: listening at {address}{end}", file=sys.stderr, flush=True)

@@ -93,38 +93,38 @@ class PendingCall(msgspec.Struct, eq=False):
             raise self.deadline.error()
 
     def begin(self, deadline: Deadline, now: float) -> None:
-        """Its time runs from now on."""
+        """Start the deadline."""
         self.deadline = deadline
         self.due = deadline.due(now)
         if deadline.total is not None:
             self.end = now + deadline.total
 
     def refresh(self, now: float) -> None:
-        """The call showed a sign of life."""
+        """Start the time without progress anew."""
         deadline = self.deadline
         if deadline is not None and deadline.idle and self.due != inf:
             self.due = min(now + deadline.seconds, self.end)
 
     def expire(self) -> None:
-        """Its time is up: the caller, and the callback that it may wait for, go on."""
+        """End the wait at the deadline: wake the caller, and interrupt a callback that it waits for."""
         self.expired = True
         if self.updates is not None:
             self.updates.interrupt()
         self.wake()
 
     def wake(self) -> None:
-        """Something happened that the caller waits for."""
+        """Wake the caller, if it waits."""
         if self.waiter is not None:
             self.waiter.wake()
 
-    def leave(self) -> None:
+    def release_slot(self) -> None:
         """Give the slot back, once: the server has answered, or the connection is lost."""
         if self.slots is not None:
             self.slots.give()
             self.slots = None
 
-    def lapse(self, answer: Response | None) -> None:
-        """The answer came after its caller had left."""
+    def deliver_late(self, answer: Response | None) -> None:
+        """Give the body of a success that came after its caller had left to `on_late`."""
         if answer is not None and answer.error is None and self.on_late is not None:
             self.on_late(answer.body)
 
@@ -260,9 +260,9 @@ class Endpoint:
         if was_sent:
             self.post("cancel", {"requestId": call.id}, urgent=not call.final)
         elif call.answer is None:
-            call.leave()
+            call.release_slot()
         else:
-            call.lapse(call.answer)
+            call.deliver_late(call.answer)
 
     def waiter(self) -> Waiter:
         """Where the caller may wait for another one."""
@@ -324,7 +324,7 @@ class Endpoint:
             call.slots = None
         if call.abandoned:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
-            call.lapse(answer)
+            call.deliver_late(answer)
         elif call.waiter is not None:
             if call.updates is not None:
                 call.updates.settle()
@@ -507,7 +507,7 @@ class FrameQueue:
             frame = self._keep(pieces, rest, urgent)
         finally:
             self._lock.release()
-        self._loop.run(self._look)
+        self._loop.run(self._wake_up)
         return frame
 
     def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> QueuedFrame | None:
@@ -550,7 +550,7 @@ class FrameQueue:
             with self._lock:
                 self._break()
 
-    def _look(self) -> None:
+    def _wake_up(self) -> None:
         self._wake.set()
 
     def _next(self) -> bool:
@@ -604,13 +604,13 @@ class DeadlineWatch:
         """Watch a call."""
         self._calls.add(call)
         if call.due < self._armed:
-            self._loop.run(self._look)
+            self._loop.run(self._wake_up)
 
     def drop(self, call: Timed) -> None:
         """A call that was added is over."""
         self._calls.discard(call)
 
-    def _look(self) -> None:
+    def _wake_up(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:

@@ -242,7 +242,7 @@ class Slots:
                 await waiter
                 check()
         except BaseException:
-            self._quit(caller)
+            self._leave_line(caller)
             raise
 
     def _join(self, waiter: Waiter) -> _WaitingCaller:
@@ -252,7 +252,7 @@ class Slots:
         self._serve()  # a place may have been given before it stood in line
         return caller
 
-    def _quit(self, caller: _WaitingCaller) -> None:
+    def _leave_line(self, caller: _WaitingCaller) -> None:
         with self._lock:
             if not caller.has_slot:
                 self._waiting.remove(caller)

@@ -53,11 +53,11 @@ class StoredFiles:
         await self._ask("fs_close", handle=opened["handle"])
 
     async def stat(self, path: str) -> Body:
-        """What stands at a path: `{exists, type, size, modified}`, only `exists` if nothing does."""
+        """The entry at a path: `{exists, type, size, modified}`; only `exists` if there is none."""
         return await self._ask("fs_stat", path=path)
 
     async def list(self, path: str = "") -> list[Body]:
-        """What is in a folder, by name: `{name, type, size, modified}` each."""
+        """The entries of a folder, sorted by name: `{name, type, size, modified}` each."""
         return (await self._ask("fs_list_dir", path=path))["entries"]
 
     async def delete(self, path: str) -> None:

@@ -195,7 +195,7 @@ Schema: TypeAlias = dict[str, Any]
 
 
 class WhichTools(TypedDict, total=False):
-    """Which tools `Client.tools` lists; `context` stands in for the client's."""
+    """The arguments of `Client.tools` that select tools; `context` replaces the context of the client."""
 
     token: str | None
     node_id: str | None

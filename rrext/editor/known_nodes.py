@@ -54,7 +54,7 @@ class KnownNodes:
     def entry(self, provider: str) -> KnownNode | None:
         """The node of a provider name or alias; None if the catalog does not know it."""
         if provider not in self._by_name:
-            self._by_name[provider] = self._look(provider)
+            self._by_name[provider] = self._find(provider)
         return self._by_name[provider]
 
     def node(self, provider: str) -> type[Node] | None:
@@ -72,7 +72,7 @@ class KnownNodes:
             self._schemas[node] = None if settings is None else settings.schema
         return self._schemas[node]
 
-    def _look(self, provider: str) -> KnownNode | None:
+    def _find(self, provider: str) -> KnownNode | None:
         try:
             node = self.catalog.class_of(provider)
         except RrextError as error:

@@ -88,7 +88,7 @@ class FileStore:
         if connection is not None:
             connection.is_closed = True
             for opened in connection.opened.values():
-                self.give_up(opened)
+                self.discard(opened)
             connection.opened.clear()
 
     async def aclose(self) -> None:
@@ -117,9 +117,9 @@ class FileStore:
         with Confinement.at(self._settings.directory) as root:
             return UserFiles(root, folder, self._settings)
 
-    def give_up(self, opened: _OpenFile) -> None:
+    def discard(self, opened: _OpenFile) -> None:
         """Close a file that no client can name any more, and remove it if it was being written."""
-        closing = _begun(opened.give_up())
+        closing = _begun(opened.discard())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -159,10 +159,10 @@ class _OpenFile:
         async with self._line:
             return await self._connection.run(function, *args)
 
-    async def give_up(self) -> None:
+    async def discard(self) -> None:
         """Close the file, and remove it if it was being written."""
         with suppress(RrextError, OSError):
-            await self.run(self.file.give_up)
+            await self.run(self.file.discard)
 
 
 class StoreSession:
@@ -187,7 +187,7 @@ class StoreSession:
         try:
             self._check_room()  # again: other files may have been opened meanwhile
         except ToolError:
-            self._store.give_up(opened)
+            self._store.discard(opened)
             raise
         handle = f"h{next(self._store.serial)}"
         self._connection.opened[handle] = opened
@@ -221,11 +221,11 @@ class StoreSession:
         """Close a file; what was written appears at its path, or goes. The handle is gone, also after a failure."""
         opened = self._opened(handle)
         del self._connection.opened[handle]
-        await opened.run(opened.file.give_up if discard else opened.file.close)
+        await opened.run(opened.file.discard if discard else opened.file.close)
         return {}
 
     async def stat(self, path: str) -> Body:
-        """What stands at a path, if anything does."""
+        """The entry at a path, if there is one."""
         info = await self._run(UserFiles.info, path)
         return {"exists": False} if info is None else {"exists": True, **_facts(info)}
 
@@ -277,7 +277,7 @@ class StoreSession:
     def _drop(self, opening: asyncio.Future[ReadHandle | WriteHandle]) -> None:
         """Close a file that nobody waits for."""
         if not opening.cancelled() and opening.exception() is None:
-            self._store.give_up(_OpenFile(self._connection, self._folder, opening.result()))
+            self._store.discard(_OpenFile(self._connection, self._folder, opening.result()))
 
     def _check_room(self) -> None:
         most = self._settings.open_files
@@ -467,7 +467,7 @@ class UserFiles:
             else:
                 self._release(replaced.size, 0)
 
-    def give_up(self, name: str, size: int) -> None:
+    def discard(self, name: str, size: int) -> None:
         """Remove an unfinished file."""
         self._release(size, 0)
         with suppress(ToolError):
@@ -520,11 +520,11 @@ class ReadHandle:
         """Close the file."""
         os.close(self._fd)
 
-    give_up = close
+    discard = close
 
 
 class WriteHandle:
-    """A file that is being written. `close` puts it in its place, `give_up` removes it. One thread at a time uses it."""
+    """A file that is being written. `close` puts it in its place, `discard` removes it. One thread at a time uses it."""
 
     is_writer: Final = True
 
@@ -558,14 +558,14 @@ class WriteHandle:
                 os.fsync(self._fd)
             self._files.finish(self._path, self._name)
         except BaseException:
-            self.give_up()
+            self.discard()
             raise
         os.close(self._fd)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Close and remove the file."""
         os.close(self._fd)
-        self._files.give_up(self._name, self._size)
+        self._files.discard(self._name, self._size)
 
     def _check(self) -> None:
         if self.failure is not None:

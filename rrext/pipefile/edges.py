@@ -360,7 +360,7 @@ class EdgeCheck:
             f"A control edge belongs on the node that is invoked: {shown(invoker.id)} ({invoker.provider}) serves as "
             f"{edge.class_type}, so it needs {edge_text} in its control, and {shown(draft.id)} needs none."
         )
-        related = [invoker.here(f"{shown(invoker.id)} is the one that is invoked."), draft.here(f"{shown(draft.id)} invokes.")]
+        related = [invoker.here(f"{shown(invoker.id)} is invoked."), draft.here(f"{shown(draft.id)} invokes.")]
         self._problems.add("control_on_invoker", message, path, severity=None if certain else "warning", related=related)
 
     def _report_class_type(self, draft: ComponentSpec, invoker: ComponentSpec, edge: ControlEdge, path: str) -> None:

@@ -53,7 +53,7 @@ def resembles(name: str, other: str) -> bool:
 
     One may have words that the other lacks, but a number never stands for another number.
     """
-    if _looks(name) == _looks(other):
+    if _folded(name) == _folded(other):
         return True
     from difflib import SequenceMatcher
 
@@ -67,7 +67,7 @@ def is_typing_mistake(name: str, meant: str) -> bool:
     """Whether `name` is `meant` with a slip of the fingers: letters left out, doubled or swapped, few for the length of the
     part that differs, and not in its first letter. A replaced letter counts as two slips. Or the number at its end is left out.
     """
-    if _looks(name) == _looks(meant):
+    if _folded(name) == _folded(meant):
         return name != meant
     if max(len(name), len(meant)) > MAX_COMPARED_NAME:
         return False
@@ -82,7 +82,7 @@ def is_typing_mistake(name: str, meant: str) -> bool:
     return bool(one and other) and begins_alike and _slips(one, other) <= allowed
 
 
-def _looks(name: str) -> str:
+def _folded(name: str) -> str:
     """A name without the differences that people overlook, which includes that of `l` and `1`."""
     return fold(name).translate(_LOOKALIKES)
 

@@ -47,7 +47,7 @@ class ProvidedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderServices(Protocol):
-    """What the engine does for providers."""
+    """The services of the engine for providers."""
 
     limits: Limits
     clock: Clock
@@ -102,7 +102,7 @@ class ToolProvider(ABC):
         return self._redactor.knows_any
 
     async def without_secrets(self, value: Any, authorization: str | None = None) -> Any:
-        """What the server sent, JSON or bytes, without the secrets of the connection, and without the caller's authorization.
+        """The answer of a server, JSON or bytes, without the secrets of the connection and the authorization of the caller.
 
         A server may repeat what it was sent, also where it succeeds.
         """
@@ -125,7 +125,7 @@ class ToolProvider(ABC):
         """Call `changed` no more."""
         self._watchers.remove(changed)
 
-    def tell_change(self) -> None:
+    def notify_watchers(self) -> None:
         """Tell the watchers that the tools have changed."""
         for changed in tuple(self._watchers):
             try:

@@ -154,7 +154,7 @@ def is_authorization(value: str) -> bool:
 
 
 def secrets_within(value: str) -> Iterator[str]:
-    """What is a secret of a value by itself: the credentials of an authorization, passwords of addresses, values of pairs."""
+    """The secrets within a value: the credentials of an authorization, passwords of addresses, values of pairs."""
     if (scheme := re.match(_SCHEME, value)) is not None:
         yield value[scheme.end() :]
     for match in re.finditer(IN_URL, value) if "://" in value else ():
@@ -170,7 +170,7 @@ def is_secret_setting(name: str, value: str) -> bool:
 
 
 def secret_in(text: str, name: str) -> tuple[str, str] | None:
-    """What the secret in a setting's text is, and the secret; None if there is none."""
+    """The kind of the secret in the text of a setting, and the secret; None if there is none."""
     has_digits = any(map(str.isdigit, text))  # as all that is random; the patterns take a millisecond to compile
     for match in re.finditer(_KEYS, text, re.ASCII) if has_digits else ():
         if _is_random(match[0]):

@@ -278,10 +278,10 @@ class RedactedStream:
             if end < len(whole):
                 self._unfinished[thread] = whole[end:]
             if end or not text:
-                self._tell(whole[:end])
+                self._write_redacted(whole[:end])
         return len(text)
 
-    def _tell(self, text: str) -> None:
+    def _write_redacted(self, text: str) -> None:
         told, self._rest = self._redactor.piece(self._rest + text)
         self._stream.write(told)
 
@@ -295,7 +295,7 @@ class RedactedStream:
         with self._lock:
             line = self._unfinished.pop(threading.get_ident(), "")
             if line:
-                self._tell(line)
+                self._write_redacted(line)
         self._stream.flush()
 
     def end(self) -> None:

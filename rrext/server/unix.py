@@ -63,7 +63,7 @@ class UnixClients:
 
     def _close_in_child(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
-        self._listening.let_go()
+        self._listening.release()
         for _, end in self._clients.values():
             end.close()
 

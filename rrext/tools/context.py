@@ -272,7 +272,7 @@ class ToolContext:
 
     @property
     def question_modes(self) -> Sequence[str]:
-        """What the user of the caller can be shown: forms (`form`), pages (`url`); nothing if nobody can be asked."""
+        """The kinds of questions for the user of the caller: forms (`form`), pages (`url`); none if nobody can be asked."""
         return () if self._questions is None else self._questions.modes
 
     async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:

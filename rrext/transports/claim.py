@@ -40,7 +40,7 @@ class ClaimedStdio:
         os.dup2(2, 1)
         self.stderr = LossyWriter(2, _dropped)
         self._rebind()
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
 
     def _rebind(self) -> None:
         for stream in self._streams:
@@ -54,7 +54,7 @@ class ClaimedStdio:
         _point(1, _null())
         _point(2, _null())
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """In a forked child: close the descriptors, which would keep the peer from seeing the end of the server."""
         for fd in (self.read_fd, self.write_fd, *self._saved):
             if _is_open(fd):

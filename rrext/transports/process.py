@@ -97,9 +97,9 @@ class ChildProcess(FdChannel):
                 return
             self._tail += piece
             del self._tail[: -self._tail_limit]
-            self._tell(piece)
+            self._pass_on(piece)
 
-    def _tell(self, piece: bytes) -> None:
+    def _pass_on(self, piece: bytes) -> None:
         if self._on_stderr is None:
             return
         try:

@@ -104,7 +104,7 @@ class UnixListener:
         self.remove()
         self._socket.close()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the socket and keep its file, for another holder."""
         self._identity = None
         self._socket.close()

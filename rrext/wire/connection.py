@@ -117,7 +117,7 @@ class ServerConnection:
 
     def _answer_like(self, jsonrpc: bool) -> None:
         """Until a valid frame decides, an answer has the form that its request seems to have; DAP's if it has none."""
-        self._dialect = _speak("jsonrpc", self.limits) if jsonrpc else self._dap
+        self._dialect = _new_dialect("jsonrpc", self.limits) if jsonrpc else self._dap
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
@@ -167,7 +167,7 @@ class ClientConnection:
     def __init__(self, framer: Framer[ClientEvent], dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
         self.framer = framer
         self.dialect: DialectName = dialect
-        self._dialect = _speak(dialect, limits)
+        self._dialect = _new_dialect(dialect, limits)
         framer.deliver(self._dialect.read_answer, self._dialect.refused_answer)
 
     def __repr__(self) -> str:
@@ -182,7 +182,7 @@ class ClientConnection:
         return number, self.framer.frame([message], tail)
 
 
-def _speak(dialect: DialectName, limits: Limits) -> Dialect:
+def _new_dialect(dialect: DialectName, limits: Limits) -> Dialect:
     if dialect == "dap":
         return Dap(limits)
     from rrext.wire.jsonrpc import JsonRpc  # many processes never hear it, and start sooner without

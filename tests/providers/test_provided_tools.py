@@ -133,7 +133,7 @@ async def test_input_and_result_are_checked_against_the_schemas_of_the_provider(
         provider.listed.append(ProvidedTool(name="count", input_schema=WORD, output_schema=COUNT))
         changed = asyncio.Event()
         engine.subscribe(Filter(kinds=frozenset({"tools_changed"})), lambda event: changed.set())
-        provider.tell_change()
+        provider.notify_watchers()
         await changed.wait()
         with pytest.raises(ToolError, match="output_schema"):
             await engine.ask(Tool(tool="count", input={"word": "many"}))

@@ -87,7 +87,7 @@ WHOLE = {"type": "http", "server": "words"}
 def have(*names: str) -> None:
     """Give the server of the connection these tools."""
     Words.made[0].listed = [ProvidedTool(name=name, input_schema=WORD) for name in names]
-    Words.made[0].tell_change()
+    Words.made[0].notify_watchers()
 
 
 async def names(made: LocalEngine) -> list[str]:

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     variables = () if connections is None else connections.variables
     environment, catalog = Environment.taken_from_process(args.env, also=variables), catalog_from(args)
     packages_from(args)
-    known = None if connections is None else tuple(KnownConnection(*told) for told in connections.told())
+    known = None if connections is None else tuple(KnownConnection(*told) for told in connections.known_connections())
     for path in args.files:
         total.add(_check_file(args, path, catalog, environment, known))
     if total.files > 1 and not args.json:
@@ -163,7 +163,7 @@ def _check_connections(args: argparse.Namespace, total: _Total) -> Connections |
 
 
 def _missing_programs(connections: Connections) -> Iterator[tuple[str, str]]:
-    """What is said of each command that this machine does not have, and its pointer."""
+    """A message for each command that this machine does not have, with the pointer of its setting."""
     from shutil import which
 
     from rrext.connections import McpSettings

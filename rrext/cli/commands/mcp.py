@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.cli.commands.serve import EXIT_INVALID, Face, add_proxy_option, add_serving_options, allowed_tools, origin, stem_of
 from rrext.cli.commands.serve import run as serve
 from rrext.cli.options import Command, connections_from
-from rrext.cli.terminal import tell_listening
+from rrext.cli.terminal import print_listening
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
@@ -103,7 +103,7 @@ def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:
 
 
 def _offers(engine: LocalEngine, tokens: Sequence[str], allowed: frozenset[str] | None) -> HostOffers | None:
-    """What the pipelines offer beside tools; None for nothing, which needs no import."""
+    """The prompts and resources of the pipelines; None if there are none, which needs no import."""
     tasks = [{"token": token, "offers": engine.task(token).offers} for token in tokens]
     if not any(task["offers"] for task in tasks):
         return None
@@ -142,10 +142,10 @@ def http_clients(args: argparse.Namespace, environment: Environment) -> Listener
         offers = args.offers or HostOffers()
         return McpApp(process.engine, host, budgets, caller=caller, offers=offers, tokens=tokens)
 
-    def tell(address: Address) -> None:
-        tell_listening(f"http://{address}{PATH}")
+    def announce(address: Address) -> None:
+        print_listening(f"http://{address}{PATH}")
 
-    return HttpClients(address, app, tell, tokens=tokens, origins=args.allow_origin, proxies=proxies, files=files)
+    return HttpClients(address, app, announce, tokens=tokens, origins=args.allow_origin, proxies=proxies, files=files)
 
 
 def run(args: argparse.Namespace) -> int:

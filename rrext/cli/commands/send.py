@@ -146,7 +146,7 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         return EXIT_USAGE
     try:
         if sync is not None:
-            await sync.reach()
+            await sync.check_stores()
         return await _send_all(args, pipeline, results, sync)
     except RrextError as error:
         print_error(error)
@@ -303,7 +303,7 @@ class FileSender:
 
     def _refuse(self, gone: Gone) -> None:
         count = len(gone.files)
-        self._say(
+        self._print_message(
             f"rrext: {shown(gone.folder)}: {count} of the {gone.known} files that were sent are not there any more: nothing is "
             f"deleted, as that may be a mistake, such as a disk that is not mounted. If it is none: --max-delete {count}"
         )
@@ -360,7 +360,7 @@ class FileSender:
 
     def _skip(self, source: UploadFile) -> None:
         self._counts["skipped"] += 1
-        self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
+        self._print_message(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
         self._write(_line(source))
 
     async def _deal_with(self, source: UploadFile, caller: Caller) -> tuple[str, bytes | None]:
@@ -437,7 +437,7 @@ class FileSender:
             raise NotTaken(what)
         if lane not in self._unheard:
             self._unheard.add(lane)
-            self._say(f"rrext: {shown(source.path)}: {what}, nothing is done with it")
+            self._print_message(f"rrext: {shown(source.path)}: {what}, nothing is done with it")
 
     def _advance(self, source: UploadFile, nbytes: int) -> None:
         self._bytes_done += nbytes
@@ -469,7 +469,7 @@ class FileSender:
                 self._progress.clear()
             self._results.write_line(line)
 
-    def _say(self, text: str) -> None:
+    def _print_message(self, text: str) -> None:
         self._progress.clear()
         print(printable(text), file=sys.stderr)
 

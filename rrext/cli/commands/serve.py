@@ -34,7 +34,7 @@ from rrext.cli.options import (
     seconds,
     whole_number,
 )
-from rrext.cli.terminal import has_terminal, tell_listening
+from rrext.cli.terminal import has_terminal, print_listening
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.secrets.redaction import redact_streams
@@ -300,7 +300,7 @@ def _serve_claimed(
             listener = (face.listen or _unix_clients)(args, environment)
         seen, tools = face.as_one(engine), allowed_tools(args)
         if tools is not None:
-            tell_unknown(tools, engine)
+            warn_of_unknown(tools, engine)
         return ServingProcess(
             seen,
             engine.host,
@@ -373,7 +373,7 @@ def _unix_clients(args: argparse.Namespace, environment: Environment) -> Listene
     from rrext.server.unix import UnixClients
     from rrext.transports.unix import socket_path
 
-    return UnixClients(socket_path(args.listen), lambda: tell_listening(args.listen), tools=allowed_tools(args))
+    return UnixClients(socket_path(args.listen), lambda: print_listening(args.listen), tools=allowed_tools(args))
 
 
 def _is_audited(wanted: bool | None) -> bool:
@@ -522,13 +522,13 @@ def web_clients(args: argparse.Namespace, environment: Environment, caller: Call
     def app(process: ServingProcess) -> WebApp:
         return WebApp(process, caller, keys, metrics_keys)
 
-    def tell(address: Address) -> None:
-        tell_listening(f"{'ws' if tls is None else 'wss'}://{address}")
+    def announce(address: Address) -> None:
+        print_listening(f"{'ws' if tls is None else 'wss'}://{address}")
 
     return HttpClients(
         address,
         app,
-        tell,
+        announce,
         tokens=None,
         origins=args.allow_origin,
         proxies=proxies,
@@ -619,7 +619,7 @@ def _written(name: str) -> str:
     return ref.text if ref.provider != "node" or ref.names_a_wrapper else f"{ref.integration}.{ref.action}"
 
 
-def tell_unknown(names: Iterable[str], engine: Engine) -> None:
+def warn_of_unknown(names: Iterable[str], engine: Engine) -> None:
     """Warn on stderr of allowed tools that no pipeline has. A call ref of a connection or a pipeline needs none."""
     from rrext.columns import printable
     from rrext.errors import near_matches

@@ -124,7 +124,7 @@ class Proxies:
             client = str(found)
         return client
 
-    def tell(self, scope: Any) -> bool:
+    def apply(self, scope: Any) -> bool:
         """Put the client and the scheme that a proxy tells into a scope; False if its peer is no proxy."""
         client = scope["client"]
         if not self._networks or client is None or not self.trusts(client[0]):

@@ -25,7 +25,7 @@ def encrypted_end(transport: asyncio.BaseTransport) -> asyncio.WriteTransport | 
 
 
 def unsent_bytes(transport: asyncio.WriteTransport) -> int:
-    """What the system has not taken for a client yet."""
+    """Bytes for a client that the system has not taken yet."""
     below = encrypted_end(transport)
     if below is None:
         return transport.get_write_buffer_size()
@@ -38,7 +38,7 @@ class Holder(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What it keeps now."""
+        """Bytes that it keeps now."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Holder(Protocol):
         """Read no more until told otherwise."""
         ...
 
-    def give_up(self) -> None:
+    def refuse(self) -> None:
         """End: there was no room for its message."""
         ...
 
@@ -84,7 +84,7 @@ class UserBudget:
         elif self.total > self.limit:
             self._count_all()  # others may have given back some of theirs
             self._settle()
-        self._look_later()
+        self._schedule_check()
         return holder in self._held
 
     @property
@@ -94,7 +94,7 @@ class UserBudget:
             self._count_all()
         return self.total > self.limit
 
-    def leave(self, holder: Holder) -> None:
+    def remove(self, holder: Holder) -> None:
         """Forget a holder."""
         self.total -= self._held.pop(holder, 0)
         if self._since.pop(holder, None) is not None:
@@ -136,19 +136,19 @@ class UserBudget:
             self._since[holder] = self._loop.time()
             holder.hold_up(is_held_up=True)
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         if self._held and self._timer is None:
-            self._timer = self._loop.call_later(BUDGET_LOOK, self._look)
+            self._timer = self._loop.call_later(BUDGET_LOOK, self._check_late)
 
-    def _look(self) -> None:
+    def _check_late(self) -> None:
         self._timer = None
         self._count_all()
         self._settle()
-        self._look_later()
+        self._schedule_check()
         late = self._loop.time() - ROOM_TIMEOUT
         for holder in [holder for holder, since in self._since.items() if since <= late and holder.is_unfinished]:
-            holder.give_up()
-            self.leave(holder)
+            holder.refuse()
+            self.remove(holder)
 
 
 class Budgets:

@@ -63,13 +63,13 @@ def address_of(scope: Any) -> str | None:
 
 
 async def found_by_key(scope: Any, key: str, find: Callable[[str], T | None], wanted: str = "a key of this server") -> T:
-    """What `find` finds for the key of a request. Raises `NotAuthenticated`, for a wrong key late, and `TooManyRequests`."""
+    """The result of `find` for the key of a request. Raises `NotAuthenticated`, for a wrong key late, and `TooManyRequests`."""
     found = find(key) if key else None
     if found is None:
-        delay, too_many = arrival_of(scope).shows_wrong_key() if key else (0.0, None)
+        delay, too_many = arrival_of(scope).refuse_wrong_key() if key else (0.0, None)
         await asyncio.sleep(delay)
         raise too_many or NotAuthenticated(f"{wanted} is required as a bearer token")
-    arrival_of(scope).knows_client()
+    arrival_of(scope).accept_client()
     return found
 
 
@@ -92,7 +92,7 @@ class Arrival:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the system has not taken for the client yet."""
+        """Bytes for the client that the system has not taken yet."""
         return 0 if self.transport is None else unsent_bytes(self.transport)
 
     @property
@@ -100,19 +100,19 @@ class Arrival:
         """Whether the client gets no further answer."""
         return self.transport is None or self.transport.is_closing()
 
-    def knows_client(self) -> None:
-        """The client has shown a key, or needs none."""
+    def accept_client(self) -> None:
+        """Count the client as known: it has shown a key, or needs none."""
         self._door.promote(self)
 
-    def forgets_client(self) -> None:
-        """The client has shown no key, or its key holds no longer."""
+    def mark_stranger(self) -> None:
+        """Count the client as a stranger: it has shown no key, or its key is no longer valid."""
         self._door.demote(self)
 
     def comes_from(self, address: str) -> None:
         """A proxy passes on a request of this address."""
         self._door.move(self, counted(address))
 
-    def shows_wrong_key(self) -> tuple[float, TooManyRequests | None]:
+    def refuse_wrong_key(self) -> tuple[float, TooManyRequests | None]:
         """Count a wrong key of the client: the seconds until its answer, and the error instead of that if they are too many."""
         return self._door.count_wrong_key(self.address)
 
@@ -172,7 +172,7 @@ class Door:
         self._cuts.note(arrival.address)
         arrival.cut()
 
-    def look(self) -> None:
+    def cut_off_crowds(self) -> None:
         """Cut off the strangers that have been there for a while, where there are many."""
         before = self._loop.time() - CROWD_PATIENCE
         is_crowd = self._count > self._most // STRANGERS_SHARE // 2
@@ -241,12 +241,12 @@ class Door:
 
     def close(self) -> None:
         """Log what is not told yet."""
-        self._cuts.tell()
-        self._wrong_keys.tell()
+        self._cuts.log_counts()
+        self._wrong_keys.log_counts()
 
 
 class LogSummary:
-    """What strangers do, counted by address: at most one line of the log a second, however often they do it."""
+    """Acts of strangers, counted by address: at most one line of the log a second, however many there are."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, what: str) -> None:
         self._loop = loop
@@ -257,10 +257,10 @@ class LogSummary:
     def note(self, address: str) -> None:
         """Count one."""
         if not self._counts:
-            self._loop.call_at(self._quiet_until, self.tell)
+            self._loop.call_at(self._quiet_until, self.log_counts)
         self._counts[address] += 1
 
-    def tell(self) -> None:
+    def log_counts(self) -> None:
         """Log the counts since the last line, if there are any."""
         counts, self._counts = self._counts, Counter()
         if counts:

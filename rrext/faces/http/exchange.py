@@ -53,7 +53,7 @@ class Exchange:
             raise no_room(self._budget.limit)
 
     async def whole_body(self, receive: Receive, most: int) -> Receive:
-        """What gives the whole body of the request at once; of one over `most` bytes the beginning.
+        """An ASGI `receive` with the whole body of the request at once; of one over `most` bytes the beginning.
 
         Raises `TooManyRequests`.
         """
@@ -92,10 +92,10 @@ class Exchange:
         self.is_unfinished = False
         self._budget.note(self)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Count for the connection no more: it has a new request."""
         self._arrival = None
-        self._budget.leave(self)
+        self._budget.remove(self)
 
     @property
     def held(self) -> int:
@@ -137,7 +137,7 @@ class Exchange:
         else:
             self._may_go_on.set()
 
-    def give_up(self) -> None:
+    def refuse(self) -> None:
         """Refuse the request: there was no room for its body."""
         self._is_given_up = True
 
@@ -152,6 +152,6 @@ def new_exchange(scope: Scope, budgets: Budgets, user: str) -> Exchange:
     """A request of a user, which counts for that user together with what is unread of its answer, once that is `answered`."""
     arrival = arrival_of(scope)
     if arrival.exchange is not None:
-        arrival.exchange.leave()
+        arrival.exchange.release()
     exchange = arrival.exchange = scope[EXCHANGE] = Exchange(arrival, budgets.of(user), budgets.counts_for(user))
     return exchange

@@ -60,19 +60,19 @@ class KeptFiles:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to look. Raises `NoThread`."""
         if self._files:
-            start_thread(self._look, "rrext-kept-files", loop)
+            start_thread(self._watch, "rrext-kept-files", loop)
 
     def read_again(self) -> None:
         """Read all of them now. From any thread."""
         log.info("to be read again: %s", ", ".join(path for file in self._files for path in file.paths) or "no files")
         self._is_asked.set()
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             is_asked = self._is_asked.wait(POLL)
             self._is_asked.clear()
             for file in self._files:
-                take = file.look(now=is_asked)
+                take = file.check(now=is_asked)
                 if take is not None:
                     try:
                         loop.call_soon_threadsafe(take)
@@ -90,8 +90,8 @@ class _KeptFile:
         self._taken: State | None = None  # they may have changed between the first reading and this look
         self._complaint: str | None = None
 
-    def look(self, *, now: bool) -> Take | None:
-        """What puts the files in force, if they are others than before, and rest; or in any case, `now`."""
+    def check(self, *, now: bool) -> Take | None:
+        """The function that puts the files in force, if they have changed and are at rest, or in any case `now`; else None."""
         before, self._seen = self._seen, self._state()
         if not now and (self._seen != before or self._seen == self._taken):
             return None

@@ -81,7 +81,7 @@ class PortApp(Protocol):
         """Refuse new calls."""
         ...
 
-    def give_up(self) -> None:
+    def fail_all(self) -> None:
         """Answer the unanswered calls with an error, and end the streams that have no end of their own."""
         ...
 
@@ -146,10 +146,10 @@ class HttpClients:
             SSLProtocol.max_size = READ_BUFFER  # each connection has such a buffer, also before its handshake: else 256 KiB
         self._app = self._make_app(process)
         self._connect = self._protocol(process.limits)
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
         self._keeping = RestartingTask(self._loop, self._app.run, "what lives longer than a request")
         self._loop.add_reader(self._socket, self._accept)
-        self._loop.call_later(LOOK_INTERVAL, self._look)
+        self._loop.call_later(LOOK_INTERVAL, self._cut_off_slow)
         self._files.start(self._loop)
         self._on_listening(Address(self._address.host, self._socket.getsockname()[1]))
 
@@ -245,13 +245,13 @@ class HttpClients:
             arrival.gone()
             end.close()
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
         for end in (self._socket, *(connection.transport.get_extra_info("socket") for connection in self._state.connections)):
             with suppress(OSError):
                 os.close(end.fileno())
 
-    def _look(self) -> None:
+    def _cut_off_slow(self) -> None:
         """Cut off the clients that others wait for too long."""
         now = self._loop.time()
         waiting = [connection for connection in self._state.connections if _waits_for_client(connection)]
@@ -261,8 +261,8 @@ class HttpClients:
         for connection, since in still.items():
             if now - since > CLIENT_PATIENCE:
                 arrival_of({"state": connection.app_state}).cut_off()
-        self._door.look()
-        self._loop.call_later(LOOK_INTERVAL, self._look)
+        self._door.cut_off_crowds()
+        self._loop.call_later(LOOK_INTERVAL, self._cut_off_slow)
 
     def reload(self) -> None:
         """Read its files again. From any thread."""
@@ -290,7 +290,7 @@ class HttpClients:
             self._loop.remove_reader(self._socket)
             self._socket.close()
         self._door.close()
-        self._app.give_up()
+        self._app.fail_all()
         await grace.within(DRAINED.flush, self._disconnected())
         for connection in list(self._state.connections):
             connection.transport.abort()
@@ -313,7 +313,7 @@ class SharedWithOrigins(CORSMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if self._proxies.tell(scope):
+        if self._proxies.apply(scope):
             arrival_of(scope).comes_from(scope["client"][0])
         names = {name for name, _ in scope["headers"]}
         if b"content-length" in names and b"transfer-encoding" in names:

@@ -126,7 +126,7 @@ class DiagnosticPublisher:
         for finder in self.finders:
             found += [self._protocol.plain(other) for other in finder(document.uri, state.text, analysis)]
         params["diagnostics"] = found
-        self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
+        self._protocol.send_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
 
     def publish_again(self, document: Document) -> None:
         """Send the diagnostics of an unchanged document again, because finders have new ones."""
@@ -136,7 +136,7 @@ class DiagnosticPublisher:
 
     def retract(self, document: Document) -> None:
         """Remove all diagnostics of a closed document."""
-        self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
+        self._protocol.send_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
 
 
 _ROW: Final = re.compile(r"\| `(\w+)` \|")

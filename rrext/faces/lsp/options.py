@@ -181,13 +181,13 @@ def analysis_settings_for(options: Options, own: OwnNodes, *, anew: bool = False
 
 
 def _connections(path: str | None) -> tuple[tuple[KnownConnection, ...] | None, str | None]:
-    """What may be told of the connections of a file, or a complaint: they are not known then."""
+    """The connections of a file without their secrets, or a complaint, with which they are unknown."""
     if path is None:
         return None, None
     from rrext.connections import load_connections
 
     try:
-        return tuple(KnownConnection(*told) for told in load_connections(path).told()), None
+        return tuple(KnownConnection(*told) for told in load_connections(path).known_connections()), None
     except RrextError as error:
         return None, f"The connections are not known: {error.message}"
 

@@ -71,7 +71,7 @@ class PipeProtocol(LanguageServerProtocol):
         """Whether the client has sent `shutdown`."""
         return self._shutdown
 
-    def give_up(self) -> None:
+    def cancel_all(self) -> None:
         """Cancel all running requests; each is answered."""
         for future in [*self._calls.values(), *self._request_futures.values()]:
             if future is not None:
@@ -254,7 +254,7 @@ class PipeProtocol(LanguageServerProtocol):
         # Lone surrogates, which texts from JavaScript may have, are escaped.
         self.sink(json.dumps(data, default=self._serialize_message, separators=(",", ":"), allow_nan=False).encode())
 
-    def tell(self, method: str, params: dict[str, Any]) -> None:
+    def send_notification(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification of plain data, because objects of the protocol are too slow for large texts."""
         message = {"jsonrpc": self.VERSION, "method": method, "params": params}
         try:
@@ -282,7 +282,7 @@ class PipeProtocol(LanguageServerProtocol):
     def lsp_shutdown(self, *args: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Stop all requests; the client wants no more results."""
         self._shutdown = True
-        self.give_up()
+        self.cancel_all()
 
     def _exit(self, _: Any) -> None:
         """End the server: with 0 after `shutdown`, else with 1, as the protocol says."""

@@ -97,7 +97,7 @@ class PipeServer(LanguageServer):
 
     def _on_initialized(self, _: types.InitializedParams) -> None:
         for complaint in self._complaints:
-            self.tell(complaint, types.MessageType.Warning)
+            self.show_to_user(complaint, types.MessageType.Warning)
         self._complaints = []
         self._watch_own_nodes()
         for listener in self.on_initialized:
@@ -136,7 +136,7 @@ class PipeServer(LanguageServer):
                 options = self.options
                 settings, complaints = await asyncio.to_thread(analysis_settings_for, options, self._own_nodes, anew=True)
                 for complaint in complaints:
-                    self.tell(complaint, types.MessageType.Warning)
+                    self.show_to_user(complaint, types.MessageType.Warning)
                 if complaints or not self.options.trusted:
                     break
                 self.analysis_settings = settings
@@ -150,7 +150,7 @@ class PipeServer(LanguageServer):
         for complaint in complaints:
             if complaint not in self._told:  # editors send all settings at each change
                 self._told.add(complaint)
-                self.tell(complaint, types.MessageType.Warning)
+                self.show_to_user(complaint, types.MessageType.Warning)
         if options != self.options:
             self.options = options
             self.analysis_settings, _ = analysis_settings_for(options, self._own_nodes)
@@ -169,7 +169,7 @@ class PipeServer(LanguageServer):
         assert self.analysis_settings is not None  # nothing is handled before `initialize`
         return self.analysis_settings
 
-    def tell(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
+    def show_to_user(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
         """Show a message to the user."""
         self.window_show_message(types.ShowMessageParams(kind, message))
 
@@ -187,7 +187,7 @@ class PipeServer(LanguageServer):
 
     # documents
 
-    async def look(self, uri: str) -> tuple[Document, Text, Analysis]:
+    async def analysis_of(self, uri: str) -> tuple[Document, Text, Analysis]:
         """The document, its text and its analysis, for a request.
 
         Raises `JsonRpcInvalidParams` if it is not open.
@@ -223,7 +223,7 @@ class PipeServer(LanguageServer):
     def lose(self, uri: str, why: str) -> None:
         """Close a document whose edit was lost, and tell the user, because its text is wrong from now on."""
         self.documents.close(uri)
-        self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
+        self.show_to_user(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
 
     def refuse_text(self, uri: str, why: str) -> None:
         """Keep a document without its text, which is too large to be received, with one diagnostic that says so."""

@@ -144,7 +144,7 @@ class LspServing:
         idle = asyncio.ensure_future(protocol.idle())
         idle.add_done_callback(lambda _: self._grace.look())
         await self._grace.until(idle.done)
-        protocol.give_up()
+        protocol.cancel_all()
         await at_most(RUNS_END_TIMEOUT, self._leave())
         if not await at_most(ANSWERS_FLUSH_TIMEOUT, self._outbox.drained()):
             log.warning("the client did not read the last %d bytes", self._outbox.size)
@@ -216,7 +216,7 @@ class MessageReader(threading.Thread):
             self.is_held = False
         for event in self._framer.receive_eof():
             log.warning("%s", cast("Fatal", event).error.message)
-        self._tell(self._on_end, None)
+        self._call_soon(self._on_end, None)
 
     def _read(self) -> int:
         try:
@@ -228,10 +228,10 @@ class MessageReader(threading.Thread):
     def _hand_on(self, events: list[Any]) -> None:
         if events:
             self._taken.clear()
-            self._tell(self._take, deque(events))
+            self._call_soon(self._take, deque(events))
             self._taken.wait()
 
-    def _tell(self, action: Callable[..., object], *args: object) -> None:
+    def _call_soon(self, action: Callable[..., object], *args: object) -> None:
         try:
             self._loop.call_soon_threadsafe(action, *args)
         except RuntimeError:  # the loop is closed: this thread ends with its process

@@ -167,7 +167,7 @@ class McpConnection:
         return Request(request_id, _Command(command, method, fact), arguments, None, nbytes)
 
     def _offers_of(self, method: str) -> HostOffers | None:
-        """What answers a method of prompts and resources; None for one that nobody knows."""
+        """The function that answers a method of prompts and resources; None for an unknown method."""
         from rrext.faces.mcp.host_offers import METHODS, HostOffers  # many hosts never ask
 
         if self.offers is None:

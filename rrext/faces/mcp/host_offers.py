@@ -326,7 +326,7 @@ class HostOffers:
         return page
 
     def _passed(self, method: str, fact: Passed, value: Mapping[str, Any]) -> dict[str, Any]:
-        """What a server answered, under the names and URIs that hosts know."""
+        """The answer of a server, under the names and URIs that hosts know."""
         outside, members = fact.outside, dict(value)
         if method in LISTED:
             following = members.pop("nextCursor", None)

@@ -117,11 +117,11 @@ class McpApp:
         self._ready = asyncio.Event()
         self._changes = ChangeBus(self._loop)
         self._listening = ListenHandler(self._changes, max_subscriptions=MAX_SUBSCRIPTIONS)
-        watch_tools(engine, self._changes.tell)
+        watch_tools(engine, self._changes.changed)
         self._tokens = tokens
         self._budgets = budgets
         if tokens is not None:
-            tokens.on_change.append(self._look_at_tokens)
+            tokens.on_change.append(self._check_tokens)
 
     # -- the life of the app
 
@@ -159,7 +159,7 @@ class McpApp:
         """Answer a request."""
         await self._ready.wait()
         assert self._app is not None
-        arrival_of(scope).knows_client()  # its token was looked at before, or it needs none
+        arrival_of(scope).accept_client()  # its token was looked at before, or it needs none
         user = scope.get(USER)
         if user is not None:  # a session of the handshake era belongs to the user who began it
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
@@ -219,13 +219,13 @@ class McpApp:
         """Refuse new calls."""
         self._is_draining = True
 
-    def give_up(self) -> None:
+    def fail_all(self) -> None:
         """Answer the unanswered calls with an error, and end the subscriptions."""
         for call in list(self._calls):
             call.cancel("shutting_down", ShuttingDown("the server ended before this call did"))
         self._listening.close()
 
-    def _look_at_tokens(self) -> None:
+    def _check_tokens(self) -> None:
         """Cancel the calls whose tokens are gone, and end the sessions of users who have none any more."""
         assert self._tokens is not None
         for call, token in list(self._calls.items()):
@@ -272,7 +272,7 @@ class McpApp:
         return {**members, "resultType": "complete"} if is_modern else members
 
     async def _running_offers(self, context: Context) -> HostOffers:
-        """What the pipelines that run now offer."""
+        """The prompts and resources of the pipelines that run now."""
         listed = msgspec.json.decode(await self._ask(context, ListOffers()))
         return HostOffers.of(listed["tasks"], self._caller.tools)
 
@@ -422,7 +422,7 @@ class ChangeBus:
         self._sessions: WeakKeyDictionary[Connection, asyncio.Task[None] | None] = WeakKeyDictionary()
 
     def add(self, session: Connection) -> None:
-        """Tell a session too, as long as it lasts."""
+        """Notify a session too, as long as it lasts."""
         self._sessions[session] = None
 
     def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
@@ -436,13 +436,13 @@ class ChangeBus:
         for listener in list(self._listeners.values()):
             listener(event)
 
-    def tell(self, event: Any) -> None:
-        """Tell all of a change. From any thread."""
+    def changed(self, event: Any) -> None:
+        """Notify all listeners and sessions soon; several changes at once count as one. From any thread."""
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon_threadsafe(self._tell)
+            self._loop.call_soon_threadsafe(self._notify_listeners)
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         self._is_due = False
         for listener in list(self._listeners.values()):
             listener(ToolsListChanged())

@@ -27,7 +27,7 @@ TIMEOUT_KEY: Final = "rrext/timeout"
 
 
 class ListedTools:
-    """What the last list with a tool said of it, as far as calls of the tool depend on it."""
+    """The facts about tools in their last list on which calls of them depend."""
 
     def __init__(self) -> None:
         self._objects: dict[str, frozenset[str]] = {}  # of each tool, its parameters that take an object
@@ -131,9 +131,9 @@ class ToolChanges:
         """Begin to watch the engine, when the client may have begun to listen. On the thread that reads."""
         if not self._watches:
             self._watches = True
-            watch_tools(self._engine, self._tell)
+            watch_tools(self._engine, self._notify)
 
-    def _tell(self, event: Any) -> None:
+    def _notify(self, event: Any) -> None:
         if self._session.outbox.is_full:
             self._session.late_event(self)
         else:

@@ -32,7 +32,7 @@ SCHEMA: Final[dict[str, Any]] = {
 
 
 def modes_of(capabilities: object, version: object) -> list[str]:
-    """What a client of a version with these capabilities shows its user; forms, if it names no kind of elicitation."""
+    """The kinds of questions that a client with these capabilities shows its user; forms, if it names no kind."""
     elicitation = cast("dict[str, Any]", capabilities).get("elicitation") if isinstance(capabilities, dict) else None
     if not isinstance(elicitation, dict):
         return []

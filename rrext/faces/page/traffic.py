@@ -321,7 +321,7 @@ class Watch:
         self.pages += 1
         if self._looking is None:
             self._subscription = self._engine.subscribe(FILTER, self.traffic.take)
-            self._looking = self._loop.create_task(self._look(), name="status page")
+            self._looking = self._loop.create_task(self._poll(), name="status page")
 
     def leave(self) -> None:
         """End, if this was the last page."""
@@ -346,7 +346,7 @@ class Watch:
         while self.number <= number and not self.is_ended:
             await self._changed.wait()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
             began = self._loop.time()
             try:

@@ -55,7 +55,7 @@ class WebApp:
         self._numbers = count(1)
         self._clients: set[SocketClient] = set()
         if keys is not None:
-            keys.on_change.append(self._look_at_keys)
+            keys.on_change.append(self._check_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a WebSocket to its end."""
@@ -84,9 +84,9 @@ class WebApp:
         finally:
             self._clients.discard(client)
 
-    def _look_at_keys(self) -> None:
+    def _check_keys(self) -> None:
         for client in list(self._clients):
-            client.look_at_key()
+            client.check_key()
 
     async def run(self) -> None:
         """Wait for a cancel: what lives longer than a request has tasks of its own."""
@@ -101,9 +101,9 @@ class WebApp:
         """Refuse new calls over HTTP."""
         self._endpoints.drain()
 
-    def give_up(self) -> None:
+    def fail_all(self) -> None:
         """Answer the unanswered requests with an error."""
-        self._endpoints.give_up()
+        self._endpoints.fail_all()
 
 
 AUTH_TIMEOUT: Final = 30.0
@@ -165,13 +165,13 @@ class SocketClient:
         outbox.unsent, sink.on_room = lambda: sink.unsent_bytes, outbox.want_room
         self._budgets = budgets
         self._patience: asyncio.TimerHandle | None = None
-        self._recognise(authentication.user)
+        self._set_user(authentication.user)
 
     async def run(self, receive: Receive) -> None:
         """Take messages until the connection ends."""
         process, peer = self._process, self.peer
         process.add(peer, None)
-        self._farewell = RestartingTask(self._loop, self._see_off, f"client {self._stranger.connection_id}")
+        self._farewell = RestartingTask(self._loop, self._close_at_end, f"client {self._stranger.connection_id}")
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
                 data = message.get("bytes")
@@ -225,7 +225,7 @@ class SocketClient:
 
     def _refuse_key(self, request: Request, error: RrextError) -> None:
         """Refuse a wrong key: the later, the more of them the address has shown, also on other connections."""
-        delay, too_many = self._arrival.shows_wrong_key()
+        delay, too_many = self._arrival.refuse_wrong_key()
         ends = too_many is not None or self._authentication.is_exhausted
         if ends:
             self._reading.stop()  # what comes before the late answer is not looked at any more
@@ -245,7 +245,7 @@ class SocketClient:
             if user != self._authentication.user:
                 self._sign_off("the client signed off")
             if user is not None:
-                self._recognise(user)
+                self._set_user(user)
             client = self._session.client
             client.name, client.version = given.client_name or "", given.client_version or ""
             who, where = self._stranger.connection_id, in_log(self._stranger.address)
@@ -258,17 +258,17 @@ class SocketClient:
 
     # who it is
 
-    def _recognise(self, user: str | None) -> None:
-        """The client is that user from now on; None for a stranger, who is cut off after a while."""
+    def _set_user(self, user: str | None) -> None:
+        """Set the user of the client; None for a stranger, who is cut off after a while."""
         self._authentication.user = user
         self._wait_no_longer()
         if user is None:
-            self._arrival.forgets_client()
+            self._arrival.mark_stranger()
             self._session.caller = msgspec.structs.replace(self._stranger, trusted=False, is_keyed=True)
             self._protocol.expect(MAX_STRANGERS_MESSAGE)
             self._patience = self._loop.call_later(AUTH_TIMEOUT, self._arrival.cut_off)
         else:
-            self._arrival.knows_client()
+            self._arrival.accept_client()
             self._session.caller = msgspec.structs.replace(
                 self._stranger, user_id=user if self._stranger.is_keyed else None, counts_for=self._budgets.counts_for(user)
             )
@@ -286,7 +286,7 @@ class SocketClient:
         self._protocol.fail(CloseCode.MESSAGE_TOO_BIG, "max_user_bytes")
         self.peer.end_within(0, "no room for its message", CLOSED)
 
-    def look_at_key(self) -> None:
+    def check_key(self) -> None:
         """Cut the client off if its key stands for its user no more: the keys have changed."""
         if not self._authentication.is_valid:
             log.info("%s is cut off: its key is gone", self._stranger.connection_id)
@@ -298,11 +298,11 @@ class SocketClient:
         if self._authentication.user is not None:
             self._session.fail_all("cancelled", lambda: Cancelled(f"cancelled: {why}"))
             self._process.engine.disconnect(self._stranger.connection_id)
-            self._recognise(None)
+            self._set_user(None)
 
     # out
 
-    async def _see_off(self) -> None:
+    async def _close_at_end(self) -> None:
         """Close the socket at the end of its session, after the last answers."""
         peer = self.peer
         await peer.ended()
@@ -351,7 +351,7 @@ class SocketReading:
         self._budget: UserBudget | None = None
         self._is_noted = False
         protocol.on_messages = self.take
-        protocol.on_more = self.look
+        protocol.on_more = self.note_memory
 
     def take(self, messages: Sequence[Received]) -> None:
         """Take messages that arrived."""
@@ -372,7 +372,7 @@ class SocketReading:
             return
         unread = session.unread_bytes
         if self._is_noted or unread + session.outbox.size >= NOTED:
-            self.look()
+            self.note_memory()
         if unread > session.limits.max_inflight_bytes:
             log.debug("reading pauses: too much waits for an answer")
             self._is_paused = session.reports_answers = True
@@ -407,12 +407,12 @@ class SocketReading:
     def belong_to(self, budget: UserBudget) -> None:
         """Count for that budget from now on, and for no other. It ends when nothing is kept: after the end, or a sign-off."""
         if self._budget is not None:
-            self._budget.leave(self)
+            self._budget.remove(self)
         self._budget = budget
-        self.look()
+        self.note_memory()
 
-    def look(self) -> None:
-        """Let the budget look: the connection may keep more than before, or less."""
+    def note_memory(self) -> None:
+        """Report the memory of the connection to the budget of its user."""
         if self._budget is not None:
             self._is_noted = self._budget.note(self)
 
@@ -441,7 +441,7 @@ class SocketReading:
             session.outbox.be_full_beyond(0 if is_held_up else session.limits.outbox_bytes)
             self._protocol.let_read(reads=self._wants_more and not is_held_up)
 
-    def give_up(self) -> None:
+    def refuse(self) -> None:
         """End the connection, whose message got no room."""
         self._on_no_room()
 
@@ -518,7 +518,7 @@ class MessageSink:
 
     @property
     def unsent_bytes(self) -> int:
-        """What it has taken, and the system has not."""
+        """Bytes that were taken from the outbox, and that the system has not taken yet."""
         return self.handed_bytes + self._protocol.unsent_bytes
 
     def _on_writable(self) -> None:

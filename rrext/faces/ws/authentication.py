@@ -96,5 +96,5 @@ async def user_of(request: Request, keys: UserTokens | None) -> str:
     """The user of a request. Raises `NotAuthenticated` without a known key on a server with keys, and `TooManyRequests`."""
     if keys is not None:
         return await found_by_key(request.scope, key_of(request), keys.user_of)
-    arrival_of(request.scope).knows_client()
+    arrival_of(request.scope).accept_client()
     return LOCAL_USER

@@ -119,11 +119,11 @@ class Endpoints:
         for app, _ in self._mcp_apps.values():
             app.drain()
 
-    def give_up(self) -> None:
+    def fail_all(self) -> None:
         """Answer the unanswered requests with an error."""
-        self._webhook.give_up()
+        self._webhook.fail_all()
         for app, _ in self._mcp_apps.values():
-            app.give_up()
+            app.fail_all()
 
     # endpoints
 
@@ -132,7 +132,7 @@ class Endpoints:
         is_user = self._keys is not None and self._keys.find(key) is not None
         is_operator = not is_user and self._metrics_keys is not None and self._metrics_keys.find(key) is not None
         if is_operator:
-            arrival_of(request.scope).knows_client()
+            arrival_of(request.scope).accept_client()
         else:
             try:
                 await user_of(request, self._keys)
@@ -243,14 +243,14 @@ class Webhook:
         self.is_draining = False
         self._keys = keys
         if keys is not None:
-            keys.on_change.append(self._look_at_keys)
+            keys.on_change.append(self._check_keys)
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is unanswered."""
         return bool(self._works)
 
-    def give_up(self) -> None:
+    def fail_all(self) -> None:
         """Answer the unanswered requests with an error."""
         for work in self._works:
             work.cancel()
@@ -287,7 +287,7 @@ class Webhook:
     def _is_gone(self, task: TaskIdentity) -> bool:
         return self._keys is not None and self._keys.is_gone(task.owner)
 
-    def _look_at_keys(self) -> None:
+    def _check_keys(self) -> None:
         for work, task in self._works.items():
             if self._is_gone(task):
                 work.cancel()
@@ -344,14 +344,14 @@ class Webhook:
         assert work is not None
         is_gone = False
 
-        async def look() -> None:
+        async def watch_disconnect() -> None:
             nonlocal is_gone
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             is_gone = True
             work.cancel()
 
-        looking = asyncio.get_running_loop().create_task(look())
+        looking = asyncio.get_running_loop().create_task(watch_disconnect())
         try:
             yield
         except asyncio.CancelledError:

@@ -157,19 +157,19 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_soon(self.on_more)
             if self._next_look is None:
                 self._most_unsent = max(self._most_unsent, self.unsent_bytes)
-                self._look_below(FIRST_LOOK)
+                self._poll_unsent(FIRST_LOOK)
 
-    def _look_below(self, pause: float) -> None:
-        """Look again and again, ever later, whether a client of TLS has read: nothing tells it."""
+    def _poll_unsent(self, pause: float) -> None:
+        """Check, at growing intervals, whether a client of TLS has read, of which there is no event."""
 
-        def look() -> None:
+        def poll() -> None:
             self._next_look = None
             if self.unsent_bytes >= NOTED:
-                self._look_below(min(2 * pause, LAST_LOOK))
+                self._poll_unsent(min(2 * pause, LAST_LOOK))
             else:
                 self.on_writable()
 
-        self._next_look = self.loop.call_later(pause, look)
+        self._next_look = self.loop.call_later(pause, poll)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -179,7 +179,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What the system has not taken for the client yet."""
+        """Bytes for the client that the system has not taken yet."""
         return 0 if self.disconnected else unsent_bytes(self.transport)
 
     def refuse_garbled(self) -> None:

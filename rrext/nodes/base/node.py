@@ -169,7 +169,7 @@ class Node:
 
     @classmethod
     def offers(cls, config: Any) -> Mapping[str, Any] | None:
-        """What hosts of the Model Context Protocol get of the node beside tools, as its settings say; None for nothing."""
+        """The prompts and resources of the node for hosts of the Model Context Protocol, by its settings; None for nothing."""
         return None
 
     @classmethod

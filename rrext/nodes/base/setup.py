@@ -116,7 +116,7 @@ class SetupContext:
     def disconnected(self, connection_id: str) -> None:
         """Tell the listeners that a connection is gone."""
         for listener in self._listeners:
-            self._workers.run(lambda listener=listener: _tell(listener, connection_id))
+            self._workers.run(lambda listener=listener: _notify(listener, connection_id))
 
 
 def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> str:
@@ -137,7 +137,7 @@ def path_below(directory: str, name: str, *, confined: bool, node_id: str) -> st
     return path
 
 
-def _tell(listener: Callable[[str], object], connection_id: str) -> None:
+def _notify(listener: Callable[[str], object], connection_id: str) -> None:
     try:
         listener(connection_id)
     except Exception:

@@ -166,11 +166,11 @@ class NodeProcess:
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self.tell(settings)
+        self.notify(settings)
         self._calls: dict[int, Waiting] = {}
         self._ending: _Ended | None = None
         self._is_closing = False
-        self._is_doomed = False  # the process is killed for a call that does not stop, and takes no new calls
+        self._is_terminating = False  # the process is killed for a call that does not stop, and takes no new calls
         self._workers = Workers()
         self._reader = threading.Thread(target=self._read, name=f"rrext-child-{self._child.pid}", daemon=True)
         self._reader.start()
@@ -184,7 +184,7 @@ class NodeProcess:
     @property
     def is_over(self) -> bool:
         """Whether the process has ended or is about to end, even if no thread has noticed it yet."""
-        return self._ending is not None or self._is_doomed or self._child.poll() is not None
+        return self._ending is not None or self._is_terminating or self._child.poll() is not None
 
     def ask(self, request: ChildRequest, ctx: ToolContext, timeout: float | None = None) -> bytes:
         """Send a request and return its JSON answer.
@@ -198,8 +198,8 @@ class NodeProcess:
         data = frame(number, request)
         call = Waiting(request)
         with self._lock:
-            if self._ending is not None or self._is_doomed:
-                raise self._farewell(self._ending or _Ended("SIGKILL", 0), request, is_sent=False)
+            if self._ending is not None or self._is_terminating:
+                raise self._error_of_end(self._ending or _Ended("SIGKILL", 0), request, is_sent=False)
             self._calls[number] = call
         ctx.on_cancel(call.changed.set)
         is_left = False
@@ -210,10 +210,10 @@ class NodeProcess:
                 self._requests.send(frame(number, Cancel(ctx.token.reason or "timeout")))
                 patience = request.patience
                 if patience == 0:
-                    self.doom()
+                    self.terminate()
                 elif patience is not None:
                     is_left = not request.changes
-                    self._workers.run(lambda: self._see_off(number, call, patience))
+                    self._workers.run(lambda: self._kill_if_stuck(number, call, patience))
                 if not request.changes:
                     ctx.check()
                     raise TimeoutError
@@ -223,12 +223,12 @@ class NodeProcess:
             if not is_left:
                 self._calls.pop(number, None)
         if isinstance(answer, _Ended):
-            raise self._farewell(answer, request)
+            raise self._error_of_end(answer, request)
         if isinstance(answer, Failed):
             raise answer.error()
         return answer.result
 
-    def tell(self, message: msgspec.Struct) -> None:
+    def notify(self, message: msgspec.Struct) -> None:
         """Send a message that has no answer or whose answer no thread waits for. Never blocks."""
         self._requests.send(frame(next(self._numbers), message))
 
@@ -248,15 +248,15 @@ class NodeProcess:
         """Wait, for a few seconds, until this object knows how the process ended."""
         self._reader.join(ENDING_TIMEOUT)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release resources after the end of the process; a subclass may override this."""
 
-    def doom(self) -> None:
+    def terminate(self) -> None:
         """Kill the process because work that arrived over another socket does not stop."""
         with self._lock:
-            if self._is_doomed or self._ending is not None:
+            if self._is_terminating or self._ending is not None:
                 return
-            self._is_doomed = True
+            self._is_terminating = True
         log.warning("the process of %s is killed: it does not stop", self._what)
         self._child.kill()
 
@@ -266,23 +266,23 @@ class NodeProcess:
         how = "it closed a connection" if self._ending is None else self._ending.how
         return self._lost(how, suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
 
-    def _see_off(self, number: int, call: Waiting, patience: float) -> None:
+    def _kill_if_stuck(self, number: int, call: Waiting, patience: float) -> None:
         """Kill the process if a cancelled call does not stop soon. Commits get their answers before that."""
         if call.settles_within(patience):
             return
         deadline = monotonic() + SETTLING_TIMEOUT
-        while not self._doomed(call, is_late=monotonic() >= deadline):
+        while not self._may_kill(call, is_late=monotonic() >= deadline):
             sleep(SETTLING_TURN)
         self._child.kill()
 
-    def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
+    def _may_kill(self, call: Waiting, *, is_late: bool) -> bool:
         """Refuse new calls before a kill, unless other calls still change data; return whether the kill may proceed."""
         with self._lock:
-            if self._is_doomed or self._ending is not None:
+            if self._is_terminating or self._ending is not None:
                 return True
             if not is_late and any(other.request.changes for other in self._calls.values() if other is not call):
                 return False
-            self._is_doomed = True
+            self._is_terminating = True
         log.warning("the process of %s is killed: it does not stop", self._what)
         return True
 
@@ -304,11 +304,11 @@ class NodeProcess:
             log.warning("the process of %s ended (%s)", self._what, how)
         with self._lock:
             calls = list(self._calls.values())
-            ended = self._ending = _Ended(how, 0 if self._is_doomed else len(calls))
+            ended = self._ending = _Ended(how, 0 if self._is_terminating else len(calls))
         for call in calls:
             call.settle(ended)
         self._requests.close()
-        self.let_go()
+        self.release()
 
     def _listen(self) -> None:
         """Log the standard error of the process, as after a panic. Such lines may contain values of the settings."""
@@ -316,7 +316,7 @@ class NodeProcess:
             while line := said.readline(LOGGED_LINE):
                 log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())
 
-    def _farewell(self, ended: _Ended, request: ChildRequest, *, is_sent: bool = True) -> RrextError:
+    def _error_of_end(self, ended: _Ended, request: ChildRequest, *, is_sent: bool = True) -> RrextError:
         """The error of a call that the process will never answer."""
         return self._lost(
             ended.how,
@@ -329,14 +329,14 @@ class NodeProcess:
         if self._is_closing:
             return Unavailable(self._closed)
         code, hint = self._crash
-        if self._is_doomed:
+        if self._is_terminating:
             how, hint = "killed, as another call did not stop", "Another process is started. Call again."
         return ProcessLost(
             f"The process of {self._what} ended ({how}) before it answered this call",
             code=code,
             hint=hint,
             how=how,
-            suspects=0 if self._is_doomed else suspects,
+            suspects=0 if self._is_terminating else suspects,
             is_harmless=is_harmless,
             is_unknown=is_unknown,
         )

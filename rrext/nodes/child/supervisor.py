@@ -80,7 +80,7 @@ class Supervisor(Generic[P]):
         with self._lock:
             if self._is_closed:
                 raise Unavailable(self._closed)
-            self._look()
+            self._drop_ended()
             if self._process is None:
                 self._process = self._start()
             return self._process
@@ -103,7 +103,7 @@ class Supervisor(Generic[P]):
         Raises the errors of `attempt`: `ProcessLost` if the attempt caused it, or writes; `ToolError` (`database_lost`).
         """
         since = monotonic()
-        self._suspects.let_pass(ctx)
+        self._suspects.wait_for_suspects(ctx)
         lost: ProcessLost | None = None
         for number in range(ATTEMPTS):
             self._admit(ctx)
@@ -127,7 +127,7 @@ class Supervisor(Generic[P]):
         if process is not None:
             process.close(patience)
 
-    def _look(self) -> None:
+    def _drop_ended(self) -> None:
         """Drop a process that has ended, and record the loss of its data."""
         if self._process is not None and self._process.is_over:
             self._process = None
@@ -138,7 +138,7 @@ class Supervisor(Generic[P]):
 
     def _admit(self, ctx: ToolContext) -> None:
         with self._lock:
-            self._look()
+            self._drop_ended()
             if not self._is_lost or ctx.connection_id in self._told:
                 return
             self._told.add(ctx.connection_id)
@@ -164,7 +164,7 @@ class Suspects:
         self._waiting = 0
         self._alone_until = 0.0
 
-    def let_pass(self, ctx: ToolContext) -> None:
+    def wait_for_suspects(self, ctx: ToolContext) -> None:
         """Wait until no suspect waits or runs alone. Raises if the call of `ctx` is cancelled or late."""
         if not self._waiting and not self._alone_until:
             return

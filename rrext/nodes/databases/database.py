@@ -183,7 +183,7 @@ class Sessions(Generic[Work]):
                 self._open[session.id] = session
         # A connection's calls are cancelled before `lost` runs, so `begin` or `lost` sees the change of the other.
         if refused or ctx.cancelled:
-            self._give_up(session)
+            self._expire(session)
             ctx.check()
             raise _unknown(session.id)
         self._watch.set(session, session.used + self._idle, lambda: self._reap(session))
@@ -212,14 +212,14 @@ class Sessions(Generic[Work]):
                 session.is_over = True
             session.lock.release()
             if session.is_over:
-                self._give_up(session)
+                self._expire(session)
 
     def lost(self, connection_id: str) -> None:
         """Roll back the sessions of a connection that has closed."""
         with self._lock:
             gone = [session for session in self._open.values() if str(session.owner) == connection_id]
         for session in gone:
-            self._give_up(session)
+            self._expire(session)
 
     def close(self) -> None:
         """Roll back all sessions and refuse new ones."""
@@ -227,17 +227,17 @@ class Sessions(Generic[Work]):
             self._is_closed = True
             gone = [*self._open.values()]
         for session in gone:
-            self._give_up(session)
+            self._expire(session)
 
     def _reap(self, session: DatabaseSession[Work]) -> float | None:
         due = session.used + self._idle
         if session.lock.locked() or due > monotonic():
             return max(due, monotonic() + self._idle / 2)
         log.info("a transaction was idle for %g s and is rolled back", self._idle)
-        self._give_up(session)
+        self._expire(session)
         return None
 
-    def _give_up(self, session: DatabaseSession[Work]) -> None:
+    def _expire(self, session: DatabaseSession[Work]) -> None:
         self._forget(session)
         self._settle(session)
 

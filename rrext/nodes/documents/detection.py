@@ -310,7 +310,7 @@ def _decoded(data: bytes, declared: str, fallback: str, *, is_html: bool) -> str
     charset = marked(data) or named(declared)
     if charset is not None:
         return _strictly(data, charset)
-    told = _told(data, is_html=is_html)
+    told = _declared_charset(data, is_html=is_html)
     if told is not None and told.startswith(_IN_ASCII):
         return _strictly(data, told)
     shown = detected(data) if b"\0" in data or b"\x1b$" in data else None
@@ -340,7 +340,7 @@ def _is_utf_8(data: bytes) -> bool:
     return True
 
 
-def _told(data: bytes, *, is_html: bool) -> str | None:
+def _declared_charset(data: bytes, *, is_html: bool) -> str | None:
     """The charset that a page or XML names at its begin."""
     found = _DECLARED.match(data.lstrip()[:CHARSET_BEGIN])
     if found is not None:

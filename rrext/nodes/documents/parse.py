@@ -290,7 +290,7 @@ class DocumentReader:
             self._idle.clear()
             self._changed.notify_all()
         for process in running:
-            process.doom()
+            process.terminate()
         for process in (*running, *idle):
             process.close(CLOSING_TIMEOUT)
 

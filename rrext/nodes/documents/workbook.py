@@ -248,7 +248,7 @@ def _formats(archive: zipfile.ZipFile) -> list[CellFormat]:
 
 
 def _core_facts(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """What the file says of itself."""
+    """The properties of the document, from its own record."""
     try:
         root = _parsed(archive, "docProps/core.xml")
     except (KeyError, ElementTree.ParseError):
@@ -338,7 +338,7 @@ _PADDED: Final = re.compile("0{2,}")
 
 
 class CellFormat(msgspec.Struct, frozen=True):
-    """What a number in a cell is, and what stands around it; zeros fill a whole number up to `width` digits."""
+    """The form of a number in a cell: its kind, and the text around it; zeros fill a whole number up to `width` digits."""
 
     kind: Kind = "number"
     before: str = ""

@@ -154,7 +154,7 @@ class TransformerEmbedder:
         if self._folder.lower_case:
             given = [text.lower() for text in given]
         encodings = tokenizer.encode_batch_fast(given)
-        self._look_for_long(encodings)
+        self._check_length(encodings)
         tokens = [encoding.ids for encoding in encodings]
         vectors: list[list[float]] = [[]] * len(tokens)
         for batch in batches_of_like_length([len(ids) for ids in tokens]):
@@ -180,7 +180,7 @@ class TransformerEmbedder:
             vectors = unit(vectors)
         return vectors.tolist()
 
-    def _look_for_long(self, encodings: Sequence[Encoding]) -> None:
+    def _check_length(self, encodings: Sequence[Encoding]) -> None:
         long = [n for n, encoding in enumerate(encodings) if encoding.overflowing]
         if not long:
             return

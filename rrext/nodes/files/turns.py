@@ -84,7 +84,7 @@ class Turns(Generic[T]):
             yield held
         finally:
             if held is not None:
-                self.leave()
+                self.end_use()
 
     def enter(self, check: Callable[[], object]) -> T | None:
         """Begin a use, which `leave` ends unless this returns None."""
@@ -127,7 +127,7 @@ class Turns(Generic[T]):
         if self._is_closed:
             raise self._refusal()
 
-    def leave(self) -> None:
+    def end_use(self) -> None:
         """End a use."""
         with self._changed:
             self._users -= 1
@@ -136,7 +136,7 @@ class Turns(Generic[T]):
 
     def rest(self, check: Callable[[], object]) -> None:
         """Close the resource when no use needs it; the next use opens it again."""
-        while not self._let_go(0.0, TURN_AGAIN):
+        while not self._close_idle(0.0, TURN_AGAIN):
             check()
 
     def close(self, patience: float = CLOSING_TIMEOUT) -> None:
@@ -154,11 +154,11 @@ class Turns(Generic[T]):
         while not ended.wait(TURN_LOOK):
             try:
                 if held.is_wanted():
-                    self._let_go(TURN, LAST_USES)
+                    self._close_idle(TURN, LAST_USES)
             except Exception:
                 log.exception("%r was not given away in order", held)
 
-    def _let_go(self, turn: float, patience: float) -> bool:
+    def _close_idle(self, turn: float, patience: float) -> bool:
         """Close the resource if it is idle, or its turn is over and its uses end in time; return whether it is closed."""
         with self._changed:
             if self._is_moving:

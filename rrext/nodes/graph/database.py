@@ -124,7 +124,7 @@ class GraphTransaction:
                 self.is_broken = True
         except BaseException as error:
             self.is_broken = True
-            told = self._told(error, stop, ctx) if isinstance(error, Exception) else error
+            told = self._error_of(error, stop, ctx) if isinstance(error, Exception) else error
             try:
                 if told is error:
                     raise
@@ -132,7 +132,7 @@ class GraphTransaction:
             finally:
                 del told  # its traceback references this frame
 
-    def _told(self, error: Exception, stop: RunningStatement, ctx: ToolContext) -> Exception:
+    def _error_of(self, error: Exception, stop: RunningStatement, ctx: ToolContext) -> Exception:
         """The caller's error for an exception. The reason of a stop comes first: the errors that follow from it say little."""
         if ctx.cancelled and (stopped := cancellation(ctx)) is not None:
             return stopped

@@ -190,7 +190,7 @@ class _RemoteTransaction(BackendTransaction):
     def end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.tell(GraphEnd(self._number))
+            process.notify(GraphEnd(self._number))
 
     def cancel(self) -> None:
         self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels

@@ -76,7 +76,7 @@ class LadybugSession:
                 self._transaction.start()
                 return None
             case GraphRun():
-                self._let_go()
+                self._close_cursor()
                 params = msgspec.json.decode(request.params)
                 cursor = self._cursor = self._transaction.run(request.cypher, params, counts=request.counts)
                 columns, types, counters = cursor.columns, cursor.types, cursor.counters
@@ -84,14 +84,14 @@ class LadybugSession:
             case GraphFetch():
                 return GraphRows(*self._rows(request.size))
             case GraphExplain():
-                self._let_go()
+                self._close_cursor()
                 return self._transaction.explain(request.cypher, msgspec.json.decode(request.params))
             case GraphCommit():
-                self._let_go()
+                self._close_cursor()
                 self._transaction.commit()
                 return None
             case _:
-                self._let_go()
+                self._close_cursor()
                 self._transaction.end()
                 return None
 
@@ -100,10 +100,10 @@ class LadybugSession:
         rows: list[list[Any]] = [] if cursor is None else cursor.fetch(size)
         is_last = len(rows) < size
         if is_last:
-            self._let_go()
+            self._close_cursor()
         return rows, is_last
 
-    def _let_go(self) -> None:
+    def _close_cursor(self) -> None:
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close()
@@ -282,7 +282,7 @@ class EmbeddedTransaction:
         finally:
             self._is_open = False
             if database is not None:
-                self._backend.turns.leave()
+                self._backend.turns.end_use()
             if self._writes:
                 self._writes = False
                 self._backend.writing.release()

@@ -137,7 +137,7 @@ def messages_of(question: Mapping[str, Any], *, expect_json: bool = False) -> li
     told = "\n\n".join(part for part in system if part)
     if expect_json and (told or asked):
         told = f"{told}\n\n{JSON_ONLY}" if told else JSON_ONLY
-    history = [message for item in _items(question, "history") if (message := _said(item))]
+    history = [message for item in _items(question, "history") if (message := _message_of(item))]
     messages = [{"role": "system", "content": told}] if told else []
     messages += history
     if asked:
@@ -202,7 +202,7 @@ def _documents(question: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _said(item: Any) -> Message | None:
+def _message_of(item: Any) -> Message | None:
     if not isinstance(item, Mapping):
         return None
     content = _line(item.get("content"))

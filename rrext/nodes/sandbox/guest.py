@@ -64,7 +64,7 @@ def main(
         _send(channel, report)
         os.close(channel)
     except OSError:
-        _say("The result was lost: the program closed descriptors that are not its own\n")
+        _print_error("The result was lost: the program closed descriptors that are not its own\n")
         exit_code = exit_code or 1
     return exit_code & 0xFF
 
@@ -126,7 +126,7 @@ def _lock_in(filters: bytes) -> None:
     set_seccomp, mode_filter = 22, 2
     program = _ctypes.byref(Program(len(filters) // 8, filters))
     if _call("prctl", set_seccomp, word(mode_filter), program, word(0), word(0)):
-        _say("The filter for system calls was refused\n")
+        _print_error("The filter for system calls was refused\n")
         os._exit(125)
 
 
@@ -159,7 +159,7 @@ def _run(code: str, namespace: dict[str, object], reserve: list[bytes]) -> tuple
         try:
             _show(error, code)
         except BaseException:
-            _say(f"{type(error).__name__}: {_line_of(error)}\n")
+            _print_error(f"{type(error).__name__}: {_line_of(error)}\n")
         return 1, lack
     return 0, "".join(silent)
 
@@ -185,7 +185,7 @@ def _exit_code(code: object) -> int:
     try:
         sys.stderr.write(f"{code}\n")
     except BaseException:
-        _say("The exit message could not be printed\n")
+        _print_error("The exit message could not be printed\n")
     return 1
 
 
@@ -208,7 +208,7 @@ def _without_runner(trace: "TracebackType | None") -> "TracebackType | None":
 
 
 def _lack(error: BaseException) -> str:
-    """What the sandbox lacks for the program, as far as the error or one behind it tells: a word that `outcome` explains.
+    """The facility that the sandbox lacks for the program, by the error or its causes: a word that `outcome` explains.
 
     Errors are the program's: they may lie, or fail when they are looked at.
     """
@@ -275,7 +275,7 @@ def _report(
             tail = b', "result": ' + encoded + tail
         except BaseException as error:
             reason = f"it takes more than {limit} bytes" if type(error).__name__ == "ResultTooBig" else type(error).__name__
-            _say(f"The variable `result` could not be returned: {reason}\n")
+            _print_error(f"The variable `result` could not be returned: {reason}\n")
             exit_code = exit_code or 1
         else:
             tail = _picture(result, limit - len(encoded)) + tail
@@ -295,17 +295,17 @@ def _picture(result: object, limit: int) -> bytes:
         if not isinstance(result, bytes) or not result.startswith(PNG):
             return b""
         if 4 * len(result) > 3 * limit:
-            _say(f"The picture in `result` could not be returned: with its text it takes more than {limit} bytes\n")
+            _print_error(f"The picture in `result` could not be returned: with its text it takes more than {limit} bytes\n")
             return b""
         import binascii
 
         return b', "picture": "%b"' % binascii.b2a_base64(result, newline=False)
     except BaseException as error:
-        _say(f"The picture in `result` could not be drawn: {type(error).__name__}\n")
+        _print_error(f"The picture in `result` could not be drawn: {type(error).__name__}\n")
         return b""
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         os.write(2, text.encode("utf-8", "replace"))
     except OSError:

@@ -26,7 +26,7 @@ OPTION: Final = "--python-package"
 
 
 def how_to_offer(name: str) -> str:
-    """What makes a module importable that is not offered."""
+    """Advice: how an operator offers a module that programs cannot import."""
     if re.fullmatch(r"[\w.-]+", name) is None:
         return "this is no name of a package"
     return f"the operator may offer it with {OPTION} {_top(name)}"
@@ -61,7 +61,7 @@ class OfferedPackages:
         return _top(name) in sys.stdlib_module_names or bool(self._meant(name))
 
     def grant(self, allowed: Iterable[str]) -> Grant:
-        """What is both allowed and offered."""
+        """The packages that are both allowed and offered."""
         names: dict[str, str] = {}
         refused = {
             package: f"the server offers it, but `allowedModules` of this component does not name {package}"

@@ -97,7 +97,7 @@ class _GuestWatch:
         """Move bytes and enforce limits until the guest is dead and its pipes are empty."""
         guest, poll = self._guest, select.poll()
         sources = {fd: stream.feed for fd, stream in self._streams.items()}
-        sources[guest.channel.fileno()] = self._hear
+        sources[guest.channel.fileno()] = self._receive_report
         for fd in sources:
             poll.register(fd, select.POLLIN)
         poll.register(guest.pidfd, select.POLLIN)
@@ -118,13 +118,13 @@ class _GuestWatch:
                 self._stop("timeout" if self._locked else "walls")
             if now >= glance:
                 glance = now + GLANCE
-                self._look()
+                self._enforce_limits()
         for fd, take in sources.items():
             os.set_blocking(fd, False)
             while _move(fd, take):
                 pass
 
-    def _look(self) -> None:
+    def _enforce_limits(self) -> None:
         """Enforce the limits that the kernel does not."""
         if self._guest.thread_count() - 1 > self._request["threads"]:
             self._stop("threads")
@@ -137,7 +137,7 @@ class _GuestWatch:
         self._deadline = float("inf")
         self._guest.kill()
 
-    def _hear(self, data: bytes) -> None:
+    def _receive_report(self, data: bytes) -> None:
         if not self._locked and not self._why:
             self._release(data[:1])
             data = data[1:]

@@ -127,7 +127,7 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 
 
 class _Seen:
-    """What a scan knows of the brackets and the tables before its place."""
+    """The state of a scan: the brackets and tables before its place."""
 
     def __init__(self) -> None:
         self.tables: dict[str, None] = {}
@@ -207,7 +207,7 @@ class Inspection:
         for index, (kind, text, _) in enumerate(tokens):
             if kind == WORD:
                 if text in _NOTED:
-                    self._see_word(tokens, index, seen)
+                    self._track_word(tokens, index, seen)
             elif kind == "(":
                 seen.opened.append(index - 1)
                 seen.listing.append(False)
@@ -227,7 +227,7 @@ class Inspection:
                 raise refusal(":= assigns a variable")
         return tuple(name for name in seen.tables if name not in seen.defined)
 
-    def _see_word(self, tokens: Sequence[SqlToken], index: int, seen: _Seen) -> None:
+    def _track_word(self, tokens: Sequence[SqlToken], index: int, seen: _Seen) -> None:
         text = tokens[index].text
         if text in _AFTER_TABLES:
             seen.listing[-1] = False

@@ -204,7 +204,7 @@ class SqlCall(StatementCall[SqlDatabase]):
         with self._pointing_at_tables(statement):
             result, rows, answer = self._read(partial(self._reading, sent, params), limit)
         plan = plan_lines(result.columns, rows) if explain or statement.kind == "explain" else []
-        return {**answer, **({"plan": plan} if plan else {}), **_said(result)}
+        return {**answer, **({"plan": plan} if plan else {}), **_warnings_of(result)}
 
     def checked(self, sql: str) -> str:
         """The query, if it only reads and the database can plan it."""
@@ -219,7 +219,7 @@ class SqlCall(StatementCall[SqlDatabase]):
         statement = self._database.judged(sql, self._ctx)
         with self._pointing_at_tables(statement):
             result, answer = yield from self._streamed(partial(self._reading, statement.sql, params), chunk_rows)
-        return {**answer, **_said(result)}
+        return {**answer, **_warnings_of(result)}
 
     @contextmanager
     def _reading(self, sql: str, params: Sequence[Any], timeout: float) -> Generator[Result, None, None]:
@@ -263,7 +263,7 @@ class SqlCall(StatementCall[SqlDatabase]):
                 lambda result: {"affected_rows": result.affected},
                 "Nothing that it wrote outside of a session was kept.",
             )
-            return {**answer, **_said(result)}
+            return {**answer, **_warnings_of(result)}
 
         return self._in_transaction(run, session_id)
 
@@ -281,7 +281,7 @@ class SqlCall(StatementCall[SqlDatabase]):
         return answer
 
 
-def _said(result: Result) -> dict[str, list[str]]:
+def _warnings_of(result: Result) -> dict[str, list[str]]:
     return {"warnings": result.warnings} if result.warnings else {}
 
 

@@ -423,7 +423,7 @@ class Wrapping(msgspec.Struct, frozen=True):
 
 
 def wrapping_of(text: str) -> Wrapping | None:
-    """What stands before the pipeline, or None if it begins with the text, or if there is none."""
+    """The kind of text before the pipeline; None if the text begins with it, or holds none."""
     found = _START.match(text)
     at = 0 if found is None else found.end()
     if _is_begun(text, at):

@@ -189,7 +189,7 @@ class ComposioProvider(ToolProvider):
                     before, self._tools = self._tools, await self._asked()
                     self._until = now + CATALOG_TTL
                     if before is not None and before != self._tools:
-                        self.tell_change()
+                        self.notify_watchers()
         return self._tools
 
     async def _asked(self) -> Mapping[str, ComposioTool]:

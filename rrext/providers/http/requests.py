@@ -107,7 +107,7 @@ class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def annotations_of(method: str, title: str = "") -> dict[str, object]:
-    """What a method promises about its tools, as the Model Context Protocol names it."""
+    """The annotations that a method of HTTP promises for its tools, as the Model Context Protocol names them."""
     found: dict[str, object] = {"title": title} if title else {}
     if method in ("GET", "HEAD"):
         found["readOnlyHint"] = True

@@ -350,13 +350,13 @@ class Asker:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What the caller can do, as capabilities of a client of the protocol."""
+        """The abilities of the caller, as capabilities of a client of the protocol."""
         modes = self._ctx.question_modes
         return {"elicitation": {mode: {} for mode in modes}} if modes else {}
 
     @property
     def caller(self) -> object:
-        """What is equal for the requests of one caller."""
+        """The key of a caller: equal for all its requests."""
         ctx = self._ctx
         return ctx.connection_id, ctx.user_id, ctx.space_id
 

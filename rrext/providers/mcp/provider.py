@@ -147,7 +147,7 @@ class McpProvider(ToolProvider):
         return {} if authorization is None else {"authorization": authorization}
 
     def _asker(self, ctx: ToolContext) -> Asker:
-        """Who is asked what the server wants to know during a request. The caller sees no secret of the connection."""
+        """The function that asks the caller of a request, without the secrets of the connection."""
         return Asker(ctx, partial(self.without_secrets, authorization=ctx.authorization_for(self.connection)))
 
     async def aclose(self) -> None:
@@ -205,7 +205,7 @@ class McpProvider(ToolProvider):
                 with anyio.fail_after(self.connection.timeout):
                     await link.establish()
             except Exception as error:
-                raise of_connecting(self.connection.name, error, *await link.transport.said()) from error
+                raise of_connecting(self.connection.name, error, *await link.transport.end_report()) from error
             self._link = link
             began = anyio.current_time()
             ready.set_result(link)
@@ -221,7 +221,7 @@ class McpProvider(ToolProvider):
     def _adopt(self, listing: ToolListing) -> None:
         earlier, self._listing = self._listing, listing
         if earlier is not None and earlier.tools != listing.tools:
-            self.tell_change()
+            self.notify_watchers()
 
     def _closed(self) -> Unavailable:
         return Unavailable(f'The connection "{self.connection.name}" is closed')

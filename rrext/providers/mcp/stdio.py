@@ -82,7 +82,7 @@ class StdioTransport(Transport):
         """Serve the pipes of the server during the block; then end the server."""
         try:
             async with anyio.create_task_group() as tasks:
-                for run in (self._read, self._listen, self._give_up, self._outlive, self.outbox.run):
+                for run in (self._read, self._listen, self._stop_reading, self._outlive, self.outbox.run):
                     tasks.start_soon(run)
                 try:
                     yield
@@ -117,7 +117,7 @@ class StdioTransport(Transport):
                 await self._stderr_ended.wait()
         self._note_end(how)
 
-    async def _give_up(self) -> None:
+    async def _stop_reading(self) -> None:
         """Read no more from a server that does not read either: mostly it has ended, and its stdout ends by itself."""
         await self.outbox.broken.wait()
         await anyio.sleep(EXIT_WAIT)

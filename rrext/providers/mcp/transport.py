@@ -64,7 +64,7 @@ class Transport:
         await self.lost.wait()
         return self._how, self._data
 
-    async def said(self) -> tuple[str, str, dict[str, Any]]:
+    async def end_report(self) -> tuple[str, str, dict[str, Any]]:
         """How a server ended, or the last words of one that did not, as the end of a sentence; and JSON values."""
         if self.is_ending:
             how, data = await self.ending()

@@ -298,7 +298,7 @@ async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -
     before = len(editor.messages)
     for number in range(5):
         editor.change({"text": f"[{number}"})
-        await editor.server.look(URI)
+        await editor.server.analysis_of(URI)
     editor.change({"text": "[5"})
     assert len(editor.messages) == before
     reads.set()
@@ -318,7 +318,7 @@ async def test_the_newest_state_is_told_though_it_was_looked_at_for_a_request_be
     editor.open("0")
     await editor.diagnostics()
     editor.change({"text": "["})
-    await editor.server.look(URI)
+    await editor.server.analysis_of(URI)
     reads.set()
     assert (await editor.diagnostics())[0]["code"] == "unclosed"
 
@@ -328,7 +328,7 @@ async def test_a_bug_in_an_analysis_is_told_to_who_asks_and_the_next_edit_is_loo
     await editor.start()
 
     async def see(_: Any) -> None:
-        await editor.server.look(URI)
+        await editor.server.analysis_of(URI)
 
     editor.server.protocol.raw["test/see"] = see
     analyse = analysis_module.analyse
@@ -403,7 +403,7 @@ async def test_what_a_finder_found_is_told_though_nothing_was_edited() -> None:
     editor.server.publisher.finders.append(lambda uri, text, analysis: found)
     editor.open("{}")
     place = types.Range(types.Position(0, 0), types.Position(0, 1))
-    await editor.server.look(URI)
+    await editor.server.analysis_of(URI)
     found.append(types.Diagnostic(place, "the tool failed", severity=types.DiagnosticSeverity.Error, code="tool_failed"))
     await asyncio.sleep(0)
     seen = len(editor.messages)

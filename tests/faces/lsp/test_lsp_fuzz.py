@@ -235,7 +235,7 @@ async def test_a_request_is_answered_from_the_text_as_it_was_when_it_was_asked()
     seen: list[str] = []
 
     async def see(params: Any) -> None:
-        _, text, analysis = await editor.server.look(URI)
+        _, text, analysis = await editor.server.analysis_of(URI)
         seen.append(f"{text.content} {analysis.text}")
 
     editor.server.protocol.raw["test/see"] = see

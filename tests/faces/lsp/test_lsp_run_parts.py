@@ -70,7 +70,7 @@ class Listener:
     def __init__(self, *, supported: bool = True) -> None:
         self.told: list[dict[str, Any]] = []
         self.cancelled = 0
-        self.protocol = SimpleNamespace(tell=self._tell, progress=SimpleNamespace(tokens={}))
+        self.protocol = SimpleNamespace(send_notification=self._tell, progress=SimpleNamespace(tokens={}))
         window = types.WindowClientCapabilities(work_done_progress=supported)
         self.window_work_done_progress_create_async: Any = None
         self.client_capabilities = types.ClientCapabilities(window=window)

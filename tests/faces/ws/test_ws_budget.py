@@ -73,7 +73,7 @@ class FakeHolder:
         assert is_held_up != self.is_held_up
         self.is_held_up = is_held_up
 
-    def give_up(self) -> None:
+    def refuse(self) -> None:
         self.is_ended = True
 
 
@@ -106,7 +106,7 @@ def test_whatever_connections_keep_one_unfinished_message_goes_on_and_nobody_wai
             if holder not in gone:
                 budget.note(holder)
         elif isinstance(step, int):
-            budget.leave(holders[step])
+            budget.remove(holders[step])
             gone.add(holders[step])
         else:
             loop.pass_time(BUDGET_LOOK)

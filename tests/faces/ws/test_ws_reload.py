@@ -172,7 +172,7 @@ class Written:
 
     def look(self, *, now: bool = False) -> bool:
         """Look once; whether something was put in force."""
-        take = self.file.look(now=now)
+        take = self.file.check(now=now)
         if take is not None:
             take()
         return take is not None

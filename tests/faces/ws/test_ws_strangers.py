@@ -167,14 +167,14 @@ def test_every_newcomer_has_a_place_and_only_the_oldest_strangers_lose_theirs(st
             arrival.cut = lambda arrival=arrival: inside.remove(arrival)
             inside.append(arrival)
         elif step == "look":
-            door.look()
+            door.cut_off_crowds()
         elif inside:
             arrival = inside[number % len(inside)]
             if step == "know" and len(known) < 30:
-                arrival.knows_client()
+                arrival.accept_client()
                 known.add(arrival)
             elif step == "forget":
-                arrival.forgets_client()
+                arrival.mark_stranger()
                 known.discard(arrival)
             elif step == "leave":
                 arrival.gone()

@@ -91,7 +91,7 @@ def register_completion(server: PipeServer) -> None:
 
     async def complete(params: Any) -> dict[str, Any]:
         asked = read(params, CompletionParams)
-        _, text, analysis = await server.look(asked.text_document.uri)
+        _, text, analysis = await server.analysis_of(asked.text_document.uri)
         support = ItemSupport.of(server.client_capabilities)
         trigger = (
             asked.context.trigger_character if asked.context is not None and asked.context.trigger_kind == BY_SIGN else None
@@ -172,7 +172,7 @@ def register_hover(server: PipeServer) -> None:
     """Let a server answer hovers."""
 
     async def hover(params: types.HoverParams) -> types.Hover | None:
-        _, text, analysis = await server.look(params.text_document.uri)
+        _, text, analysis = await server.analysis_of(params.text_document.uri)
         found = hover_at(analysis, offset_of(text, params.position))
         if found is None:
             return None

@@ -43,7 +43,7 @@ class _Navigation:
     async def definition(self, params: types.DefinitionParams) -> list[types.LocationLink] | types.Location | None:
         """The component of an id, or of the tool that a reference means."""
         uri = params.text_document.uri
-        text, names, name = await self._look(uri, params.position)
+        text, names, name = await self._names_at(uri, params.position)
         name = name or names.of_tool(offset_of(text, params.position))
         declared = None if name is None else names.declaration(name)
         if name is None or declared is None or declared.component is None:
@@ -57,7 +57,7 @@ class _Navigation:
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
         """All occurrences that name the same component."""
         uri = params.text_document.uri
-        text, names, name = await self._look(uri, params.position)
+        text, names, name = await self._names_at(uri, params.position)
         if name is None:
             return None
         declared = names.declaration(name) if not params.context.include_declaration else None
@@ -66,7 +66,7 @@ class _Navigation:
 
     async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
         """The same occurrences; the declaration counts as written, others as read."""
-        text, names, name = await self._look(params.text_document.uri, params.position)
+        text, names, name = await self._names_at(params.text_document.uri, params.position)
         if name is None:
             return None
         write, read = types.DocumentHighlightKind.Write, types.DocumentHighlightKind.Read
@@ -77,7 +77,7 @@ class _Navigation:
 
     async def prepare(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
         """The id to rename; None if there is none. Raises with the reason if it cannot be renamed."""
-        text, names, name = await self._look(params.text_document.uri, params.position)
+        text, names, name = await self._names_at(params.text_document.uri, params.position)
         if name is None:
             return None
         try:
@@ -90,7 +90,7 @@ class _Navigation:
         """The edits that give a component another id."""
         uri = params.text_document.uri
         version = self._server.documents.get(uri).state.version  # of the text that is looked at
-        text, names, name = await self._look(uri, params.position)
+        text, names, name = await self._names_at(uri, params.position)
         if name is None:
             raise JsonRpcException("Only the ids of components can be renamed, and there is none here.", _REFUSED)
         try:
@@ -99,8 +99,8 @@ class _Navigation:
             raise JsonRpcException(str(error), _REFUSED) from None
         return workspace_edit(self._server.client_capabilities, uri, version, text, edits)
 
-    async def _look(self, uri: str, position: types.Position) -> tuple[Text, Names, Name | None]:
-        _, text, analysis = await self._server.look(uri)
+    async def _names_at(self, uri: str, position: types.Position) -> tuple[Text, Names, Name | None]:
+        _, text, analysis = await self._server.analysis_of(uri)
         names = Names(analysis)
         return text, names, names.at(offset_of(text, position))
 
@@ -127,7 +127,7 @@ def register_symbols(server: PipeServer) -> None:
     """Let a server answer document symbols."""
 
     async def symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        _, text, analysis = await server.look(params.text_document.uri)
+        _, text, analysis = await server.analysis_of(params.text_document.uri)
         return [_nested(symbol, text) for symbol in symbols_of(analysis)]
 
     server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, symbols)
@@ -149,7 +149,7 @@ def register_links(server: PipeServer) -> None:
 
     async def links(params: types.DocumentLinkParams) -> list[types.DocumentLink]:
         uri = params.text_document.uri
-        _, text, analysis = await server.look(uri)
+        _, text, analysis = await server.analysis_of(uri)
         files = workspace_files(server, uri)
         if files is None:
             return []

@@ -36,7 +36,7 @@ def register_runs(server: PipeServer) -> None:
         server.window_log_message(types.LogMessageParams(types.MessageType.Log, text))
 
     output = EngineOutput(log)
-    engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.tell)
+    engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.send_notification)
     deployments = Deployments(server, engine)
     display = Display(server)
     Commands(server, engine, Runner(server, engine, deployments, output, display))

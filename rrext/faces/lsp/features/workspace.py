@@ -200,7 +200,7 @@ class WorkspaceDiagnostics:
             self._sent[path] = found
         if known != (found or []):
             params = {"uri": Path(path).as_uri(), "diagnostics": found or []}
-            self._server.protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
+            self._server.protocol.send_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
 
 
 # files

@@ -167,7 +167,7 @@ class Commands:
 
     async def _explain(self, _: dict[str, Any], __: Token) -> dict[str, Any]:
         # one short line: some editors truncate longer ones
-        self._server.tell('Nothing is run here until "trusted": true is set in initializationOptions.')
+        self._server.show_to_user('Nothing is run here until "trusted": true is set in initializationOptions.')
         return {"trusted": self._server.options.trusted, "hint": TRUST_HINT}
 
 
@@ -298,7 +298,7 @@ async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, 
         if results[0].error is not None:
             raise _failure(results[0])
         return results[0].result
-    told = [_told(result, ready.folder) for result in results]
+    told = [_outcome(result, ready.folder) for result in results]
     failed = [result for result in results if result.error is not None]
     if failed:
         message = (
@@ -324,7 +324,7 @@ def _failure(result: FileResult) -> RrextError:
     return FilesFailed(f"{os.path.basename(result.path)}: {reason}")
 
 
-def _told(result: FileResult, folder: str | None) -> dict[str, Any]:
+def _outcome(result: FileResult, folder: str | None) -> dict[str, Any]:
     told: dict[str, Any] = {"path": _named(result, folder)}
     if result.skipped is not None:
         told["skipped"] = result.skipped

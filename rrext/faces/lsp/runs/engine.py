@@ -308,7 +308,7 @@ class Deployments:
             self._unload(deployment)
 
     async def _sound(self, uri: str) -> Analysis:
-        _, _, analysis = await self._server.look(uri)
+        _, _, analysis = await self._server.analysis_of(uri)
         errors = list(analysis.loaded.errors)
         if errors:
             line, _ = analysis.map.position(analysis.map.span_of(errors[0])[0])

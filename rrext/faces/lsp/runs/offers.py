@@ -46,7 +46,7 @@ class Offers:
 
     async def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         uri = params.text_document.uri
-        _, text, analysis = await self._server.look(uri)
+        _, text, analysis = await self._server.analysis_of(uri)
         return [types.CodeLens(as_range(text, lens.span), self._command(uri, lens)) for lens in lenses_of(analysis)]
 
     def _command(self, uri: str, lens: Lens) -> types.Command:
@@ -106,7 +106,7 @@ class CustomMethods:
 
     def event(self, name: str, body: dict[str, Any]) -> None:
         """Forward an event of the engine."""
-        self._server.protocol.tell(name, body)
+        self._server.protocol.send_notification(name, body)
 
     async def _request(self, command: str, params: Any) -> dict[str, Any]:
         arguments = self._arguments(command, params)
@@ -129,7 +129,7 @@ class CustomMethods:
 
     async def _relay(self, request_id: int | str, name: str, body: dict[str, Any]) -> None:
         await self._server.documents.taken()
-        self._server.protocol.tell(name, {**_without_tail(body, "chunk"), "request": request_id})
+        self._server.protocol.send_notification(name, {**_without_tail(body, "chunk"), "request": request_id})
 
     async def _cancel(self, params: Any) -> dict[str, Any]:
         given = decode(self._arguments("cancel", params), CancelArguments, DEFAULTS)

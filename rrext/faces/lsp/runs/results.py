@@ -130,7 +130,7 @@ class Display:
         try:
             path = await self._files.write(uri, name, result)
         except OSError as error:
-            self._server.tell(f"The result cannot be saved: {error.strerror}", types.MessageType.Warning)
+            self._server.show_to_user(f"The result cannot be saved: {error.strerror}", types.MessageType.Warning)
             path = None
         place = None if path is None else path.as_uri()
         self._log(name, result, place)
@@ -141,7 +141,7 @@ class Display:
 
     async def _open(self, name: str, result: Shown, place: str | None) -> None:
         if place is None or not await self._is_opened(place, result):
-            self._server.tell(f"{name}: {_in_short(result, place)}")
+            self._server.show_to_user(f"{name}: {_in_short(result, place)}")
 
     async def _is_opened(self, place: str, result: Shown) -> bool:
         if not get_capability(self._server.client_capabilities, "window.show_document.support", False):
@@ -198,11 +198,11 @@ class Graphs:
             raise InvalidArguments.at("", f"{params.command} takes one object")
         given = decode(arguments, ShowGraph, DEFAULTS)
         form: Form = given.form or "text"
-        _, _, analysis = await self._server.look(given.uri)
+        _, _, analysis = await self._server.analysis_of(given.uri)
         try:
             drawn = await loop.run_in_executor(None, _drawn, analysis, form)  # a large one takes seconds
         except RrextError as error:
-            self._server.tell(error.message, types.MessageType.Error)
+            self._server.show_to_user(error.message, types.MessageType.Error)
             failure = {"code": error.code, "message": error.message}
             return {"ok": False, "error": failure, "seconds": round(loop.time() - begun, 3)}
         result = Shown(drawn.encode("utf-8", "replace"), EXTENSIONS[form], drawn, is_picture=form == "svg")

@@ -133,7 +133,7 @@ class Runner:
             if run.ready is not None and not isinstance(error, InvalidPipeline):
                 self._marks.add(run.uri, run.ready.analysis, run.work, error)
             hint = f"\n{parts.hint}" if parts.hint is not None and parts.hint not in parts.message else ""
-            self._server.tell(f"{parts.message}{hint}", types.MessageType.Error)
+            self._server.show_to_user(f"{parts.message}{hint}", types.MessageType.Error)
             if error.result is not None:
                 saved = await self._shown(run, error.result)
         return {"error": told, **saved}
@@ -196,7 +196,7 @@ class WorkProgress:
         self._showing = None
         self._server.protocol.progress.tokens.pop(self._token, None)
         if self._is_begun:
-            self._tell({"kind": "end", "message": message})
+            self._notify({"kind": "end", "message": message})
 
     async def _show(self) -> None:
         """Send the newest report, then pause; under a token of ours only if the client accepts it."""
@@ -218,12 +218,12 @@ class WorkProgress:
             if percentage is not None:
                 value["percentage"] = percentage
             self._is_begun = True
-            self._tell(value)
+            self._notify(value)
             await asyncio.sleep(CLIENT_DEFAULTS.progress_redraw)
             await self._news.wait()
 
-    def _tell(self, value: dict[str, Any]) -> None:
-        self._server.protocol.tell(types.PROGRESS, {"token": self._token, "value": value})
+    def _notify(self, value: dict[str, Any]) -> None:
+        self._server.protocol.send_notification(types.PROGRESS, {"token": self._token, "value": value})
 
 
 SOURCE: Final = "rrext run"

@@ -45,7 +45,7 @@ class FileTables:
     def __bool__(self) -> bool:
         return bool(self._settings)
 
-    def look(self) -> Mapping[str, Source]:
+    def current(self) -> Mapping[str, Source]:
         """Each table and its files as they are now; as they were a moment ago if it takes long to find out.
 
         Raises `Unavailable` for a file that is not there, and for one that cannot become a table.

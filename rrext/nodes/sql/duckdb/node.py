@@ -126,7 +126,7 @@ class DuckdbBackend(Backend):
         """Reload the tables whose files changed since they were read. Other calls wait meanwhile."""
         with self._loading:
             loaded = connection.process.loaded
-            found = self._files.look()
+            found = self._files.current()
             changed = {table: source for table, source in found.items() if loaded.get(table) != source}
             if changed:
                 connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
@@ -331,8 +331,8 @@ class DuckdbProcess(NodeProcess):
         """Whether a call waits for the answer to a commit."""
         return any(isinstance(request, SqlCommit) for request in list(self.busy.values()))
 
-    def leave(self, link: socket.socket) -> bool:
-        """Give up a statement that does not stop, and the connection that it is on: it ends some time, its answer is nobody's.
+    def abandon(self, link: socket.socket) -> bool:
+        """Abandon a statement that does not stop, with its connection: it ends some time, and its answer is dropped.
         Returns whether that was better than to kill the process."""
         if not self.holds_data:
             return False
@@ -349,7 +349,7 @@ class DuckdbProcess(NodeProcess):
     def close(self, patience: float) -> None:
         super().close(0 if self._left else patience)  # what does not stop now either would only delay the end
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._at_work = max(1, len(self.busy))
         self._door.close()
         while self._left:
@@ -500,12 +500,12 @@ class DuckdbConnection:
         if self._cancelled_since is None:
             self._cancelled_since = now
         late = now - self._cancelled_since - STUCK_AFTER
-        if late > 0 and self.process.leave(self._socket):
+        if late > 0 and self.process.abandon(self._socket):
             self._is_left = True
         elif late > 0 and (late > SETTLING_TIMEOUT or not self.process.has_commits):
-            self.process.doom()
+            self.process.terminate()
         else:
-            self.process.tell(Interrupt(self._number, self._request))
+            self.process.notify(Interrupt(self._number, self._request))
 
     def close(self) -> None:
         """Close the connection; the process rolls back its open transaction."""

@@ -73,7 +73,7 @@ class DuckdbSession:
             answer = self._done(self._connection, request)
         except BaseException:
             self._has_failed = True
-            self._let_go()
+            self._close_rows()
             raise
         finally:
             with self._lock:
@@ -89,7 +89,7 @@ class DuckdbSession:
             case SqlFetch():
                 return self._answer(connection, request.size, None)
             case SqlRollback():
-                self._let_go()
+                self._close_rows()
                 if self._in_transaction:
                     self._in_transaction = False
                     self._send(connection, "ROLLBACK")
@@ -118,7 +118,7 @@ class DuckdbSession:
         self._in_transaction, self._reads_only, self._traces, self._has_failed = True, read_only, False, False
 
     def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._let_go()
+        self._close_rows()
         if self._has_failed and self._is_aborted(connection):
             # DuckDB would answer COMMIT with a rollback, and call that a success.
             raise ToolError(
@@ -142,7 +142,7 @@ class DuckdbSession:
     # statements
 
     def _run(self, connection: duckdb.DuckDBPyConnection, request: SqlRun) -> SqlRows:
-        self._let_go()
+        self._close_rows()
         if request.begin:
             self._begin(connection, read_only=request.begin == "read")
         count = len(request.params)
@@ -200,11 +200,11 @@ class DuckdbSession:
         taken, is_last = rows.read(size)
         changed = len(taken) if parsed.counts_changes else -1
         if is_last:
-            self._let_go()
+            self._close_rows()
         columns, types = (first.columns, first.types) if first is not None else (None, [])
         return SqlRows(columns, types, taken, is_last, changed, parsed.writes, parsed.leaves_traces)
 
-    def _let_go(self) -> None:
+    def _close_rows(self) -> None:
         rows, self._rows = self._rows, None
         if rows is not None:
             rows.close()
@@ -219,7 +219,7 @@ class DuckdbSession:
 
     def close(self) -> None:
         """Roll back and close the connection."""
-        self._let_go()
+        self._close_rows()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -42,7 +42,7 @@ from rrext.nodes.sql.lexer import check_placeholders, tokens
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.postgres.node import POSTGRES
 from rrext.nodes.sql.postgres.rows import PostgresConnection, ResultStream, adapters
-from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes, ask, encoded, needs_type, rows_of, settle, tell
+from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes, ask, encoded, needs_type, rows_of, send, settle
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -129,7 +129,7 @@ class PostgresBackend(Backend):
     def is_clean(self, connection: Any) -> bool:
         """Let the server reset settings, roles, temporary tables, locks and channels of the session. Does not wait for the
         answer: the next call checks it."""
-        tell(connection, b"DISCARD ALL")
+        send(connection, b"DISCARD ALL")
         return True
 
     def _await_cleaning(self, connection: Any) -> None:

@@ -411,7 +411,7 @@ def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) 
     settle(connection, timeout)
 
 
-def tell(connection: Connection[Any], text: bytes) -> None:
+def send(connection: Connection[Any], text: bytes) -> None:
     """Send internal statements without waiting; `settle` waits, before any other statement is sent."""
     connection.pgconn.send_query(text)
     connection.pgconn.flush()

@@ -188,7 +188,7 @@ class ProcessStore:
                 ctx.progress(min(number * QDRANT_BATCH, len(chunks)), len(chunks), "chunks sent to the store")
             return msgspec.json.decode(process.ask(Upsert(request, space, kept, owner), ctx), type=int)
         except BaseException:
-            process.tell(Unstage(request))
+            process.notify(Unstage(request))
             raise
 
     def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:

@@ -354,7 +354,7 @@ def word_index(language: str) -> qe.TextIndexParams:
 
 
 def terms(words: Collection[str], language: str) -> Collection[Any]:
-    """What the index of a language has for words: equal things for forms of one word."""
+    """The entries of words in the index of a language: forms of one word have equal entries."""
     if language == SIMPLE:
         return words
     whitespace, nothing = qe.TokenizerType.Whitespace, qe.StopwordsSet()
