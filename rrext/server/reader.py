@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from typing import Any, Final
 from rrext.limits import CALM_TICKS, REQUEST_COST, STEADY_CALLS, STEADY_TICKS
 from rrext.server.session import Session
 from rrext.threads import Workers
-from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
+from rrext.transports.descriptors import wait_readable, waits_to_be_read
 from rrext.wire.codec import no_memory
 from rrext.wire.framing import Framer
 from rrext.wire.messages import Fatal, ServerEvent
@@ -170,7 +171,7 @@ class Reader:
     def _read(self) -> list[Any] | None:
         framer = self._framer
         try:
-            count = read_into(self._fd, framer.get_buffer())
+            count = self._receive()
         except BlockingIOError:  # another reader took the input, or it was a false alarm
             return None
         except OSError as error:
@@ -183,6 +184,13 @@ class Reader:
             return framer.buffer_updated(count)
         except MemoryError:
             return self._no_memory()
+
+    def _receive(self) -> int:
+        """Read available bytes into the framer, waiting for the first; 0 at the end or after the loss of the peer."""
+        try:
+            return os.readv(self._fd, [self._framer.get_buffer()])
+        except ConnectionError:
+            return 0
 
     def _no_memory(self) -> list[Any]:
         """The end of a connection without memory for what it sent: its next message is not found."""
@@ -224,7 +232,7 @@ class Reader:
         try:
             while True:
                 try:
-                    count = read_into(self._fd, framer.get_buffer())
+                    count = self._receive()
                 except BlockingIOError:  # a socket that is stdout too
                     wait_readable(self._fd)
                     continue
@@ -338,7 +346,7 @@ class Reader:
         count = 1
         while count and not self.ended:
             try:
-                count = read_into(self._fd, framer.get_buffer())
+                count = self._receive()
             except OSError as error:
                 log.warning("stdin cannot be read any more: %s", error)
                 count = 0

@@ -68,7 +68,7 @@ class ObjectCalls:
 
     def open(self, call: Call, task: Task, operation: Open) -> None:
         """Begin an `open`. The call has joined the task's line for a place when this returns."""
-        plan = task.plan_from(operation.source)
+        plan = task.plan_from(operation.source) if operation.source or task.only_plan is None else task.only_plan
         if plan.missing:
             refuse_missing(plan, (plan.source,))
         entry, intake = entry_of(plan, operation, call.caller)

@@ -1078,4 +1078,5 @@ class Lease(msgspec.Struct, eq=False):
             pipe.thread_returned()
         else:
             pipe.last_used = self.task.now()
-            self.turn.release()
+            if self.turn is not FREE:
+                self.turn.release()

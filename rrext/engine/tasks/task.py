@@ -49,7 +49,7 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_plan", "blocks", "components", "dynamic", "errors", "metrics", "now", "places", "plans",
+        "_plan", "blocks", "components", "dynamic", "errors", "metrics", "now", "only_plan", "places", "plans",
         "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
     )  # fmt: skip
 
@@ -84,6 +84,8 @@ class Task(TaskIdentity):
         self.ttl: float | None = options.get("ttl")
         self.plans = loaded.plans
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
+        self.only_plan = self._plan if len(self.plans) == 1 else None
+        """The plan of the only source."""
         self.warnings = [problem.message for problem in loaded.warnings]
         self.components = components
         threads = options.get("threads") or limits.threads
@@ -137,8 +139,8 @@ class Task(TaskIdentity):
 
         Raises `InvalidArguments` if the name is none of the sources, or is needed; `Unavailable` without any source.
         """
-        if not source and len(self.plans) == 1:
-            return self._plan
+        if not source and self.only_plan is not None:
+            return self.only_plan
         if source in self.plans:
             return self.plans[source]
         names = ", ".join(self.plans)
