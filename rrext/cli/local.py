@@ -14,7 +14,6 @@ from rrext.cli.options import catalog_from, environment_from, packages_from, roo
 from rrext.cli.output import NodeLog, Results, print_error, unreadable
 from rrext.cli.pipeline import EXIT_USAGE, Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.columns import printable
-from rrext.engine.calls.run import in_thread
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
@@ -55,6 +54,8 @@ class LocalPipeline(Pipeline):
             raise
 
     async def in_thread(self, work: Callable[[], T]) -> T:
+        from rrext.engine.calls.run import in_thread  # `send --at` imports this module, and no engine
+
         return await in_thread(self._engine.host, work, places=self._readers, lease=None)
 
     def drop(self, caller: Caller) -> None:

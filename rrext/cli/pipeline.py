@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 from rrext.cli.output import EXIT_FAILED, Results, unwritten
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
-from rrext.errors import RrextError
+from rrext.errors import RrextError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 OUTPUT_FLUSH_TIMEOUT: Final = 0.2
@@ -213,3 +213,20 @@ def named(args: argparse.Namespace) -> str:
     if args.at is None:
         return str(args.file)
     return f"--at {args.at}" if args.token is None else f"--at {args.at} --token {args.token}"
+
+
+def failure_of(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
+    """The failure in a result body."""
+    error = error_from_wire(
+        failure.get("code") or "pipe_failed",
+        failure.get("message") or "the object failed",
+        failure.get("hint"),
+        failure.get("data"),
+    )
+    error.result = without_error(result)
+    return error
+
+
+def without_error(result: dict[str, Any]) -> dict[str, Any]:
+    """The members of a result body beside its failure."""
+    return {key: value for key, value in result.items() if key != "error"}

@@ -148,3 +148,7 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+MIN_WRAPPED_WIDTH: Final = 16
+"""The minimal width of a wrapped column; below it, rows are lists."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
-from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.shape import OTHER_PROFILES
 from rrext.pipefile.text.problems import Problems, Related, below, shown
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
-from rrext.pipefile.catalog.rocketride import LANES_OUT
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.shape import LANES_OUT
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.problems import Problems, Related, Severity, below, shown
 

@@ -15,9 +15,8 @@ from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node, accepted_lanes, served_types
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.catalog.rocketride import OTHER_PROFILES
 from rrext.pipefile.catalog.settings import Settings
-from rrext.pipefile.shape import EDGE_TOOLS, VERSION
+from rrext.pipefile.shape import EDGE_TOOLS, OTHER_PROFILES, VERSION
 from rrext.references import reference_definitions
 from rrext.secrets.names import PLACEHOLDER
 

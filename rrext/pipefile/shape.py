@@ -1,4 +1,7 @@
-"""The shape of a pipeline document: types, ids, and edges as they are written."""
+"""The shape of a pipeline document: types, ids, and edges as they are written.
+
+Differences between RocketRide's nodes and those of the same name here.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name",
 EDGE_KEYS: Final[dict[EdgeKind, tuple[str, str]]] = {"input": ("lane", "from"), "control": ("classType", "from")}
 EDGE_TOOLS: Final = "tools"
 """The key of a control edge with references to tools."""
+
 NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
 """Keys whose values are names of parts of a pipeline."""
+
 VERSION: Final = 1
 
 _TYPES: Final = {
@@ -211,3 +216,18 @@ def report_same_ids(drafts: Iterable[ComponentSpec], problems: Problems) -> None
 def type_text(value: Any) -> str:
     """The JSON type of a value, in words."""
     return _TYPES.get(type(value), type(value).__name__)
+
+
+OTHER_PROFILES: Final = frozenset(
+    {
+        "db_mysql", "db_neo4j", "db_postgres", "embedding_transformer", "graph_neo4j", "memory_internal", "parse", "postgres",
+        "preprocessor_code", "preprocessor_langchain", "prompt", "question", "response", "response_answers", "response_audio",
+        "response_documents", "response_image", "response_questions", "response_table", "response_text", "response_video",
+        "store_postgres", "tool_filesystem", "tool_python",
+    }
+)  # fmt: skip
+"""The providers whose profiles in RocketRide are not those of the node here. Models are not among them: with another profile,
+another model would run."""
+
+LANES_OUT: Final[Mapping[str, tuple[str, ...]]] = {"parse": ("image", "audio", "video")}
+"""Provider → the lanes on which RocketRide's node sends and the node of that name here does not."""

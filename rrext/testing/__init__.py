@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from rrext.testing.clock import ManualClock
 from rrext.testing.nodes import call_tool, open_node, open_pipeline, run_node, run_pipeline
-from rrext.testing.sessions import pair
+from rrext.testing.sessions import ManualClock, pair
 
 __all__ = ["ManualClock", "call_tool", "open_node", "open_pipeline", "pair", "run_node", "run_pipeline"]

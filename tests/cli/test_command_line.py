@@ -60,7 +60,8 @@ def test_a_command_that_is_none_is_a_mistake_of_usage(words: tuple[str, ...], sa
 
 @pytest.mark.parametrize("name", ["tool", "tools", "send"])
 def test_a_command_loads_nothing_that_it_does_not_need(name: str) -> None:
-    heavy = "anyio, attrs, cattrs, pygls, importlib.metadata, rrext.server, rrext.client.client, rrext.cli.commands.serve"
+    libraries = "anyio, attrs, cattrs, pygls, importlib.metadata"
+    heavy = f"{libraries}, rrext.server, rrext.client.client, rrext.cli.commands.serve, rrext.engine.calls"
     code = f"import sys, rrext.cli.commands.{name}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

@@ -18,7 +18,7 @@ from rrext.errors import Cancelled, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.testing.clock import ManualClock
+from rrext.testing.sessions import ManualClock
 from rrext.tools.context import SILENT, ToolCallbacks
 
 __all__ = ["Asked", "AsyncPark", "Park", "World", "pipeline_of", "until", "world"]

@@ -18,7 +18,7 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.limits import MIN_SWEEP_ENTRIES
 from rrext.nodes.base.node import Node
-from rrext.testing.clock import ManualClock
+from rrext.testing.sessions import ManualClock
 from rrext.tools.decorator import tool_function
 
 

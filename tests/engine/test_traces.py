@@ -21,7 +21,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.base.lanes import Media, Tag
 from rrext.nodes.base.node import Entry, Node
 from rrext.secrets.redaction import Redactor
-from rrext.testing.clock import ManualClock
+from rrext.testing.sessions import ManualClock
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

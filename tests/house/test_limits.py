@@ -34,7 +34,7 @@ OF_FORMATS = {
         ),  # of PostgreSQL and pgvector
     },
     "picture": {  # measures of a drawing, and directions in it
-        *("layout.py", "mermaid.py", "routes.py", "svg.py", "text.py"),
+        *("layout.py", "routes.py", "svg.py", "text.py"),
     },
     "cli": {"folder_sync.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser

@@ -14,8 +14,8 @@ import pytest
 from picture_graphs import drawn_from
 
 from rrext.columns import one_line
-from rrext.picture.mermaid import as_mermaid
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark
+from rrext.picture.text import as_mermaid
 
 HERE = Path(__file__).resolve().parent
 STROKES = {"data": "normal", "control": "dotted"}

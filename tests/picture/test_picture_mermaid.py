@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from picture_graphs import pictures
 
-from rrext.picture.mermaid import as_mermaid
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark
+from rrext.picture.text import as_mermaid
 
 NODE = re.compile(r'    n(\d+)(?:\(\[|\[\[|\[|\{\{)"([^"]*)"(?:\]\)|\]\]|\]|\}\})')
 EDGE = re.compile(r'    n(\d+) (-->|-\.->)\|"([^"]*)"\| n(\d+)')

@@ -13,10 +13,9 @@ from picture_nodes import catalog
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import PictureLimits
-from rrext.picture.mermaid import as_mermaid
 from rrext.picture.picture import Picture, PictureEdge, picture_of
 from rrext.picture.svg import as_svg
-from rrext.picture.text import as_text
+from rrext.picture.text import as_mermaid, as_text
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded_pipeline import LoadedPipeline

@@ -16,7 +16,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.server.session import Session
-from rrext.testing.clock import ManualClock
+from rrext.testing.sessions import ManualClock
 from rrext.wire.connection import ClientConnection, ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Response

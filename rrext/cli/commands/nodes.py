@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rrext.cli.options import Command, add_nodes_option, catalog_from
-from rrext.cli.terminal import terminal_width
+from rrext.cli.terminal import MIN_WRAPPED_WIDTH, terminal_width
 from rrext.columns import columns, wrapped
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
 
-
-MIN_WRAPPED_WIDTH: Final = 16
-"""The minimal width of a wrapped column; below it, rows are lists."""
 
 DESCRIPTION = "List all nodes, or show one: its lanes, its settings with their defaults, its tools with their schemas."
 EXAMPLE = """example:

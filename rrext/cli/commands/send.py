@@ -26,13 +26,13 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, failure_of, run_work, without_error
 from rrext.cli.terminal import ProgressLine, pace, size
 from rrext.client.upload_files import LANES_IN_PIECES, NO_FILE, UploadFile, find_files, mime_type_of, shown
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.errors import Cancelled, ClientError, FrameTooLarge, InvalidArguments, RrextError, UsageError, error_from_wire
+from rrext.errors import Cancelled, ClientError, FrameTooLarge, InvalidArguments, RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
 from rrext.wire.codec import encode
@@ -426,7 +426,7 @@ class FileSender:
             closed, _ = await self._pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
         except RrextError:
             return None  # the failure of the write matters
-        return _without_error(msgspec.json.decode(closed))
+        return without_error(msgspec.json.decode(closed))
 
     def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
         """Warn once per lane that no node receives its objects. Raises `NotTaken` for a file in a folder, or of a sync."""
@@ -486,22 +486,6 @@ def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
     except BaseException:
         file.close()
         raise
-
-
-def failure_of(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
-    """The failure in a result body."""
-    error = error_from_wire(
-        failure.get("code") or "pipe_failed",
-        failure.get("message") or "the object failed",
-        failure.get("hint"),
-        failure.get("data"),
-    )
-    error.result = _without_error(result)
-    return error
-
-
-def _without_error(result: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key != "error"}
 
 
 def _line(

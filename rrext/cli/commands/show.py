@@ -95,7 +95,7 @@ def _draw(args: argparse.Namespace, picture: Picture) -> bool:
 def _drawn(args: argparse.Namespace, picture: Picture, width: int, *, colour: bool) -> bytes:
     """The picture in the requested form."""
     if args.mermaid:
-        from rrext.picture.mermaid import as_mermaid
+        from rrext.picture.text import as_mermaid
 
         return as_mermaid(picture).encode()
     if args.svg:

@@ -326,3 +326,7 @@ def _zoned(value: Any) -> str:
     """The time with the name of its zone, if any: an offset alone does not tell the local time next summer."""
     name = getattr(value.tzinfo, "zone", None)
     return f"{value.iso_format()}[{name}]" if name else value.iso_format()
+
+
+MESSAGE_MAX: Final = 500
+"""Characters of the server's sentence that are passed on."""

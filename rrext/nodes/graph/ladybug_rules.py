@@ -17,9 +17,9 @@ from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.child.process import Cancel, ChildRequest
 from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.databases.word_lists import words, words_of
+from rrext.nodes.graph.backend import MESSAGE_MAX
 from rrext.nodes.graph.dialect import FUNCTIONS, CypherDialect, CypherToken
 from rrext.nodes.graph.gate import single
-from rrext.nodes.graph.neo4j import MESSAGE_MAX
 
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
 

@@ -20,6 +20,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.databases.word_lists import words
 from rrext.nodes.graph.backend import (
+    MESSAGE_MAX,
     BackendTransaction,
     BoltValues,
     GraphBackend,
@@ -73,9 +74,6 @@ class Neo4jNode(GraphNode):
             )
         )
 
-
-MESSAGE_MAX: Final = 500
-"""Characters of the server's sentence that are passed on."""
 
 BOLT_FETCH: Final = 1000
 """Rows that the server sends at once."""

@@ -21,11 +21,11 @@ from typing import Any, Final
 
 import sandlock
 
+from rrext.nodes.sandbox.grant import Share
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.interpreter import Files, block, command, receive
 from rrext.nodes.sandbox.kernel import compile_filter, status_of
 from rrext.nodes.sandbox.outcome import Capture
-from rrext.nodes.sandbox.usage import Share
 
 GUEST_START: Final = 30.0
 """Seconds for the interpreter to start; a loaded machine needs a few."""

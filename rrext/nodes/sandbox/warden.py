@@ -20,7 +20,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from rrext.nodes.sandbox.usage import Share
+    from rrext.nodes.sandbox.grant import Share
 
 PARENT_LOOK: Final = 1000
 """Milliseconds between two checks of the parent, in case another process holds the socket's other end."""
@@ -46,10 +46,10 @@ class _Warden:
     def __init__(self, grant: dict[str, Any]) -> None:
         from rrext.nodes.child.landlock import confine
         from rrext.nodes.sandbox import guest, guest_packages, values
+        from rrext.nodes.sandbox.grant import Usage
         from rrext.nodes.sandbox.interpreter import Files
         from rrext.nodes.sandbox.kernel import drop_capabilities, move_out
         from rrext.nodes.sandbox.supervisor import supervise
-        from rrext.nodes.sandbox.usage import Usage
 
         self.supervise = supervise
         self.usage = Usage()

@@ -24,7 +24,7 @@ from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import ListTasks, Operation, TaskStatus
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ToolTimeout
-from rrext.faces.page.traffic import (
+from rrext.faces.page.status_page import (
     KEPT_FAILURES,
     KEPT_LATENCIES,
     KEPT_LINES,

@@ -14,10 +14,9 @@ from graph_world import GraphWorld
 
 from rrext.errors import RrextError
 from rrext.nodes.graph import ladybug_rules as embedded_calls
-from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.ladybug import LadybugNode, ProcessBackend
 from rrext.nodes.graph.ladybug_rules import EmbeddedSettings
-from rrext.nodes.graph.node import CypherCall
+from rrext.nodes.graph.node import CypherCall, Graph
 from rrext.tools.context import ToolContext
 
 CITY = "CREATE NODE TABLE City(name STRING PRIMARY KEY)"

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled
-from rrext.nodes.sandbox.grant import MIB, SandboxLimits
-from rrext.nodes.sandbox.usage import SHARES, Usage
+from rrext.nodes.sandbox.grant import MIB, SHARES, SandboxLimits, Usage
 
 HOLD = "held = bytearray({0} * 1024 * 1024)\nfor place in range(0, len(held), 4096): held[place] = 1\n"
 WAIT = "import time\ntime.sleep(600)\n"

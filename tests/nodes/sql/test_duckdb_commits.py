@@ -16,7 +16,7 @@ from sql_contract import Desk, opened
 from rrext.errors import RrextError
 from rrext.nodes.sql.duckdb.messages import Begin, DuckdbSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbConnection, DuckdbNode, DuckdbProcess
-from rrext.nodes.sql.duckdb.session import DuckdbInstance, DuckdbSession
+from rrext.nodes.sql.duckdb.worker import DuckdbInstance, DuckdbSession
 
 COUNT = "SELECT count(*)::INTEGER AS n FROM t"
 

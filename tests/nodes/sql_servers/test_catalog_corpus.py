@@ -19,7 +19,8 @@ from rrext.errors import RrextError
 from rrext.nodes.databases.cells import json_rows
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.duckdb.values import converter, exact_type
-from rrext.nodes.sql.postgres.node import POSTGRES, PostgresNode
+from rrext.nodes.sql.postgres.dialect import POSTGRES
+from rrext.nodes.sql.postgres.node import PostgresNode
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300), pytest.mark.promise("data:functions:by-the-catalog")]
 

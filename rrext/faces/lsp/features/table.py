@@ -9,8 +9,13 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
 from rrext.faces.lsp.features.actions import register_actions, register_formatting
-from rrext.faces.lsp.features.completion import register_completion, register_hover
-from rrext.faces.lsp.features.navigation import register_links, register_navigation, register_symbols
+from rrext.faces.lsp.features.positions import (
+    register_completion,
+    register_hover,
+    register_links,
+    register_navigation,
+    register_symbols,
+)
 from rrext.faces.lsp.features.workspace import register_workspace
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.commands import Commands

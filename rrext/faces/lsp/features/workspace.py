@@ -22,7 +22,7 @@ from pygls.capabilities import get_capability
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse, unread
 from rrext.editor.text import Text
 from rrext.faces.lsp.diagnostics import as_diagnostics
-from rrext.faces.lsp.features.navigation import workspace_folders
+from rrext.faces.lsp.features.positions import workspace_folders
 from rrext.faces.lsp.params import read
 from rrext.faces.lsp.runs.engine import path_of
 from rrext.limits import KIB

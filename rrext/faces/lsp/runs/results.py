@@ -223,7 +223,7 @@ def _drawn(analysis: Analysis, form: Form) -> str:
 
         return as_svg(picture)
     if form == "mermaid":
-        from rrext.picture.mermaid import as_mermaid
+        from rrext.picture.text import as_mermaid
 
         return as_mermaid(picture)
     from rrext.picture.text import as_text

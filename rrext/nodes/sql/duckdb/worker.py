@@ -4,34 +4,59 @@ DOOR is the descriptor of a socket through which the sockets of connections come
 requests on them. The standard input brings the `DuckdbSettings`, and then interrupts. When the server closes it, or is
 killed, running statements are interrupted, open transactions are rolled back, the database is closed, and this process
 ends.
+
+It has the instance with its start, its restrictions and the tables of its files, and for each connection a session with its
+transaction and its statement.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import resource
 import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import BinaryIO, Final
+from itertools import chain
+from time import monotonic, sleep
+from typing import Any, BinaryIO, Final
 
+import duckdb
 import msgspec
 
-from rrext.errors import InternalError, RrextError
+from rrext.errors import InternalError, InvalidArguments, ResultTooLarge, RrextError, ToolError, Unavailable
+from rrext.limits import DEFAULTS
 from rrext.nodes.child.worker import begin, ending_within, receive
+from rrext.nodes.databases.cells import json_rows, rows_within, size_of
+from rrext.nodes.databases.failure import Failure
+from rrext.nodes.sql.duckdb.dialect import DUCKDB
+from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import (
+    MEMORY,
     Answer,
     DuckdbSettings,
     Interrupt,
+    Ok,
     Refused,
     Request,
     SqlCommit,
     SqlFailed,
+    SqlFetch,
+    SqlLoad,
+    SqlOpen,
+    SqlRollback,
+    SqlRows,
+    SqlRun,
     is_committing,
+    is_over,
     message_frame,
 )
-from rrext.nodes.sql.duckdb.session import DuckdbInstance, DuckdbSession, failure_of, limit_memory
+from rrext.nodes.sql.duckdb.values import converter, exact_type, parameters
+from rrext.nodes.sql.lexer import split_at_placeholders
+from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
 LEAVING_TIMEOUT: Final = 5.0
 """Seconds that rollback and close may take after the server is gone."""
@@ -138,6 +163,536 @@ def main() -> None:
     control, _, settings = begin(DuckdbSettings)
     DuckdbWorker(DuckdbInstance(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
     os._exit(0)  # an ordinary exit would print the driver's complaints
+
+
+_ABORTED: Final = "Current transaction is aborted"
+_TYPED: Final = (str, list, dict, float)
+"""Types of JSON values that fit several database types, so that the statement's expected type decides."""
+
+
+class DuckdbSession:
+    """A connection. Its requests run one after the other; only `interrupt` may run meanwhile."""
+
+    def __init__(self, instance: DuckdbInstance) -> None:
+        self._instance = instance
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._number: int | None = None  # of the current request
+        self._is_stopped = False  # whether it was interrupted
+        self._in_transaction = False
+        self._reads_only = False
+        self._traces = False  # whether a statement of the transaction left some
+        self._has_failed = False  # whether a statement of the transaction failed
+        self._parsed: ParsedStatement | None = None
+        self._rows: ResultRows | None = None
+
+    def do(self, number: int, request: Request) -> Answer | None:
+        """Carry out a request; None if it has no answer. Raises DuckDB's errors and rrext's."""
+        if self._connection is None:
+            self._connection = self._instance.connection()
+        with self._lock:
+            self._number, self._is_stopped = number, False
+        try:
+            answer = self._done(self._connection, request)
+        except BaseException:
+            self._has_failed = True
+            self._close_rows()
+            raise
+        finally:
+            with self._lock:
+                self._number = None
+        if self._is_stopped and answer is not None and is_committing(request, answer):
+            raise duckdb.InterruptException("Interrupted!")  # at its end, when DuckDB looks no more
+        return answer
+
+    def _done(self, connection: duckdb.DuckDBPyConnection, request: Request) -> Answer | None:
+        match request:
+            case SqlRun():
+                return self._run(connection, request)
+            case SqlFetch():
+                return self._answer(connection, request.size, None)
+            case SqlRollback():
+                self._close_rows()
+                if self._in_transaction:
+                    self._in_transaction = False
+                    self._send(connection, "ROLLBACK")
+                return Ok() if request.is_answered else None
+            case SqlCommit():
+                self._commit(connection)
+            case SqlLoad():
+                self._instance.load(request.tables)
+            case SqlOpen():
+                pass
+        return Ok()
+
+    def rest(self) -> None:
+        """Finish after the answer was sent. A transaction that reads ends with the last row of its statement."""
+        if self._in_transaction and self._reads_only and self._rows is None and self._connection is not None:
+            self._in_transaction = False
+            self._send(self._connection, "ROLLBACK")
+
+    # transactions
+
+    def _send(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        connection.execute(self._instance.parsed(connection, sql).statement)
+
+    def _begin(self, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        self._send(connection, "BEGIN TRANSACTION READ ONLY" if read_only else "BEGIN TRANSACTION")
+        self._in_transaction, self._reads_only, self._traces, self._has_failed = True, read_only, False, False
+
+    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._close_rows()
+        if self._has_failed and self._is_aborted(connection):
+            # DuckDB would answer COMMIT with a rollback, and call that a success.
+            raise ToolError(
+                "The transaction cannot be committed: a statement in it failed",
+                code="transaction_aborted",
+                hint="Roll it back, and begin another one.",
+            )
+        self._in_transaction = False  # a failed commit has rolled back
+        self._send(connection, "COMMIT")
+        if self._traces:
+            self._instance.forget()
+
+    def _is_aborted(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Whether the transaction is unusable. Most failures of a statement do that; those of parsing and binding do not."""
+        try:
+            self._send(connection, "SELECT 1")
+        except duckdb.TransactionException as error:
+            return _ABORTED in str(error)
+        return False
+
+    # statements
+
+    def _run(self, connection: duckdb.DuckDBPyConnection, request: SqlRun) -> SqlRows:
+        self._close_rows()
+        if request.begin:
+            self._begin(connection, read_only=request.begin == "read")
+        count = len(request.params)
+        known = self._instance.known(request.sql)
+        if count and (known is None or known.count != count):
+            split_at_placeholders(request.sql, DUCKDB, count)
+        parsed = self._parsed = known or self._instance.parsed(connection, request.sql)
+        parsed.count = count
+        if parsed.leaves_traces:
+            self._traces = True
+            self._instance.forget()
+        params = self._parameters(connection, parsed, request)
+        self._rows = rows = self._started(connection, parsed, params, nested_as_text=request.nested_as_text)
+        changed = connection.rowcount if parsed.counts_changes and rows is None else -1
+        if rows is None:
+            answer = SqlRows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
+        else:
+            answer = self._answer(connection, request.size, rows)
+        if is_over(request, answer) and not answer.writes:
+            self._commit(connection)
+        return answer
+
+    def _started(
+        self, connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, params: list[Any], *, nested_as_text: bool
+    ) -> ResultRows | None:
+        """Run the statement until its first rows are there; None if it gives none."""
+        names: list[str] = []
+        kinds: list[Any] = []
+        if parsed.is_exact or (parsed.is_exact is None and not self._reads_only):  # running it twice could change something
+            names, kinds, _ = _bound(connection, parsed, params)
+            parsed.is_exact = needs_exact(kinds)
+        if not parsed.is_exact:
+            connection.execute(parsed.statement, params or None)
+            if connection.rowcount >= 0 or not parsed.gives_rows:
+                return None
+            names = [column[0] for column in connection.description or ()]
+            kinds = [column[1] for column in connection.description or ()]
+            if parsed.kind != "SELECT" or not self._reads_only or not needs_exact(kinds):
+                return ResultRows(connection, names, kinds, nested_as_text=nested_as_text)
+            connection.abort()  # the rows that it holds ready
+            parsed.is_exact = True
+        return ExactRows(connection, parsed.statement, params, names, kinds, nested_as_text=nested_as_text)
+
+    def _parameters(self, connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, request: SqlRun) -> list[Any]:
+        if not any(isinstance(value, _TYPED) for value in request.params):
+            return parameters(request.params, {})
+        if parsed.parameter_types is None:
+            parsed.parameter_types = _bound(connection, parsed, None)[2]
+        return parameters(request.params, parsed.parameter_types)
+
+    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: ResultRows | None) -> SqlRows:
+        rows, parsed = self._rows, self._parsed
+        if rows is None or parsed is None:
+            return SqlRows(None, [], [], True)
+        taken, is_last = rows.read(size)
+        changed = len(taken) if parsed.counts_changes else -1
+        if is_last:
+            self._close_rows()
+        columns, types = (first.columns, first.types) if first is not None else (None, [])
+        return SqlRows(columns, types, taken, is_last, changed, parsed.writes, parsed.leaves_traces)
+
+    def _close_rows(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            rows.close()
+
+    def interrupt(self, number: int | None = None) -> None:
+        """Make one request fail soon, if it is still running; any request with None."""
+        with self._lock:
+            if self._number is None or number not in (None, self._number) or self._connection is None:
+                return
+            self._is_stopped = True
+            self._connection.interrupt()
+
+    def close(self) -> None:
+        """Roll back and close the connection."""
+        self._close_rows()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _bound(
+    connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, params: Sequence[Any] | None
+) -> tuple[list[str], list[Any], Mapping[str, Any]]:
+    """The names and types of a statement's columns, and the types that it says of its parameters if they are not given.
+    Nothing is run."""
+    try:
+        bind: Any = connection._bind  # the driver offers this to its own relations only
+        names, kinds, expected, *_ = bind(parsed.statement, values=params or None)
+    except (duckdb.Error, AttributeError, TypeError, ValueError):  # the run of the statement will raise its own error
+        return [], [], {}
+    return list(names), list(kinds), {str(number): kind for number, kind in expected}
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """The failure of a DuckDB exception; None for any other exception."""
+    if isinstance(error, MemoryError):
+        return Failure("statement", "out of memory: a value is too large", _MORE_MEMORY)
+    if not isinstance(error, duckdb.Error):
+        return None
+    message = sentence(error)
+    match error:
+        case duckdb.ParserException():
+            return Failure("syntax", message)
+        case duckdb.InterruptException():
+            return Failure("cancelled", message)
+        case duckdb.FatalException() | duckdb.ConnectionException():
+            return Failure("lost", message)
+        case duckdb.OutOfMemoryException():
+            return Failure("statement", message, _MORE_MEMORY)
+        case duckdb.TransactionException() if "read-only" in message:
+            return Failure("read_only", message)
+        case duckdb.TransactionException() if "onflict" in message:
+            return Failure("locked", message, "Another transaction changed the same rows: roll back and begin anew.")
+        case duckdb.TransactionException() if _ABORTED in message:
+            return Failure("statement", message, "A statement in this transaction failed: roll it back.")
+    return Failure("statement", message)
+
+
+_MORE_MEMORY: Final = 'The operator may raise "memory_limit" in the settings of the node.'
+
+FILE_LEAVING: Final = 1.0
+"""Seconds to wait for a file that another process has locked: a killed server's process is about to end."""
+
+OPEN_AGAIN: Final = 0.05
+"""Seconds between attempts to open the file."""
+
+HEAPS: Final = 3
+HEAP_BASE: Final = 1024**3
+"""A DuckDB process may have `HEAPS` times `memory_limit` plus `HEAP_BASE` bytes, for what DuckDB's allocator keeps mapped but
+unused, values that `memory_limit` does not count, Python's own, and a second instance while files are read. Ordinary work
+within a limit of 200 MB, 1 GB and 3 GB, in eight connections at once, mapped 2.8, 2.8 and 0.8 times the limit at most."""
+
+_CHANGES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO"})
+_GIVES_ROWS: Final = _CHANGES | {"SELECT", "EXPLAIN", "CALL", "PRAGMA", "RELATION", "SHOW", "EXECUTE", "MULTI"}
+_LEAVES_NOTHING: Final = _CHANGES | {"SELECT", "EXPLAIN"}
+"""Statements after which a connection is as it was. Others may make temporary tables, variables, a search path."""
+
+_INCOMING: Final = '"rrext: rows of files"'
+_UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+
+class ParsedStatement:
+    """A parsed statement with its kind and parameters.
+
+    `count` is how many parameters it was last seen to take; `parameter_types` are those that it says itself, by number.
+    `is_exact` says that its rows need `rows.ExactRows`; None: not known yet.
+    """
+
+    __slots__ = ("count", "is_exact", "kind", "parameter_types", "statement")
+
+    def __init__(self, statement: duckdb.Statement) -> None:
+        self.statement = statement
+        self.kind: str = statement.type.name
+        self.count = 0
+        self.is_exact: bool | None = None if self.kind == "SELECT" else False
+        self.parameter_types: Mapping[str, Any] | None = None
+
+    @property
+    def counts_changes(self) -> bool:
+        """Whether the statement answers a number of changed rows."""
+        return self.kind in _CHANGES
+
+    @property
+    def gives_rows(self) -> bool:
+        """Whether the statement may give rows."""
+        return self.kind in _GIVES_ROWS
+
+    @property
+    def leaves_traces(self) -> bool:
+        """Whether the statement may change the connection's state, or the meaning of later statements."""
+        return self.kind not in _LEAVES_NOTHING
+
+    @property
+    def writes(self) -> bool:
+        """Whether the statement may change the database, by its kind. EXPLAIN ANALYZE runs the statement that it explains."""
+        return self.kind != "SELECT"
+
+
+class DuckdbInstance:
+    """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
+
+    Before the first statement of a caller runs, access to files, networks and extensions is closed and the configuration
+    locked, for statements of every kind. A database file of a node that may not write is opened read-only. `on_open` is
+    told of the instance when it is open.
+    """
+
+    def __init__(self, settings: DuckdbSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
+        self._settings = settings
+        self._on_open = on_open
+        self._lock = threading.Lock()
+        self._statements: dict[str, ParsedStatement] = {}
+        self._root: duckdb.DuckDBPyConnection | None = None
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Open another connection of the instance. Raises `Unavailable` if that fails."""
+        with self._lock:
+            if self._root is None:
+                self._root = self._opened()
+                self._on_open(self._root)
+            return self._root.cursor()
+
+    def close(self) -> None:
+        """Close the instance, once its connections are closed."""
+        with self._lock:
+            if self._root is not None:
+                self._root.close()
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        settings = self._settings
+        is_file = settings.path != MEMORY
+        if is_file and not os.path.exists(settings.path):
+            self._require_creating()
+        root = self._connected(settings.path, read_only=is_file and not settings.writes)
+        try:
+            # Nothing is written beside the database: data beyond memory_limit fails.
+            for setting in ("temp_directory=''", "enable_external_access=false", "lock_configuration=true"):
+                root.execute(f"SET {setting}")
+        except BaseException:
+            root.close()
+            raise
+        return root
+
+    def _connected(self, path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        until = monotonic() + FILE_LEAVING
+        while True:
+            try:
+                return duckdb.connect(path, read_only=read_only, config=self._config())
+            except duckdb.Error as error:
+                message = sentence(error)
+                if "Could not set lock" not in message:
+                    raise Unavailable(f"The database cannot be used: {message}") from error
+                if monotonic() > until:  # DuckDB goes on with paths and processes of this machine
+                    raise Unavailable(
+                        f'The database cannot be used: another process has "{os.path.basename(path)}" open',
+                        hint="DuckDB lets several processes have a file open only if all of them open it to read.",
+                    ) from error
+            sleep(OPEN_AGAIN)
+
+    def _config(self) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,  # else a table name finds Python's own variables
+            "arrow_lossless_conversion": True,  # how rows get from one instance or connection to another
+            "memory_limit": settings.memory_limit,
+            "threads": settings.threads or _processors(),
+        }
+
+    def _require_creating(self) -> None:
+        settings = self._settings
+        if not (settings.create and settings.writes):
+            raise Unavailable(
+                f'There is no database file "{settings.shown}"',
+                hint='Set "create" and "allow_execute" to true in the settings to begin with an empty one.',
+            )
+        os.makedirs(os.path.dirname(settings.path), exist_ok=True)
+
+    def load(self, tables: Mapping[str, Sequence[str]]) -> None:
+        """Make tables anew from files, all or none. The instance itself never reads a file: a second one does, which lives
+        as long as this takes, and whose rows come over as a stream. Raises `Unavailable`."""
+        connection = self.connection()
+        loader = duckdb.connect(config=self._config())
+        try:
+            loader.execute("SET temp_directory=''")
+            connection.execute("BEGIN TRANSACTION")
+            for table, files in tables.items():
+                try:
+                    connection.register(_INCOMING.strip('"'), ArrowRows(loader.sql(reading(files))))
+                    connection.execute(f"CREATE OR REPLACE TABLE {_quoted(table)} AS SELECT * FROM {_INCOMING}")
+                    connection.unregister(_INCOMING.strip('"'))
+                except duckdb.Error as error:
+                    said = sentence(error)
+                    for file in files:
+                        said = said.replace(file, os.path.basename(file))
+                    raise Unavailable(f'The table "{table}" cannot be made from its files: {said}') from error
+            connection.execute("COMMIT")
+        except duckdb.Error as error:
+            raise Unavailable(f"The tables of files cannot be made anew: {sentence(error)}") from error
+        finally:
+            connection.close()
+            loader.close()
+            self.forget()
+
+    def known(self, sql: str) -> ParsedStatement | None:
+        """The statement of a known text; None for another text."""
+        return self._statements.get(sql)
+
+    def parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedStatement:
+        """Parse a text of one statement. A known text is not parsed again: that would take a fifth of a short query."""
+        found = self._statements.get(sql)
+        if found is None:
+            statements = connection.extract_statements(sql)
+            if len(statements) != 1:
+                raise InvalidArguments.at("/input/sql", f"has {len(statements)} statements: expected one")
+            found = ParsedStatement(statements[0])
+            if len(sql) <= LONGEST_KEPT:
+                if len(self._statements) >= KEPT_STATEMENTS:
+                    self._statements.clear()
+                self._statements[sql] = found
+        return found
+
+    def forget(self) -> None:
+        """Drop the parsed statements, because the meaning of names may have changed."""
+        self._statements.clear()
+
+
+class ArrowRows:
+    """Rows of a relation, for another connection to read. A relation itself may only be read by its own."""
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._relation.__arrow_c_stream__(requested_schema)
+
+
+def sentence(error: Exception) -> str:
+    """The message of DuckDB, without the lines that repeat the statement, and without advice for its own shell."""
+    return re.split(r"\n\n(?:LINE |Possible solutions)", str(error), maxsplit=1)[0].strip()
+
+
+def _processors() -> int:
+    """The number of processors that this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
+    """Limit this process, which has no other work, so that an allocation fails before all memory is taken."""
+    row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
+    number, _, unit = str(row[0]).partition(" ")
+    if unit in _UNITS:
+        most = int(float(number) * _UNITS[unit]) * HEAPS + HEAP_BASE
+        with suppress(OSError, ValueError):  # a system without this limit, or with a smaller one
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def needs_exact(kinds: Sequence[Any]) -> bool:
+    """Whether the driver's Python values would lose something of columns of these types."""
+    return any(exact_type(kind) is not None for kind in kinds)
+
+
+class ResultRows:
+    """The rows of a result that a connection has open."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, names: Sequence[str], kinds: Sequence[Any], *, nested_as_text: bool
+    ):
+        self.columns = list(names)
+        self.types: list[str | None] = [str(kind) for kind in kinds]
+        converters = [converter(kind) for kind in kinds]
+        self._converters = converters if any(converters) else None
+        self._nested_as_text = nested_as_text
+        self._rows: Iterator[Any] = iter(connection.fetchone, None)
+
+    def read(self, size: int) -> tuple[list[Any], bool]:
+        taken = rows_within(self._rows, size)
+        is_last = False
+        if len(taken) < size:
+            ahead = next(self._rows, None)
+            if ahead is None:
+                is_last = True
+            else:  # the rows are large
+                self._rows = chain((ahead,), self._rows)
+        rows = taken if self._converters is None else [_converted(row, self._converters) for row in taken]
+        rows = json_rows(rows, nested_as_text=self._nested_as_text)
+        _check_size(rows)
+        return rows, is_last
+
+    def close(self) -> None:
+        self._rows = iter(())
+
+
+def _converted(row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:
+    return [value if convert is None else convert(value) for value, convert in zip(row, converters, strict=True)]
+
+
+def _check_size(rows: Sequence[Sequence[Any]]) -> None:
+    """Refuse rows that the server would refuse. Raises `ResultTooLarge`."""
+    size = size_of(rows)
+    if size > DEFAULTS.max_result:
+        raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+
+
+class ExactRows(ResultRows):
+    """The rows of a query with columns whose Python values would lose something, such as months of an interval.
+
+    Those columns are read as text, by a query around the unchanged statement; `kinds` are
+    the types of its columns.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        statement: duckdb.Statement,
+        params: Sequence[Any],
+        names: Sequence[str],
+        kinds: Sequence[Any],
+        *,
+        nested_as_text: bool,
+    ) -> None:
+        numbered = [f"c{number}" for number in range(len(kinds))]
+        exact = [exact_type(kind) for kind in kinds]
+        cells = [f"CAST({name} AS {kind})" if kind else name for name, kind in zip(numbered, exact, strict=True)]
+        source = f"(\n{_unterminated(statement.query)}\n) AS result({', '.join(numbered)})"
+        connection.execute(f"SELECT {', '.join(cells)} FROM {source}", list(params) or None)
+        super().__init__(connection, names, kinds, nested_as_text=nested_as_text)
+
+
+def _unterminated(sql: str) -> str:
+    """The statement without the semicolons at its end, which comments may follow."""
+    data = sql.encode()
+    end = len(data)
+    for start, kind in reversed(duckdb.tokenize(sql)):
+        if kind == duckdb.token_type.comment:
+            continue
+        if data[start : start + 1] != b";":
+            break
+        end = start
+    return data[:end].decode()
 
 
 if __name__ == "__main__":

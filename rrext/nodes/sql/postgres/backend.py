@@ -40,7 +40,7 @@ from rrext.nodes.sql.dialect import ESCAPED_NAME, STRING, SqlDialect, SqlToken
 from rrext.nodes.sql.gate import refusal
 from rrext.nodes.sql.lexer import check_placeholders, tokens
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT
-from rrext.nodes.sql.postgres.node import POSTGRES
+from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.rows import PostgresConnection, ResultStream, adapters
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes, ask, encoded, needs_type, rows_of, send, settle
 
