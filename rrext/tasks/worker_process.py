@@ -306,8 +306,9 @@ def _name_of(number: int) -> str:
         return str(number)
 
 
-STDERR_TAIL: Final = 4 * KIB
-"""Bytes of the last words of a process that an error tells: a traceback of a crash, and not its whole log."""
+STDERR_TAIL: Final = 8 * KIB
+"""Bytes of the last words of a process that an error tells: a traceback of a crash, 4 KiB since Python 3.14, and what was
+before it; not its whole log."""
 
 STDERR_KEPT: Final = 2 * STDERR_TAIL
 """Bytes of them that are kept. A secret at their beginning may be cut, and cannot be found: the first half is not told."""

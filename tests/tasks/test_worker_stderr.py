@@ -82,7 +82,7 @@ def test_the_head_and_the_crashed_thread_of_a_long_trace_are_kept_however_it_arr
         'node.py", line 7 in ***', 'x.py", line 1 in main'))]  # fmt: skip
     assert lines[4] == "[...]"
     assert lines[-1] == "Extension modules: one, two (total: 2)"
-    assert len(told.text.encode()) <= 4096
+    assert len(told.text.encode()) <= 8192
 
 
 def test_a_trace_that_is_longer_than_what_is_kept_of_it_tells_no_half_of_a_secret() -> None:

@@ -50,6 +50,8 @@ def test_importing_rrext_loads_its_version_and_nothing_else_of_it() -> None:
 
 # msgspec, which is there anyway, brings decimal, uuid and inspect.
 HEAVY = {"attr", "attrs", "cattrs", "dataclasses", "jsonschema_rs", "anyio", "asyncio", "pathlib", "importlib.metadata"}
+if sys.version_info >= (3, 14):
+    HEAVY.remove("dataclasses")  # Python's own `traceback` brings it
 
 
 def test_the_tools_room_loads_nothing_heavy_before_a_tool_is_used() -> None:
