@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from rrext.engine.calls.questions import permitted
 from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.engine.interface.operations import Close, Open, Write
@@ -49,7 +50,7 @@ class Nesting:
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 if route.asks:
-                    await callee.permitted(input)
+                    await permitted(callee, input)
                 return _plain(await self._encoded(callee, input))
         raise self._nobody(tool)
 
@@ -74,7 +75,7 @@ class Nesting:
                 continue
             self._prepare(callee, input)
             if route.asks:
-                self._wait_for(callee.permitted(input))
+                self._wait_for(permitted(callee, input))
             if here:
                 callee.loan = run.loan
                 return _plain(self._blocking(callee, input))

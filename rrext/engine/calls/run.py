@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from threading import get_ident
@@ -24,6 +24,7 @@ import msgspec
 from rrext.content import Content, block_of_bytes, encoded_content
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.nested_calls import Nesting
+from rrext.engine.calls.questions import RunQuestions, permitted, unavailable_tool
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place, Places
@@ -33,7 +34,7 @@ from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.component import GIVEN
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.routes import Route
-from rrext.errors import ResultTooLarge, RrextError, Unavailable
+from rrext.errors import ResultTooLarge, RrextError
 from rrext.limits import LARGE_RESULT, MAX_SPARE_CHAINS
 from rrext.nodes.base.node import Node
 from rrext.threads import NoThread
@@ -430,36 +431,7 @@ class ToolRun(CallRun):
             predicate = spec.options.available if refusing is None else refusing(node, self.context())
             refusal = getattr(predicate, "refusal", None)
             message = refusal or f'Tool "{spec.name}" on node "{component.id}" is not available in this context'
-            raise _unavailable(message, spec, predicate, nodeId=component.id)
-
-    async def permitted(self, value: Any) -> None:
-        """Wait for a permit of the caller to call the tool with this input. Raises `Unavailable` if it is not given."""
-        call, host = self.call, self.host
-        reason = "its caller did not offer to answer (`permits`)"
-        if call.feed is not None and isinstance(call.operation, Tool) and call.operation.permits:
-            arguments = host.redactor.value(value)
-            answer = await self.asked(call.feed, "rrext_permission", {"arguments": arguments})
-            if answer is True:
-                return
-            reason = f"there was no answer within {host.limits.permission_timeout:g} s" if answer is None else "it was denied"
-        name, node_id = self.spec.name, self.route.node_id
-        message = f'Tool "{name}" on node "{node_id}" needs a permission for each call: {reason}'
-        raise _unavailable(message, self.spec, None, nodeId=node_id)
-
-    async def asked(self, feed: Feed, event: str, about: dict[str, Any]) -> Any:
-        """The caller's answer to a question; None if there is none in time."""
-        seconds = self.host.limits.permission_timeout
-        body = {"tool": self.spec.name, "nodeId": self.route.node_id, **about, "timeout": seconds}
-        if not self.is_outermost:
-            body["within"] = self.trail[-2]
-        asking = asyncio.ensure_future(feed.ask(event, body))
-        timer = self.host.clock.call_later(seconds, lambda: _cancel(asking))
-        try:
-            await asyncio.wait([asking])
-        finally:
-            timer.cancel()
-            asking.cancel()
-        return None if asking.cancelled() else asking.result()
+            raise unavailable_tool(message, spec, predicate, nodeId=component.id)
 
     @property
     def trace(self) -> PipeTrace | None:
@@ -503,11 +475,11 @@ class ToolRun(CallRun):
             self.prepare(operation.input)
             if self.route.asks:
                 self.leave_place()  # a person decides: nobody else waits for that
-                await self.permitted(operation.input)
+                await permitted(self, operation.input)
                 await self.take_place()
             return
         text = f'Tool "{operation.tool}" is not available in this context on any node{reason}'
-        raise _unavailable(text, owners[0].spec, owners[0].spec.options.available)
+        raise unavailable_tool(text, owners[0].spec, owners[0].spec.options.available)
 
     def _takes_room(self, *, is_first: bool = False) -> bool:
         """Whether there is room for the result, which is expected from now on. Calls that wait for room go first."""
@@ -746,10 +718,10 @@ class ToolRun(CallRun):
         """Make a context for the tool or for its predicate."""
         call, operation = self.call, self.call.operation
         feed: Feed | None = None
-        questions: _Questions | None = None
+        questions: RunQuestions | None = None
         if call.feed is not None and isinstance(operation, Tool):
             feed = call.feed if operation.progress and self.is_outermost else None
-            questions = _Questions(self, call.feed, operation.questions) if operation.questions else None
+            questions = RunQuestions(self, call.feed, operation.questions) if operation.questions else None
         pipe = self.lease.pipe
         caller = call.caller if pipe is None else pipe.caller
         return ToolContext(
@@ -782,32 +754,6 @@ class TaskWork:
             self._task.cancel()
 
     def overstay(self) -> None: ...
-
-
-class _Questions:
-    """Asks the user of a call's caller for a run."""
-
-    __slots__ = ("_feed", "_run", "modes")
-
-    def __init__(self, run: ToolRun, feed: Feed, modes: Sequence[str]) -> None:
-        self._run = run
-        self._feed = feed
-        self.modes = modes
-
-    async def ask(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        answer = await self._run.asked(self._feed, "rrext_question", {"params": params})
-        return answer if isinstance(answer, dict) else {"action": "cancel"}
-
-
-def _cancel(asking: asyncio.Future[Any]) -> None:
-    asking.cancel()
-
-
-def _unavailable(message: str, spec: ToolSpec, predicate: Any, **data: str) -> Unavailable:
-    """The error for a tool that the caller cannot use; attributes of its predicate name the remedy and another tool."""
-    instead = getattr(predicate, "instead", None)
-    about = {**data, "tool": spec.name, **({} if instead is None else {"instead": instead})}
-    return Unavailable(message, hint=getattr(predicate, "missing", None), data=about)
 
 
 class ThreadJob(Generic[T]):
