@@ -138,7 +138,7 @@ text = '''{"components": [
   {"id": "t", "provider": "step", "config": {}, "input": [{"lane": "text", "from": "s"}]}]}'''
 load_pipeline(text, Catalog([Begin, Step]), Environment.of_process()).require()
 heavy = {"cattrs", "attr", "attrs", "jsonschema_rs", "dataclasses", "anyio", "importlib.metadata", "json"}
-heavy |= {f"rrext.pipefile.text.{name}" for name in ("scanner", "tokens", "tree_builder", "fast_objects")}
+heavy |= {f"rrext.pipefile.text.{name}" for name in ("scanner", "tokens", "tree", "fast_objects")}
 heavy -= {"dataclasses"} if sys.version_info >= (3, 14) else set()  # Python's own traceback brings it
 heavy |= {"rrext.pipefile.catalog.settings", "rrext.pipefile.catalog.services", "rrext.tools.grammar"}
 print(*(heavy & set(sys.modules)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from rrext.limits import DEFAULTS, MAX_SCANNED_MEMBERS, Limits
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Span, below, parts_of
-from rrext.pipefile.text.tree import Located
+
+if TYPE_CHECKING:
+    from rrext.pipefile.text.tree import Located
 
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -174,6 +176,7 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> ParsedText:
     """Read JSON with comments and trailing commas, with the position of every value. Never raises."""
     from rrext.pipefile.text.fast_objects import FastObjects
     from rrext.pipefile.text.scanner import Scanner  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.tree import Located
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:
