@@ -19,21 +19,19 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAl
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from rrext.client import client as client_module
-from rrext.client import databases as database_module
-from rrext.client import databases as vectors_module
-from rrext.client import pipe as pipe_module
-from rrext.client import stored_files as stored_files_module
+from rrext.client.client import Client as AsyncClient
+from rrext.client.databases import Database as AsyncDatabase
+from rrext.client.databases import Transaction as AsyncTransaction
+from rrext.client.databases import Vectors as AsyncVectors
 from rrext.client.databases import WhichNode
 from rrext.client.endpoint import Body
+from rrext.client.pipe import Pipe as AsyncPipe
+from rrext.client.stored_files import StoredFiles as AsyncStoredFiles
 from rrext.client.updates import EventStream, MonitorTarget, ServerEvent
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
 P = ParamSpec("P")
-
-AsyncClient = client_module.Client
-AsyncPipe = pipe_module.Pipe
 
 
 def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
@@ -223,12 +221,6 @@ def _read_events(portal: Portal, stream: EventStream) -> Iterator[ServerEvent]:
 
     while (event := portal.run(following)) is not None:
         yield event
-
-
-AsyncDatabase = database_module.Database
-AsyncTransaction = database_module.Transaction
-AsyncVectors = vectors_module.Vectors
-AsyncStoredFiles = stored_files_module.StoredFiles
 
 
 class Transaction(Blocking[AsyncTransaction]):

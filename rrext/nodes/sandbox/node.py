@@ -1,25 +1,48 @@
-"""`tool_python`: runs the programs of agents and other callers in a sandbox."""
+"""`tool_python`: runs the programs of agents and other callers in a sandbox on `sandlock`, or gives the reason why it cannot.
+
+The child kit starts, restarts and ends the warden. The warden does not answer requests as the other children do: each call has
+a socket of its own, to a supervisor that the warden forks. A fork copies what the warden has, so it has one thread, no
+environment, and neither the server's queues nor msgspec, which the frames of the kit need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from rrext.content import Content
-from rrext.errors import Cancelled, InvalidArguments
+from rrext.errors import Cancelled, InvalidArguments, ShuttingDown, ToolError, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.sandbox.grant import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
+from rrext.nodes.child.process import launch, reap
+from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.sandbox.grant import (
+    LEAST_MEMORY,
+    LONGEST_TIMEOUT,
+    MIB,
+    MOST_MEMORY,
+    NOTHING,
+    SHORTEST_TIMEOUT,
+    Grant,
+    SandboxLimits,
+)
+from rrext.nodes.sandbox.interpreter import block, command, receive, receive_rest
+from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 from rrext.tools.results import LARGE_TEXT, JsonText, encode_json
 
 if TYPE_CHECKING:
     from rrext.nodes.base.setup import SetupContext
-    from rrext.nodes.sandbox.grant import Grant
-    from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
+
 
 DEFAULTS = SandboxLimits()
 
@@ -72,7 +95,6 @@ class PythonNode(Node):
     @classmethod
     def unavailable(cls) -> str | None:
         """The reason why this machine cannot isolate programs, if any."""
-        from rrext.nodes.sandbox.sandlock_sandbox import missing_piece
 
         return missing_piece()
 
@@ -91,7 +113,6 @@ class PythonNode(Node):
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SandlockSandbox]:
         """Make one sandbox for all objects; it starts at the first program."""
         from rrext.nodes.sandbox.grant import NOTHING
-        from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
         allowed = [name for _, name in _modules(config)]
         grant = await ctx.in_thread(_granted, ctx.packages, allowed) if ctx.packages or allowed else NOTHING
@@ -160,3 +181,272 @@ def limits_of(config: Any) -> SandboxLimits:
     total = min(max(config.totalMemory, memory), MOST_MEMORY)
     timeout = min(max(config.timeout, SHORTEST_TIMEOUT), LONGEST_TIMEOUT)
     return SandboxLimits(timeout=timeout, memory=memory * MIB, total_memory=total * MIB)
+
+
+WARDEN_START: Final = 30.0
+"""Seconds for the warden to be ready; it takes a tenth of one."""
+
+OVERTIME: Final = 60.0
+"""Seconds after which the server abandons a supervisor that should have answered."""
+
+FAREWELL: Final = 2.0
+"""Seconds for the warden to end by itself."""
+
+INSTALL = 'pip install "rrext[python]"'
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WARDEN = os.path.join(_HERE, "warden.py")
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
+_BOOT = "import sys; sys.path.extend(sys.argv[3:]); from rrext.nodes.sandbox.warden import main; main()"
+
+
+def missing_piece() -> str | None:
+    """The feature that this machine lacks, as far as known without a test; None if it lacks none.
+
+    Imports `ctypes` to ask the kernel: call it from a worker thread.
+    """
+    if sys.platform != "linux":
+        return "tool_python isolates programs with Linux's Landlock: it needs Linux 6.12 or newer"
+    system = os.uname()
+    if system.machine != "x86_64":
+        return f"tool_python isolates programs on x86-64 alone, and this machine is {system.machine}"
+    if _package_folder() is None:
+        return f'tool_python needs the package "sandlock": {INSTALL}'
+    return _missing_in_kernel(system.release)
+
+
+def _missing_in_kernel(release: str) -> str | None:
+    from rrext.nodes.child.landlock import NEEDED_ABI, abi
+
+    offered = abi()
+    if offered >= NEEDED_ABI:
+        return None
+    have = f"only Landlock ABI {offered}" if offered else "no Landlock, or it is switched off (see the boot parameter lsm=)"
+    return f"tool_python needs Linux 6.12 or newer with Landlock ABI {NEEDED_ABI}, and this kernel, {release}, has {have}"
+
+
+def _package_folder() -> str | None:
+    from importlib.util import find_spec
+
+    spec = find_spec("sandlock")
+    if spec is None or spec.origin is None:
+        return None
+    return os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
+
+
+class _Greeting(msgspec.Struct, frozen=True):
+    missing: str | None
+    alone: bool = False
+
+
+class WardenProcess:
+    """The warden, ready to take programs. `alone`: the kernel also granted namespaces, so that names of files are hidden."""
+
+    def __init__(self, grant: Grant = NOTHING) -> None:
+        """Start the warden and wait until it is ready. Raises `Unavailable` if this machine cannot isolate programs."""
+        folder = _package_folder()
+        if folder is None:
+            raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, os.fdopen(os.memfd_create("grant"), "wb") as given:
+            given.write(msgspec.json.encode(grant))
+            given.seek(0)
+            passed = theirs.fileno(), given.fileno()
+            boot = command("-c", _BOOT, *map(str, passed), _ROOT, folder)
+            # A terminal's Ctrl-C is the server's to handle.
+            self._child = launch(boot, "the sandbox", {}, passed, streams=subprocess.DEVNULL, new_session=True)
+        greeting = self._greeting()
+        if greeting.missing is not None:
+            self.close(FAREWELL)
+            raise Unavailable(f"This machine cannot isolate programs: {greeting.missing}")
+        self.alone = greeting.alone
+
+    @property
+    def id(self) -> int:
+        """The process id."""
+        return self._child.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the warden has ended; its socket is closed then."""
+        if self._child.poll() is None:
+            return False
+        self._control.close()
+        return True
+
+    def take(self, link: socket.socket) -> bool:
+        """Pass the socket of a call to the warden; False if the warden has ended."""
+        try:
+            socket.send_fds(self._control, [b"C"], [link.fileno()])
+        except (BrokenPipeError, ConnectionResetError):
+            self.close(FAREWELL)
+            return False
+        return True
+
+    def close(self, patience: float) -> None:
+        """End the warden and all its children; kill it after `patience` seconds."""
+        self._control.close()
+        reap(self._child, patience)
+
+    def _greeting(self) -> _Greeting:
+        """Read the first message of the warden."""
+        self._control.settimeout(WARDEN_START)
+        try:
+            word = self._control.recv(65_536)
+        except TimeoutError:
+            return _Greeting("the warden did not start in time")
+        self._control.settimeout(None)
+        return msgspec.json.decode(word, type=_Greeting) if word else _Greeting("the warden did not start")
+
+
+class SandlockSandbox:
+    """Runs programs that are not trusted. Methods block; call them from a worker thread, any number at a time.
+
+    Programs may import the packages of `grant`. Costs nothing until the first program, which starts the warden and tests the
+    confinement.
+    """
+
+    def __init__(self, grant: Grant = NOTHING) -> None:
+        self._lock = threading.RLock()  # the test of the confinement is a call, too
+        self._wardens = Supervisor(partial(WardenProcess, grant), closed="The sandbox is closed")
+        self._grant = grant
+        self._missing: str | None = None
+        self._checked = False
+        self._closed = False
+
+    @property
+    def warden(self) -> WardenProcess | None:
+        """The warden; None if it does not run."""
+        return self._wardens.running
+
+    def run(
+        self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
+    ) -> PythonRun:
+        """Run `code` as a fresh `__main__` and wait for its end.
+
+        `on_cancel` is given a function that kills the program; the call then ends by raising `Cancelled`. Raises
+        `Unavailable` where this machine cannot isolate, before anything of `code` has run.
+        """
+        self._check()
+        return self._call(code, limits, on_cancel)
+
+    def close(self) -> None:
+        """End the warden and all its children. The sandbox is not used again."""
+        with self._lock:
+            self._closed = True
+            self._wardens.close(FAREWELL)
+
+    def _check(self) -> None:
+        """Test the confinement, once. Raises `Unavailable`."""
+        if not self._checked:
+            with self._lock:
+                if not self._checked:
+                    self._missing = missing_piece() or self._try_walls()
+                    self._checked = True
+        if self._missing is not None:
+            raise Unavailable(self._missing)
+
+    def _try_walls(self) -> str | None:
+        try:
+            wrong = verdict(self._call(probe(_WARDEN), SandboxLimits(), None))
+        except Unavailable as error:
+            return error.message
+        return f"This machine does not isolate programs: {wrong}" if wrong else None
+
+    def _call(self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None) -> PythonRun:
+        ours, theirs = socket.socketpair()
+        cancelled = False
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+            _hang_up(ours)
+
+        with ours:
+            with theirs, self._lock:
+                self._hand_over(theirs)
+            ours.settimeout(limits.timeout + OVERTIME)
+            try:
+                ours.sendall(block(msgspec.json.encode({"code": code, **limits._asdict()})))
+                if on_cancel is not None:
+                    on_cancel(cancel)
+                answer, report = receive(ours), receive_rest(ours)
+            except (EOFError, ConnectionError) as error:
+                raise self._lost(cancelled) from error
+            except TimeoutError as error:
+                raise ToolError("The sandbox did not answer in time; the program was given up") from error
+        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits, self._grant)
+
+    def _lost(self, cancelled: bool) -> Exception:
+        if cancelled:
+            return Cancelled()
+        if self._closed:
+            return ShuttingDown("The sandbox was closed; the program was killed")
+        return ToolError("The sandbox ended before the program did; the program was killed")
+
+    def _hand_over(self, link: socket.socket) -> None:
+        """Pass a call's socket to the warden; start the warden if it does not run."""
+        if self._closed:
+            raise ShuttingDown("The sandbox is closed")
+        for _ in range(2):
+            if self._wardens.process().take(link):
+                return
+        raise ToolError("The sandbox's warden does not stay alive")
+
+    def __repr__(self) -> str:
+        warden = self.warden
+        state = "closed" if self._closed else "idle" if warden is None else f"warden {warden.id}"
+        return f"<SandlockSandbox {state}>"
+
+
+def _hang_up(link: socket.socket) -> None:
+    """Tell the supervisor that the call is cancelled; it kills the guest and ends, which ends the wait for its answer."""
+    try:
+        link.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # the call has ended
+
+
+_TEMPLATE = """
+import os, sys, _socket
+
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
+def mode():
+    os.chmod(sys.executable, os.stat(sys.executable).st_mode)  # as it is already, should it succeed
+
+attempts = {{
+    "read a file": lambda: open({path!r}).close(),
+    "list a directory": lambda: os.listdir("/"),
+    "read its environment": lambda: open("/proc/self/environ").close(),
+    "write a file": lambda: os.open("/dev/shm/rrext-probe", os.O_CREAT | os.O_EXCL | os.O_WRONLY),
+    "change a file's mode": mode,
+    "open a socket": lambda: _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM),
+    "open a local socket": lambda: _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM),
+    "signal its parent": lambda: os.kill(os.getppid(), 0),
+    "start a process": fork,
+    "run a program": lambda: os.execv(sys.executable, [sys.executable, "-V"]),
+}}
+result = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    result.append(name)
+"""
+
+
+def probe(path: str) -> str:
+    """The program; `path` is a file that a guest must not be able to read."""
+    return _TEMPLATE.format(path=path)
+
+
+def verdict(run: PythonRun) -> str | None:
+    """The gap in the confinement, or None if there is none."""
+    if run.exit_code != 0 or not isinstance(run.result, list):
+        return f"the test program did not come to its end: {run.stderr.strip()[-300:] or run.exit_code}"
+    if run.result:
+        return "the test program could " + ", ".join(map(str, run.result))
+    return None

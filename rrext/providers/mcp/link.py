@@ -54,8 +54,20 @@ from pydantic import ValidationError
 from rrext.errors import RrextError, Unavailable
 from rrext.http import CONNECT_TIMEOUT, PACKINGS, BodyTooLarge, ForeignPacking, failure_body, new_client, whole_body
 from rrext.limits import MAX_QUOTED_NAME
-from rrext.providers.mcp.stdio import CLOSE_PATIENCE, ServerLog, StdioTransport, start
-from rrext.providers.mcp.transport import BROKEN, RESULT_TOO_LARGE, UNREACHABLE, McpTarget, Transport, cut, of_answer, of_lost
+from rrext.providers.mcp.transport import (
+    BROKEN,
+    CLOSE_PATIENCE,
+    RESULT_TOO_LARGE,
+    UNREACHABLE,
+    McpTarget,
+    ServerLog,
+    StdioTransport,
+    Transport,
+    cut,
+    of_answer,
+    of_lost,
+    start,
+)
 from rrext.providers.provider import HINTS, ProvidedTool
 from rrext.tools.context import ToolContext
 from rrext.tools.validation import InvalidSchema, SchemaValidator

@@ -9,8 +9,8 @@ import pytest
 from distributions import install_samples
 from guests import Guests
 
+from rrext.nodes.sandbox.node import SandlockSandbox
 from rrext.nodes.sandbox.packages import OfferedPackages
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rrext.nodes.sandbox.grant import SandboxLimits
+from rrext.nodes.sandbox.node import SandlockSandbox
 from rrext.nodes.sandbox.outcome import PythonRun
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 GONE_WITHIN = 10.0
 

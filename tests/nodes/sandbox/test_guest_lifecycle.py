@@ -16,7 +16,7 @@ from guests import Guests, descendants, still_there, wait_until
 
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError
 from rrext.nodes.sandbox.grant import SandboxLimits
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
+from rrext.nodes.sandbox.node import SandlockSandbox
 
 pytestmark = pytest.mark.system
 
@@ -96,7 +96,7 @@ def test_a_warden_that_is_killed_takes_its_programs_along_and_is_replaced(guests
 SERVER = """
 import sys, threading
 from rrext.nodes.sandbox.grant import SandboxLimits
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
+from rrext.nodes.sandbox.node import SandlockSandbox
 sandbox = SandlockSandbox()
 sandbox.run("1", SandboxLimits())
 for code in ("while True: pass", "import time; time.sleep(600)", "import signal, os; os.kill(os.getpid(), signal.SIGSTOP)"):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from rrext.cli.main import main
 from rrext.errors import InvalidPipeline, Unavailable
+from rrext.nodes.sandbox.node import Grant, SandlockSandbox
 from rrext.nodes.sandbox.packages import OfferedPackages, offered
-from rrext.nodes.sandbox.sandlock_sandbox import Grant, SandlockSandbox
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.pipeline_loader import load_pipeline

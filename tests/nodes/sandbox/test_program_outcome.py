@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.grant import SandboxLimits
+from rrext.nodes.sandbox.node import probe, verdict
 from rrext.nodes.sandbox.outcome import ProgramEnd, PythonRun, outcome
-from rrext.nodes.sandbox.sandlock_sandbox import probe, verdict
 from rrext.nodes.sandbox.values import MAX_DEPTH
 from rrext.tools.results import LARGE_TEXT, LARGE_VALUES
 

@@ -15,11 +15,10 @@ from rrext.errors import Cancelled, InvalidArguments, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child import landlock
-from rrext.nodes.sandbox import sandlock_sandbox
+from rrext.nodes.sandbox import node as python_node
 from rrext.nodes.sandbox.grant import MIB, SandboxLimits
-from rrext.nodes.sandbox.node import PythonNode, limits_of
+from rrext.nodes.sandbox.node import PythonNode, SandlockSandbox, limits_of, missing_piece
 from rrext.nodes.sandbox.outcome import PythonRun
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox, missing_piece
 from rrext.threads import Workers
 from rrext.tools.context import CancelToken, ToolContext
 from rrext.tools.results import LARGE_TEXT
@@ -159,7 +158,7 @@ def capable(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine that has everything, as far as one can tell without trying."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64", release="6.12.1-test"))
-    monkeypatch.setattr(sandlock_sandbox, "_package_folder", lambda: "/nowhere")
+    monkeypatch.setattr(python_node, "_package_folder", lambda: "/nowhere")
     monkeypatch.setattr(landlock, "abi", lambda: 7)
     assert missing_piece() is None
     return monkeypatch
@@ -176,7 +175,7 @@ def test_another_processor_is_unavailable(capable: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_package_the_install_line_is_named(capable: pytest.MonkeyPatch) -> None:
-    capable.setattr(sandlock_sandbox, "_package_folder", lambda: None)
+    capable.setattr(python_node, "_package_folder", lambda: None)
     assert str(PythonNode.unavailable()).endswith('pip install "rrext[python]"')
 
 
@@ -189,7 +188,7 @@ def test_an_old_kernel_is_named(capable: pytest.MonkeyPatch, offered: int, words
 
 
 def test_where_something_is_missing_no_program_runs_and_no_process_starts(capable: pytest.MonkeyPatch) -> None:
-    capable.setattr(sandlock_sandbox, "_package_folder", lambda: None)
+    capable.setattr(python_node, "_package_folder", lambda: None)
     sandbox = SandlockSandbox()
     for _ in range(2):
         with pytest.raises(Unavailable, match=r'pip install "rrext\[python\]"'):
@@ -199,7 +198,7 @@ def test_where_something_is_missing_no_program_runs_and_no_process_starts(capabl
 
 
 def test_a_warden_that_cannot_start_makes_the_tool_unavailable(capable: pytest.MonkeyPatch) -> None:
-    capable.setattr(sandlock_sandbox, "_BOOT", "raise SystemExit")
+    capable.setattr(python_node, "_BOOT", "raise SystemExit")
     sandbox = SandlockSandbox()
     with pytest.raises(Unavailable, match="cannot isolate programs: the warden did not start"):
         sandbox.run("result = 1", SandboxLimits())

@@ -18,7 +18,7 @@ from guests import descendants, still_there, wait_until
 
 PIPELINE = Path(__file__).parents[2] / "examples" / "python.pipe"
 SERVE = "import sys; from rrext.cli.main import main; sys.exit(main(['serve', *sys.argv[1:]]))"
-WITHOUT_PACKAGE = "import rrext.nodes.sandbox.sandlock_sandbox as engine; engine._package_folder = lambda: None\n"
+WITHOUT_PACKAGE = "import rrext.nodes.sandbox.node as engine; engine._package_folder = lambda: None\n"
 
 
 class Server:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from guests import Guests
 
+from rrext.nodes.sandbox.node import SandlockSandbox
 from rrext.nodes.sandbox.packages import OfferedPackages
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
 
 pytestmark = pytest.mark.system
 

@@ -24,7 +24,7 @@ import json, sys
 from rrext.errors import Unavailable
 from rrext.nodes.sandbox.grant import SandboxLimits
 from rrext.nodes.sandbox.packages import OfferedPackages
-from rrext.nodes.sandbox.sandlock_sandbox import SandlockSandbox
+from rrext.nodes.sandbox.node import SandlockSandbox
 sandbox = SandlockSandbox(OfferedPackages(packages).grant(packages))
 answers = []
 for code in sys.argv[1:]:
@@ -142,7 +142,7 @@ def test_a_kernel_that_refuses_a_wall_makes_the_tool_unavailable(call: int) -> N
 
 
 WITHOUT = """
-import rrext.nodes.sandbox.sandlock_sandbox as engine
+import rrext.nodes.sandbox.node as engine
 head, tail = engine._BOOT.split("; from", 1)
 engine._BOOT = head + "\\n" + {change!r} + "\\nfrom" + tail
 """

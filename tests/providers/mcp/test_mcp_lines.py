@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.limits import KIB, Limits
 from rrext.providers.mcp.provider import McpProvider
-from rrext.providers.mcp.stdio import LINE_ENDS, LineReader, LongLine, answered_id
+from rrext.providers.mcp.transport import LINE_ENDS, LineReader, LongLine, answered_id
 from rrext.tools.context import ToolContext
 
 ByHand = Callable[..., McpProvider]

@@ -21,7 +21,7 @@ from rrext.editor.page import readable
 from rrext.editor.text import Edit
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State, as_edits, as_range, offset_of, workspace_edit
-from rrext.faces.lsp.runs.offers import RUN, wants
+from rrext.faces.lsp.runs.commands import RUN, wants
 from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:

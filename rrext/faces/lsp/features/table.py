@@ -18,9 +18,8 @@ from rrext.faces.lsp.features.positions import (
 )
 from rrext.faces.lsp.features.workspace import register_workspace
 from rrext.faces.lsp.options import Options
-from rrext.faces.lsp.runs.commands import Commands
+from rrext.faces.lsp.runs.commands import Commands, CustomMethods, Offers
 from rrext.faces.lsp.runs.engine import Deployments, EngineOutput, EngineProcess
-from rrext.faces.lsp.runs.offers import CustomMethods, Offers
 from rrext.faces.lsp.runs.results import Display, Graphs
 from rrext.faces.lsp.runs.runner import Runner
 from rrext.faces.lsp.server import PipeServer
