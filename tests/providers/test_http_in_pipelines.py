@@ -13,7 +13,7 @@ from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.base.node import Node
-from rrext.nodes.mcp_client import ProvidedToolsNode
+from rrext.nodes.basic.mcp_client import ProvidedToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
 
 pytestmark = pytest.mark.anyio

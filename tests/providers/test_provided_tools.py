@@ -17,7 +17,7 @@ from rrext.engine.interface.operations import ListTools, Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ConnectionInvalid, ConnectionUnknown, InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.mcp_client import ProvidedToolsNode
+from rrext.nodes.basic.mcp_client import ProvidedToolsNode
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.providers import provider as provider_pool
 from rrext.providers.provider import ProvidedTool, ToolProvider

@@ -1,1 +1,1 @@
-"""Nodes that most pipelines have: sources, prompts, memory and responses."""
+"""Nodes that most pipelines have: sources, prompts, memory, responses, and the tools of servers outside."""
