@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
 from rrext.cli.output import NodeLog, Results, print_error, unreadable
-from rrext.cli.pipeline import EXIT_USAGE, Absorbs, Interrupts, Pipeline, end_process, exit_code_of
+from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, end_process, exit_code_of
 from rrext.columns import printable
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed

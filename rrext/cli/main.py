@@ -16,7 +16,8 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
-from rrext.cli.output import EXIT_FAILED, EXIT_UNREAD, is_unread, let_messages_fail
+from rrext.cli.exit_codes import EXIT_FAILED, EXIT_UNREAD, EXIT_USAGE
+from rrext.cli.output import is_unread, let_messages_fail
 from rrext.errors import RrextError, near_matches
 from rrext.threads import memory_limits
 from rrext.version import __version__
@@ -64,7 +65,6 @@ LISTS = frozenset(("-h", "--help", "--version"))
 PRINTERS = frozenset(("check", "nodes", "schema", "completion", "help"))
 """Commands that print with `sys.stdout`; the others keep its descriptor for results, and find out if it is closed."""
 
-EXIT_USAGE = 2
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """Failures of a write to stdout, which have no file name."""
 

@@ -12,6 +12,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from rrext.cli.exit_codes import EXIT_FAILED, EXIT_UNREAD
 from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError, near_matches
 
@@ -90,11 +91,6 @@ class _Messages(io.RawIOBase):
         with suppress(OSError):
             _write(2, message)
         return len(message)
-
-
-EXIT_FAILED: Final = 1
-EXIT_UNREAD: Final = 141
-"""The exit code of a command whose stdout has no reader any more, as shells tell of SIGPIPE."""
 
 
 def is_unread(error: OSError) -> bool:

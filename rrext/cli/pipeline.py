@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
-from rrext.cli.output import EXIT_FAILED, Results, unwritten
+from rrext.cli.exit_codes import EXIT_FAILED
+from rrext.cli.output import Results, unwritten
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, error_from_wire
@@ -131,8 +132,6 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 
 T = TypeVar("T")
-
-EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 class Pipeline:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rrext.references import KnownConnection
 
 
-EXIT_INVALID = 2
 RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
 SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
 """The colours of problems on a terminal; others are cyan."""

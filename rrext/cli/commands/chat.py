@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
 from rrext.cli.options import (
@@ -24,7 +25,7 @@ from rrext.cli.options import (
     let_words_follow_options,
 )
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, failure_of
+from rrext.cli.pipeline import failure_of
 from rrext.columns import printable
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import (
     Command,
     add_partial_option,
@@ -22,7 +23,6 @@ from rrext.cli.options import (
 )
 from rrext.cli.problems import (
     CYAN,
-    EXIT_INVALID,
     GREEN,
     RED,
     SEVERITIES,
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         total.add(_check_file(args, path, catalog, environment, known))
     if total.files > 1 and not args.json:
         print(f"total: {total}", file=sys.stderr)
-    return EXIT_INVALID if total.invalid else 0
+    return EXIT_USAGE if total.invalid else 0
 
 
 CHECK = Command(DESCRIPTION, EXAMPLE, add_arguments, run)

@@ -9,6 +9,7 @@ from shlex import quote
 from string import Template
 from typing import Final
 
+from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import Command
 
 DESCRIPTION = "Write a small pipeline with a comment at each part. It runs at once. No file is overwritten."
@@ -48,7 +49,6 @@ PIPELINE: Final = Template("""\
   "version": 1,
 }
 """)
-EXIT_USAGE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

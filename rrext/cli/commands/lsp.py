@@ -10,6 +10,7 @@ import sys
 from typing import Final
 
 from rrext.cli import PARENT
+from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import Command, add_pipeline_options, root_from
 from rrext.cli.output import PACKAGE
 from rrext.transports.claim import claim_stdio
@@ -28,7 +29,6 @@ Settings for several editors: {SETTINGS}
 """
 FOR_PEOPLE: Final = f"rrext lsp talks to an editor on stdin and stdout, not to people. Settings: {SETTINGS}. Ctrl-C ends it."
 LEVELS = ("debug", "info", "warning", "error")
-EXIT_INVALID = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         stdio = claim_stdio()  # before any import of node code, whose output must not reach the client
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
-        return EXIT_INVALID
+        return EXIT_USAGE
     from rrext.server.logs import set_up_logging
     from rrext.server.watchdog import leave, write_last_words
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         writers.append(set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file))
     except OSError as error:
         print(f"rrext: --log-file {args.log_file}: {error.strerror}", file=sys.stderr)
-        leave(EXIT_INVALID, writers)
+        leave(EXIT_USAGE, writers)
     loop = asyncio.new_event_loop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 

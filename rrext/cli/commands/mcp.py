@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.cli.commands.serve import EXIT_INVALID, Face, add_proxy_option, add_serving_options, allowed_tools, origin, stem_of
+from rrext.cli.commands.serve import Face, add_proxy_option, add_serving_options, allowed_tools, origin, stem_of
 from rrext.cli.commands.serve import run as serve
+from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import Command, connections_from
 from rrext.cli.terminal import print_listening
 from rrext.columns import printable
@@ -155,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         return serve(args)
     variables = _variables(args)
     if variables is None:
-        return EXIT_INVALID
+        return EXIT_USAGE
 
     name = stem_of(args.files[0])
     names = printable(", ".join(variables))

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.local import LocalPipeline, in_words_of_source
 from rrext.cli.options import (
     Command,
@@ -26,7 +27,7 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, failure_of, run_work, without_error
+from rrext.cli.pipeline import Pipeline, failure_of, run_work, without_error
 from rrext.cli.terminal import ProgressLine, pace, size
 from rrext.client.upload_files import LANES_IN_PIECES, NO_FILE, UploadFile, find_files, mime_type_of, shown
 from rrext.columns import printable

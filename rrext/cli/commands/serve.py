@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from rrext.cli import PARENT
+from rrext.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import (
     KEY,
     Command,
@@ -78,7 +79,6 @@ It says on stderr when clients can connect.
 AT_TERMINAL = """rrext: this is a server for programs: it waits for framed requests on stdin. Ctrl-D or Ctrl-C ends it.
   For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
 LEVELS = ("debug", "info", "warning", "error")
-EXIT_FAILED, EXIT_INVALID = 1, 2
 MIN_TASK_MEMORY: Final = 64 * MIB
 """Bytes of the smallest `--task-memory`: an empty task takes a third, and each would be killed again and again."""
 
@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
     for stem in stems:
         if stems.count(stem) > 1:
             print(f"rrext: two files have the token (stem) {stem!r}: rename one", file=sys.stderr)
-            return EXIT_INVALID
+            return EXIT_USAGE
     serves_stdio = args.stdio or (args.listen is None and args.ws is None)
     try:
         _require_memory(LEAST_MEMORY[args.ws is not None or args.face.listen is not None])
@@ -177,12 +177,12 @@ def run(args: argparse.Namespace) -> int:
             check_options(args)
     except UsageError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_INVALID
+        return EXIT_USAGE
     args.key = take_key(args)
     args.isolation = args.isolation or ("none" if args.ws is None else "process")
     if args.task_memory is not None and (wrong := _wrong_memory(args)):
         print(f"rrext: --task-memory {wrong}", file=sys.stderr)
-        return EXIT_INVALID
+        return EXIT_USAGE
     try:
         if not serves_stdio:
             open_missing()
@@ -191,14 +191,14 @@ def run(args: argparse.Namespace) -> int:
         if error.errno != errno.EBADF:
             raise
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
-        return EXIT_INVALID
+        return EXIT_USAGE
     reloads = not serves_stdio and (args.ws is not None or args.face.listen is not None) and not has_terminal()
     if reloads:
         signal.signal(signal.SIGHUP, ignore_signal)  # also one that comes before the files are read for the first time
     watchdog = Watchdog(reloads=reloads)
     fd, pid = (stdio.read_fd, parent.pid) if serves_stdio else (None, None)
     writers = [stdio.stderr]
-    code = EXIT_INVALID
+    code = EXIT_USAGE
     try:
         environment, connections = environment_from(args)  # before the fork, whose memory would keep the variables
         watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
@@ -324,7 +324,7 @@ def _serve_claimed(
         from rrext.server.refusal import answer_first_request, refusal_of
 
         answer_first_request(stdio.read_fd, stdio.write_fd, refusal_of(refused), DEFAULTS)
-    return EXIT_INVALID
+    return EXIT_USAGE
 
 
 def _store_at(directory: str | None, quota: int | None) -> FileStoreSettings | None:

@@ -7,9 +7,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from rrext.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import Command, add_pipeline_options, catalog_from, environment_from, whole_number
 from rrext.cli.output import Results, is_unread
-from rrext.cli.problems import EXIT_INVALID, print_found, print_no_pipeline, read_file, summary
+from rrext.cli.problems import print_found, print_no_pipeline, read_file, summary
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 from rrext.errors import RrextError
@@ -29,7 +30,6 @@ EXAMPLE = """example:
 A pipeline that cannot be run is drawn as far as it can be made out. Exit codes as those of rrext check --no-probe, and 1 if the
 picture cannot be drawn or written.
 """
-EXIT_FAILED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
     (environment, _), catalog = environment_from(args), catalog_from(args)
     text = read_file(args.file)
     if text is None:
-        return EXIT_INVALID
+        return EXIT_USAGE
     if print_no_pipeline(args.file, text, sys.stderr):
-        return EXIT_INVALID
+        return EXIT_USAGE
     loaded = load_pipeline(text, catalog, environment, strict_env=False, positions=True)
     try:
         drawn = _draw(args, picture_of(loaded))
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: {args.file}: {error.message}", file=sys.stderr)
         drawn = False
     _print_problems(args, loaded, below=drawn and not (args.svg or args.mermaid or args.output))
-    return EXIT_INVALID if loaded.spec is None else 0 if drawn else EXIT_FAILED
+    return EXIT_USAGE if loaded.spec is None else 0 if drawn else EXIT_FAILED
 
 
 SHOW = Command(DESCRIPTION, EXAMPLE, add_arguments, run)

@@ -17,6 +17,7 @@ import msgspec
 
 from rrext.cli.commands.sql_database import Statement, StatementRunner, database_of, print_failure, statements
 from rrext.cli.commands.tool import CALL_IS_WRONG, call_timeout
+from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, run_locally
@@ -29,7 +30,6 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.errors import RrextError, near_matches
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import (
     Command,
     add_caller_options,
@@ -29,7 +30,7 @@ from rrext.cli.options import (
     seconds,
 )
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
+from rrext.cli.pipeline import Pipeline, is_cancel, named, run_work
 from rrext.cli.terminal import ProgressLine, amount, terminal_width
 from rrext.columns import cut, one_line, printable
 from rrext.engine.interface.operations import ListTools, Tool

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import Command, add_caller_options, add_pipeline_options, add_source
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
+from rrext.cli.pipeline import Pipeline, named, run_work
 from rrext.cli.terminal import MIN_WRAPPED_WIDTH, terminal_width
 from rrext.columns import columns, printable, wrapped
 from rrext.engine.interface.operations import ANY_TOOL, ListTools
