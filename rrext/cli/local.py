@@ -188,7 +188,7 @@ def _load(engine: LocalEngine, path: str, text: bytes, *, partial: bool) -> Task
         if "problems" not in error.data:
             print_error(error, path)
             return None
-        from rrext.cli.problems import print_problems
+        from rrext.cli.pipeline_problems import print_problems
 
         print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         return None

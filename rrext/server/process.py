@@ -24,7 +24,7 @@ from rrext.server.peer_end import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
 from rrext.server.session import Session
 from rrext.server.watchdog import Watchdog
-from rrext.transports.claim import ClaimedStdio
+from rrext.transports.claimed_stdio import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink, ParentWatch
 from rrext.wire.connection import ServedConnection, ServerConnection
 from rrext.wire.framing import ContentLength

@@ -14,7 +14,7 @@ from rrext.errors import RrextError
 from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
 from rrext.threads import prepare_for_many
-from rrext.transports.claim import ClaimedStdio, claim_stdio
+from rrext.transports.claimed_stdio import ClaimedStdio, claim_stdio
 from rrext.transports.descriptors import ParentWatch, has_hung_up
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ OF_FORMATS = {
     "providers": {"mcp/transport.py"},  # codes of JSON-RPC
     "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
-    "transports": {"claim.py", "unix.py", "web.py"},  # a descriptor, the mode of a file, a port
+    "transports": {"claimed_stdio.py", "unix.py", "web.py"},  # a descriptor, the mode of a file, a port
     "wire": {"messages.py", "websocket.py"},  # the largest id, a protocol
 }
 """Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""

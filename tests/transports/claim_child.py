@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])  # rrext as it stands here, also when it is not installed
 
-from rrext.transports.claim import ClaimedStdio, claim_stdio  # noqa: E402
+from rrext.transports.claimed_stdio import ClaimedStdio, claim_stdio  # noqa: E402
 
 CHILD = [sys.executable, "-c", "import sys; print('child read', repr(sys.stdin.read())); sys.exit(7)"]
 

@@ -21,7 +21,7 @@ from rrext.cli.options import (
     packages_from,
     root_from,
 )
-from rrext.cli.problems import (
+from rrext.cli.pipeline_problems import (
     CYAN,
     GREEN,
     RED,

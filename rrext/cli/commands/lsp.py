@@ -13,7 +13,7 @@ from rrext.cli import PARENT
 from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import Command, add_pipeline_options, root_from
 from rrext.cli.output import PACKAGE
-from rrext.transports.claim import claim_stdio
+from rrext.transports.claimed_stdio import claim_stdio
 from rrext.transports.descriptors import ParentWatch
 
 SETTINGS: Final = os.path.join(PACKAGE, "faces", "lsp", "EDITORS.md")

@@ -184,7 +184,7 @@ MCP = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
 def _variables(args: argparse.Namespace) -> list[str] | None:
     """The variables that the connections and the pipelines of a command line need, in the order of their places; None after an
     error message for a file that cannot be read."""
-    from rrext.cli.problems import read_file
+    from rrext.cli.pipeline_problems import read_file
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
     from rrext.pipefile.pipeline_loader import load_pipeline

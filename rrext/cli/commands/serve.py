@@ -42,7 +42,7 @@ from rrext.secrets.redaction import redact_streams
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal, leave, trace_crashes, write_last_words
 from rrext.threads import memory_limits, prepare_for_many
-from rrext.transports.claim import claim_stdio, open_missing
+from rrext.transports.claimed_stdio import claim_stdio, open_missing
 from rrext.transports.descriptors import ParentWatch
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
     from rrext.tasks.settings import WorkerSettings
-    from rrext.transports.claim import ClaimedStdio
+    from rrext.transports.claimed_stdio import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
     from rrext.wire.connection import ServedConnection
 
@@ -405,7 +405,7 @@ async def _load(engine: Any, path: str, limits: Limits, refused: list[tuple[str,
     except InvalidPipeline as error:
         refused.append((path, error))
         if error.data.get("problems"):
-            from rrext.cli.problems import print_problems
+            from rrext.cli.pipeline_problems import print_problems
 
             print_problems(path, text, engine.catalog, engine.environment, partial=partial)
         else:  # each node is valid, but not their combination

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rrext.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from rrext.cli.options import Command, add_pipeline_options, catalog_from, environment_from, whole_number
 from rrext.cli.output import Results, is_unread
-from rrext.cli.problems import print_found, print_no_pipeline, read_file, summary
+from rrext.cli.pipeline_problems import print_found, print_no_pipeline, read_file, summary
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 from rrext.errors import RrextError

@@ -24,7 +24,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.server.end_watch import EndWatch
 from rrext.server.outbox import Outbox
 from rrext.server.peer_end import Grace, at_most
-from rrext.transports.claim import ClaimedStdio
+from rrext.transports.claimed_stdio import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink, ParentWatch, read_into
 from rrext.wire.framing import ContentLength, Framer
 from rrext.wire.messages import Fatal

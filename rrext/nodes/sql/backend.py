@@ -17,7 +17,7 @@ import msgspec
 from rrext.errors import ToolError, near_matches
 from rrext.nodes.databases.database import DatabaseBackend
 from rrext.nodes.sql.dialect import SqlDialect
-from rrext.nodes.sql.limits import MOST_WARNINGS
+from rrext.nodes.sql.driver_limits import MOST_WARNINGS
 
 LONGEST_WARNING: Final = 2000
 """Characters of a warning in an answer."""

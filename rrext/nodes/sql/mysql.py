@@ -42,8 +42,8 @@ from rrext.nodes.sql.dialect import (
     opening,
 )
 from rrext.nodes.sql.dialect import WORD as A_WORD
+from rrext.nodes.sql.driver_limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.lexer import split_at_placeholders
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.mysql_values import DECIMALS, MysqlRows, MysqlTypes
 from rrext.nodes.sql.node import SqlNode
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.nodes.databases.cells import EXACT_DIGITS, rows_within
 from rrext.nodes.sql.backend import Warnings
-from rrext.nodes.sql.limits import MOST_WARNINGS
+from rrext.nodes.sql.driver_limits import MOST_WARNINGS
 
 if TYPE_CHECKING:
     from pymysql import Connection

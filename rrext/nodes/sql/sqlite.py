@@ -43,9 +43,9 @@ from rrext.nodes.sql.dialect import (
     TORN,
     SqlDialect,
 )
+from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.gate import refusal
 from rrext.nodes.sql.lexer import check_placeholders, split_at_placeholders, without_names
-from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.node import SqlNode
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from test_server_round_trips import MARIADB
 
 from rrext.errors import InvalidArguments, RrextError
 from rrext.nodes.sql.backend import LONGEST_WARNING
-from rrext.nodes.sql.limits import MOST_WARNINGS
+from rrext.nodes.sql.driver_limits import MOST_WARNINGS
 from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node

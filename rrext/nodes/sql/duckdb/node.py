@@ -27,6 +27,7 @@ from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.child.worker import receive
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
+from rrext.nodes.sql.driver_limits import MORE_ROWS
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import (
@@ -48,7 +49,6 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
-from rrext.nodes.sql.limits import MORE_ROWS
 from rrext.nodes.sql.node import SqlNode
 from rrext.tools.context import ToolContext
 

@@ -32,6 +32,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.child.worker import begin, ending_within, receive
 from rrext.nodes.databases.cells import json_rows, rows_within, size_of
 from rrext.nodes.databases.failure import Failure
+from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import (
@@ -56,7 +57,6 @@ from rrext.nodes.sql.duckdb.messages import (
 )
 from rrext.nodes.sql.duckdb.values import converter, exact_type, parameters
 from rrext.nodes.sql.lexer import split_at_placeholders
-from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
 LEAVING_TIMEOUT: Final = 5.0
 """Seconds that rollback and close may take after the server is gone."""

@@ -37,9 +37,9 @@ from rrext.nodes.databases.postgres import (
 from rrext.nodes.databases.word_lists import words
 from rrext.nodes.sql.backend import Backend, Cursor, Schema, schema_of
 from rrext.nodes.sql.dialect import ESCAPED_NAME, STRING, SqlDialect, SqlToken
+from rrext.nodes.sql.driver_limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.gate import refusal
 from rrext.nodes.sql.lexer import check_placeholders, tokens
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.rows import PostgresConnection, ResultStream, adapters
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes, ask, encoded, needs_type, rows_of, send, settle

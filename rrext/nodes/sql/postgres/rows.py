@@ -24,7 +24,7 @@ from psycopg.types.string import TextLoader
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import EXACT_DIGITS, JsonDocument, json_document
 from rrext.nodes.sql.backend import Warnings
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, POSTGRES_CHUNK
+from rrext.nodes.sql.driver_limits import CANCEL_TIMEOUT, LARGEST_CHUNK, POSTGRES_CHUNK
 from rrext.nodes.sql.postgres.types import (
     PostgresTypes,
     iso_interval,

@@ -43,7 +43,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from rrext.errors import InvalidArguments, ResultTooLarge
 from rrext.limits import KIB
 from rrext.nodes.databases.cells import bytes_in, iso_year
-from rrext.nodes.sql.limits import KEPT_STATEMENTS, LARGEST_CHUNK, LONGEST_KEPT, POSTGRES_CHUNK
+from rrext.nodes.sql.driver_limits import KEPT_STATEMENTS, LARGEST_CHUNK, LONGEST_KEPT, POSTGRES_CHUNK
 
 _IS: Final = "OPERATOR(pg_catalog.=)"
 """Users may have operators of the same name."""
