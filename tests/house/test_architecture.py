@@ -11,7 +11,7 @@ from test_layers import ANYTHING, GROUND, ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "rrext" / "ARCHITECTURE.md").read_text(encoding="utf-8")
-MAX_LINES = 160
+MAX_LINES = 180
 PAGES = ["rrext/ARCHITECTURE.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", ".github/CHANGELOG.md"]
 
 QUOTED = re.compile(r"`([^`\n]+)`")
