@@ -65,7 +65,7 @@ def hop_calls(subject: Subject, size: Size) -> Figures:
                     with server.clients(1) as (other,):
                         taken = beside(other, behind, end, requests[place][PLAIN], size.calls // 2)
                     found[f"beside a {reader} reader, in {place} µs"] += taken
-        for _ in range(EXECUTES):
+        for _ in range(-(-EXECUTES // size.fewer)):
             for place, (_, end) in servers.items():
                 time.sleep(REST)
                 found[f"execute in {place} ms"].append(executed(end, subject.command[-1]))

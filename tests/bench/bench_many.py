@@ -14,7 +14,7 @@ from typing import Any
 from bench_client import processor_seconds
 from bench_hop import PLACES
 from bench_sockets import WebServer
-from bench_subject import Figures, Subject, no_collector
+from bench_subject import Figures, Size, Subject, no_collector
 from websockets.sync.client import ClientConnection, connect
 
 USERS = 10
@@ -29,7 +29,7 @@ REST = 0.5
 """Seconds in which the ends of connections are over."""
 
 
-def many_tasks(subject: Subject) -> Figures:
+def many_tasks(subject: Subject, size: Size) -> Figures:
     """Milliseconds of a dashboard, with a tenth of the tasks used before it, and of the server for the end of a connection."""
     figures: Figures = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,7 @@ def many_tasks(subject: Subject) -> Figures:
         for isolation, place in PLACES.items():
             command = [*subject.command, "--keys", str(keys), "--isolation", isolation, "--ws", "127.0.0.1:0"]
             with WebServer(command, seconds=600) as server:
-                found = looked(server, TASKS[isolation], json.loads(Path(subject.command[-1]).read_text()))
+                found = looked(server, TASKS[isolation] // size.fewer, json.loads(Path(subject.command[-1]).read_text()))
             figures |= {f"{name}, in {place} ms": value for name, value in found.items()}
     return figures
 
@@ -61,7 +61,7 @@ def looked(server: WebServer, tasks: int, pipeline: dict[str, Any]) -> Figures:
         with ExitStack() as leaving:
             for each in range(LEAVING):
                 asking = leaving.enter_context(Asking(server, each % USERS))
-                for number in range(each % USERS, USED * USERS, USERS):
+                for number in range(each % USERS, min(tasks, USED * USERS), USERS):
                     asking.process("open", number, mimeType="text/plain")
             time.sleep(REST)
             before = processor_seconds(server.process.pid)

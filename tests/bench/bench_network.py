@@ -39,7 +39,7 @@ def network(subject: Subject, size: Size) -> Figures:
     with on_one_core():
         sdk = asyncio.run(sdk_clients(command, size))
         figures = idle_clients(command) | calling_clients(command, size) | sdk
-    return figures | hop_calls(subject, size) | hop_writes(subject, size) | many_tasks(subject)
+    return figures | hop_calls(subject, size) | hop_writes(subject, size) | many_tasks(subject, size)
 
 
 def idle_clients(command: list[str]) -> Figures:

@@ -43,10 +43,14 @@ class Size:
     base64: int = 128 * MIB
     soak: int = 100_000
     flood: int = 1024 * MIB
+    fewer: int = 1
+    """Divides the loaded pipelines."""
 
 
 QUICK = Size(calls=1000, burst=10_000, burst_seconds=1.0, raw=128 * MIB, base64=32 * MIB)
 """Memory is measured in full also when the rest is quick: less of it would prove nothing."""
+LEAST = Size(calls=200, burst=4000, burst_seconds=0.2, raw=64 * MIB, base64=8 * MIB, soak=3000, flood=64 * MIB, fewer=10)
+"""Enough to see that everything is measured; the figures prove nothing."""
 
 
 def check(result: object, wanted: object) -> None:

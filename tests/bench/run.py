@@ -23,7 +23,7 @@ from pathlib import Path
 from bench_client import Dap, ServerGone
 from bench_peers import PEERS, Missing, default_cache, rrext_command
 from bench_phases import PHASES
-from bench_subject import QUICK, Size, Subject
+from bench_subject import LEAST, QUICK, Size, Subject
 from bench_table import ROWS, cells, table
 
 Samples = dict[tuple[str, str], list[float]]
@@ -35,6 +35,7 @@ FAILURES = (ServerGone, RuntimeError, OSError, ValueError)
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds and calls: about half a minute")
+    parser.add_argument("--least", action="store_true", help="one round of the fewest calls, to see that all is measured")
     parser.add_argument("--only", metavar="PHASES", help=f"some of {','.join(PHASES)}, with commas between")
     parser.add_argument("--without", metavar="PEERS", default="", help=f"leave out some of {','.join(PEERS)}")
     parser.add_argument("--rounds", type=int, help="rounds of each phase")
@@ -101,8 +102,8 @@ def main() -> int:
     begun = time.monotonic()
     for name in given.phases:
         phase = PHASES[name]
-        rounds = given.rounds or (phase.quick_rounds if given.quick else phase.rounds)
-        samples |= measure(name, ready, rounds, QUICK if given.quick else Size(), reasons)
+        rounds = given.rounds or (1 if given.least else phase.quick_rounds if given.quick else phase.rounds)
+        samples |= measure(name, ready, rounds, LEAST if given.least else QUICK if given.quick else Size(), reasons)
     say("")
     medians = {key: statistics.median(values) for key, values in samples.items()}
     titles = {name: peer.title for name, peer in PEERS.items()}

@@ -88,13 +88,15 @@ def lines(command: list[str], count: int, rounds: int) -> Iterator[tuple[str, ..
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer keystrokes")
+    parser.add_argument("--least", action="store_true", help="the fewest keystrokes, to see that all is measured")
     parser.add_argument("--rrext", metavar="COMMAND", help="the command that is `rrext` (default: the one beside this Python)")
     given = parser.parse_args()
     begun, missed = time.monotonic(), False
     try:
         command = editor_command(given.rrext)
         rows = [HEADER]
-        for line in lines(command, 40 if given.quick else 300, 3 if given.quick else 9):
+        keys, rounds = (4, 1) if given.least else (40, 3) if given.quick else (300, 9)
+        for line in lines(command, keys, rounds):
             rows.append(line)
             missed = missed or line[-1] == "MISSED"
     except (Missing, ServerGone, RuntimeError) as error:

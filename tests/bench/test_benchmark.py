@@ -146,9 +146,7 @@ def test_one_command_prints_the_table(tmp_path: Path) -> None:
     command = [
         sys.executable,
         str(HERE / "run.py"),
-        "--quick",
-        "--rounds",
-        "1",
+        "--least",
         "--without",
         "mcp,mcp-ts",
         "--cache",

@@ -47,7 +47,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "llm_openai": {"base_url": "http://127.0.0.1:9/v1", "retries": 0},
     "llm_ollama": {"base_url": "http://127.0.0.1:9/v1", "model": "m", "retries": 0},
 }
-WHOLE = ("{}", "{}")
+WHOLE = ("{}",)
 PLACES = (*WHOLE, "x/{}.db", "postgresql://u:{}@127.0.0.1:9/d", "http://127.0.0.1:9/{}", "bolt://{}@127.0.0.1:9")
 """A value by itself, and as a part of what settings hold that lead somewhere."""
 LEAD = ("url", "uri", "path", "root", "base", "host", "socket", "files", "tokenizer")
@@ -89,12 +89,13 @@ def kind_of(provider: str) -> str:
 def settings_of(provider: str) -> Iterator[tuple[str, Any]]:
     """Each setting of a node that may hold a text, with values that have a variable in them."""
     settings = CATALOG.settings_of(node_of(provider))
+    variables = cycle(VARIABLES)
     for name, schema in ({} if settings is None else settings.schema["properties"]).items():
         kinds = {schema.get("type"), *(option.get("type") for option in schema.get("anyOf", ()))}
         if name in AS_DATA or not kinds & {"string", "array", "object", None}:
             continue
-        for variable, around in zip(cycle(VARIABLES), PLACES if any(part in name for part in LEAD) else WHOLE, strict=False):
-            text = around.format(variable)
+        for around in PLACES if any(part in name for part in LEAD) else WHOLE:
+            text = around.format(next(variables))
             if "string" in kinds or kinds == {None}:
                 yield name, text
             if "array" in kinds:
