@@ -1,5 +1,5 @@
-"""Loads a pipeline from its text or JSON value: a pipeline that can run, or all its problems, without those that only follow
-from a parse error.
+"""Loads a pipeline from its text or JSON value. The result is a pipeline that can run, or all problems of the text; problems
+that only follow from a parse error are left out.
 """
 
 from __future__ import annotations

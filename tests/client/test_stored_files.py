@@ -24,7 +24,7 @@ def connected(way: str, *args: str) -> AbstractAsyncContextManager[Client]:
 
 @pytest.fixture
 async def client(anyio_backend: str, tmp_path: Path) -> AsyncIterator[Client]:
-    """A client of a server with a store: one that it spawned, and on trio one that it joined."""
+    """A client of a server with a store. On asyncio the client spawns the server, on trio it joins a running server."""
     way = "spawned" if anyio_backend == "asyncio" else "joined"
     async with connected(way, "--store", str(tmp_path / "store")) as connected_client:
         yield connected_client

@@ -390,7 +390,7 @@ def summary_of(task: TaskIdentity, caller: Caller) -> dict[str, Any]:
 
 
 def is_whole(owner: str | None, caller: Caller) -> bool:
-    """Whether a caller may see of a task what its users sent to it, and not only that it runs."""
+    """Whether a caller may see the content that users sent to a task; other callers see only that the task runs."""
     return caller.trusted or (owner is not None and owner == caller.user_id)
 
 

@@ -493,7 +493,7 @@ class Traffic:
             traffic.leave(node, is_failure=event.code is not None)
         self.lines.add(event if event.result is msgspec.UNSET else msgspec.structs.replace(event, result=msgspec.UNSET))
         if event.callers:
-            return  # a call within another one, which tells the failure if it is one
+            return  # a nested call: a failure counts once, with the outer call, if that fails too
         if event.command in TIMED:
             traffic = self._task(event)
             traffic.calls += 1

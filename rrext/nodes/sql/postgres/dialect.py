@@ -42,8 +42,8 @@ _FUNCTIONS: Final = words_of(__file__, "functions.txt")
 
 _ATTRIBUTES: Final = words_of(__file__, "attributes.txt")
 """PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`: names that are refused after a dot, beside `dblink…` and
-unknown ones as `pg_…`. These are its functions that do more than compute, some of which its catalog marks otherwise. Columns
-are hardly ever called so."""
+unknown ones as `pg_…`. The names are those of functions that do more than compute; the catalog of PostgreSQL marks
+some of these functions as harmless. Columns hardly ever have such names."""
 
 
 def _shows(tokens: Sequence[SqlToken]) -> bool:
