@@ -135,6 +135,17 @@ class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
     space_id: str | None = None
 
 
+class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn of an agent used: the fields of `AgentTurn`; None for what nobody told."""
+
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    estimated: bool | None = None
+    cost: float | None = None
+    finish: str | None = None
+
+
 class ToolCallbacks:
     """An observer of calls with empty methods to override. They run in the tool's thread and must not block."""
 
@@ -160,6 +171,14 @@ class ToolCallbacks:
 
     def agent_tool_result(self, info: CallInfo, agent: str, tool: str, result: Any, error: BaseException | None) -> None:
         """A tool that a sub-agent called ended."""
+
+    def agent_turn_start(self, info: CallInfo, agent: str, turn: int) -> None:
+        """A sub-agent asks its model; `turn` counts from 1."""
+
+    def agent_turn_end(
+        self, info: CallInfo, agent: str, turn: int, usage: TurnUsage, error: BaseException | None = None
+    ) -> None:
+        """The model of a sub-agent has answered, or failed; the tools that the answer calls follow."""
 
     def agent_end(self, info: CallInfo, agent: str, error: BaseException | None) -> None:
         """A sub-agent ended."""

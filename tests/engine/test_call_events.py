@@ -14,6 +14,7 @@ import pytest
 from engine_world import Asked, AsyncPark, Park, World, pipeline_of, until, world
 from outside_tools import Outside
 
+from rrext.engine.calls.watched_run import body_of
 from rrext.engine.events.records import (
     KINDS,
     AgentStep,
@@ -31,7 +32,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, ListTools, Open, Tool
 from rrext.errors import InvalidArguments, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
-from rrext.tools.context import CallInfo, ToolContext
+from rrext.tools.context import CallInfo, ToolContext, TurnUsage
 from rrext.tools.decorator import tool_function
 
 
@@ -390,6 +391,15 @@ class Telling(Node):
         ctx.callbacks.agent_end(info, "reader", ValueError("secret text"))
 
     @tool_function
+    def turns(self, ctx: ToolContext) -> None:
+        info = CallInfo(tool="turns")
+        ctx.callbacks.agent_turn_start(info, "reader", 1)
+        usage = TurnUsage(model="small", input_tokens=20, output_tokens=3, estimated=True, cost=0.25, finish="stop")
+        ctx.callbacks.agent_turn_end(info, "reader", 1, usage)
+        ctx.callbacks.agent_turn_start(info, "reader", 2)
+        ctx.callbacks.agent_turn_end(info, "reader", 2, TurnUsage(model="small"), ToolError("no", code="NO"))
+
+    @tool_function
     def publish_in_call(self, ctx: ToolContext) -> None:
         ctx.publish("step", {"of": [1, 2]})
 
@@ -448,6 +458,24 @@ async def test_steps_of_agents_are_events_of_their_call() -> None:
             ("end", "reader", None, "tool_failed", "ValueError", msgspec.UNSET),
         ]
         assert {(e.tool, e.node_id, e.request_id) for e in heard.events} == {("agent", "telling", 1)}
+
+
+async def test_turns_of_agents_are_events_with_what_they_used() -> None:
+    async with world(Telling) as w:
+        heard = Heard(w, "agent_turn")
+        await w.tool("turns").result()
+        left_out = {"time", "call", "tool", "nodeId", "agent"}
+        told = [body_of(e) for e in heard.events]
+        assert [{name: value for name, value in body.items() if name not in left_out} for body in told] == [
+            {"event": "agent_turn", "step": "start", "turn": 1},
+            {
+                "event": "agent_turn", "step": "end", "turn": 1, "model": "small", "inputTokens": 20, "outputTokens": 3,
+                "estimated": True, "cost": 0.25, "finish": "stop",
+            },
+            {"event": "agent_turn", "step": "start", "turn": 2},
+            {"event": "agent_turn", "step": "end", "turn": 2, "model": "small", "code": "NO", "message": "no"},
+        ]  # fmt: skip
+        assert {(body["agent"], body["nodeId"]) for body in told} == {("reader", "telling")}
 
 
 # -- messages
@@ -731,7 +759,7 @@ async def test_events_are_json_and_come_back_the_same() -> None:
         await w.ask(Open(token="second", mime_type="text/plain")).answer()
         await w.write(pipe, "sync").answer()
         await w.tool("chunks", node="kinds", pipe=pipe).result()
-        for tool in ("progress", "agent", "publish_in_call", "print_line"):
+        for tool in ("progress", "agent", "turns", "publish_in_call", "print_line"):
             await w.tool(tool, node="telling", pipe=pipe).result()
         await w.close(pipe).answer()
         await w.ask(Tool(tool="raw", token="second")).answer()

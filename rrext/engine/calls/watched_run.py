@@ -13,14 +13,23 @@ from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.run import Encoded, Report, Run, ToolRun
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.publishers import CallWatch
-from rrext.engine.events.records import AgentStep, CallEnded, CallEvent, CallStarted, EngineEvent, kind_of, snake_case
+from rrext.engine.events.records import (
+    AgentStep,
+    AgentTurn,
+    CallEnded,
+    CallEvent,
+    CallStarted,
+    EngineEvent,
+    kind_of,
+    snake_case,
+)
 from rrext.engine.events.trace import TracedCall
 from rrext.engine.interface.call import AnswerSink, Call, Feed
 from rrext.engine.interface.operations import Open, Tool
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
-from rrext.tools.context import SILENT, CallInfo, ReportedCall, ToolCallbacks, ToolContext
+from rrext.tools.context import SILENT, CallInfo, ReportedCall, ToolCallbacks, ToolContext, TurnUsage
 
 
 class Untraced:
@@ -212,6 +221,16 @@ class AgentSteps(ToolCallbacks):
         self._watch.step("tool_result", agent, tool, msgspec.UNSET if error is not None else result, error)
         self._callbacks.agent_tool_result(info, agent, tool, result, error)
 
+    def agent_turn_start(self, info: CallInfo, agent: str, turn: int) -> None:
+        self._watch.turn("start", agent, turn)
+        self._callbacks.agent_turn_start(info, agent, turn)
+
+    def agent_turn_end(
+        self, info: CallInfo, agent: str, turn: int, usage: TurnUsage, error: BaseException | None = None
+    ) -> None:
+        self._watch.turn("end", agent, turn, usage, error)
+        self._callbacks.agent_turn_end(info, agent, turn, usage, error)
+
     def agent_end(self, info: CallInfo, agent: str, error: BaseException | None) -> None:
         self._watch.step("end", agent, error=error)
         self._callbacks.agent_end(info, agent, error)
@@ -288,7 +307,7 @@ def watch_of(call: Call) -> CallWatch | None:
     return answer.watch if type(answer) is WatchedAnswer else None
 
 
-TOLD: Final = frozenset((CallStarted, CallEnded, AgentStep))
+TOLD: Final = frozenset((CallStarted, CallEnded, AgentStep, AgentTurn))
 """Progress and chunks have events of their own, for those who ask for them."""
 
 LEFT_OUT: Final = frozenset(("token", "connection_id", "pipe_id", "request_id", "user_id", "space_id", "command", "address"))

@@ -15,6 +15,7 @@ import msgspec
 
 from rrext.engine.events.records import (
     AgentStep,
+    AgentTurn,
     CallChunk,
     CallEnded,
     CallProgress,
@@ -35,6 +36,7 @@ from rrext.tools.context import CancelReason
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin
     from rrext.nodes.base.node import Entry
+    from rrext.tools.context import TurnUsage
 
 
 RESULT: Final = len(b'{"result":}')
@@ -98,6 +100,19 @@ class CallWatch:
                 shown = msgspec.UNSET if data is msgspec.UNSET else hub.shown(AgentStep, data)
                 named = {"step": step, "agent": text(agent), "agent_tool": None if tool is None else text(tool)}
                 hub.publish(AgentStep(time=time(), **self._head, **named, code=code, message=message, data=shown))
+
+    def turn(
+        self, step: Any, agent: str, turn: int, usage: TurnUsage | None = None, error: BaseException | None = None
+    ) -> None:
+        """Publish `AgentTurn`: an agent inside the call asks its model, or has its answer."""
+        hub, text = self.hub, self.hub.redactor.text
+        with self.lock:
+            if self._is_told and hub.wants(AgentTurn):
+                code, message = self._failure(error)
+                used = {} if usage is None else msgspec.structs.asdict(usage)
+                used |= {name: text(value) for name, value in used.items() if isinstance(value, str)}
+                told = {"step": step, "agent": text(agent), "turn": turn, **used, "code": code, "message": message}
+                hub.publish(AgentTurn(time=time(), **self._head, **told))
 
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
         """Publish `CallEnded` with a result; `wrapped` says that `encoded` is the body of a tool's answer."""

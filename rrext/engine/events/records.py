@@ -215,6 +215,27 @@ class AgentStep(CallEvent, frozen=True, kw_only=True):
     data: Any = UNSET
 
 
+class AgentTurn(CallEvent, frozen=True, kw_only=True):
+    """An agent inside a call asks its model (`start`), or has its whole answer or failure (`end`).
+
+    A turn is that and all that the agent does with the answer: the calls of tools until the next `start` belong to it. `turn`
+    counts from 1. `estimated` says that the model told no tokens, and these are counted by rrext; `cost` is in US dollars;
+    `finish` is the model's reason to stop.
+    """
+
+    step: Literal["start", "end"]
+    agent: str
+    turn: int
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    estimated: bool | None = None
+    cost: float | None = None
+    finish: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
 class Message(PipeEvent, frozen=True, kw_only=True):
     """A message that a node published. Messages of `ctx.publish` belong to a call, those of `self.publish` do not."""
 
@@ -241,6 +262,7 @@ AnyEvent: TypeAlias = (
     | CallChunk
     | CallEnded
     | AgentStep
+    | AgentTurn
     | Message
 )
 """The type to decode an event from JSON."""
