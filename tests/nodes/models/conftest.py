@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from chat_world import KEY
-from openai_server import OpenAIServer, serving
+from model_server import ModelServer, serving
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +17,6 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
+def server() -> Iterator[ModelServer]:
     with serving(key=KEY) as running:
         yield running

@@ -15,7 +15,7 @@ from rrext.nodes.llm.openai import OllamaNode, OpenAIApiNode, OpenAINode
 from rrext.testing import call_tool, open_node, run_node
 
 from chat_world import KEY, ask, failure, settings  # isort: skip
-from openai_server import Body, Hang, OpenAIServer, Reset, Say, Status, Step, WrongLength, serving  # isort: skip
+from model_server import Body, Hang, ModelServer, Reset, Say, Status, Step, WrongLength, serving  # isort: skip
 
 NOW = {"retry-after": "0"}
 
@@ -23,7 +23,7 @@ NOW = {"retry-after": "0"}
 # what is asked and answered
 
 
-def test_a_question_is_asked_with_model_and_key_and_answered_with_its_tokens(server: OpenAIServer) -> None:
+def test_a_question_is_asked_with_model_and_key_and_answered_with_its_tokens(server: ModelServer) -> None:
     assert ask(server) == {"answer": "You said: Hello", "expectJson": False, "tokens": 12}
     (asked,) = server.asked
     assert asked.path == "/v1/chat/completions"
@@ -31,7 +31,7 @@ def test_a_question_is_asked_with_model_and_key_and_answered_with_its_tokens(ser
     assert asked.body == {"model": "test-model", "messages": [{"role": "user", "content": "Hello"}]}
 
 
-def test_settings_that_are_given_go_into_the_request_and_others_do_not(server: OpenAIServer) -> None:
+def test_settings_that_are_given_go_into_the_request_and_others_do_not(server: ModelServer) -> None:
     ask(server, temperature=0.5, maxTokens=9, maxTokensName="max_completion_tokens", extraBody={"seed": 1})
     body = server.asked[0].body
     assert {key: body[key] for key in body if key not in ("model", "messages")} == {
@@ -41,7 +41,7 @@ def test_settings_that_are_given_go_into_the_request_and_others_do_not(server: O
     }
 
 
-def test_a_question_of_the_lane_becomes_an_answer_of_the_lane(server: OpenAIServer) -> None:
+def test_a_question_of_the_lane_becomes_an_answer_of_the_lane(server: ModelServer) -> None:
     question = new_question("Who?", context=["It was Ada."])
     emitted = run_node(OpenAIApiNode, "questions", question, config=settings(server))
     assert emitted == {"answers": [{"answer": "You said: Context:\nIt was Ada.\n\nWho?", "expectJson": False, "tokens": 12}]}
@@ -53,7 +53,7 @@ def test_a_server_without_keys_is_asked_without_one() -> None:
         assert "authorization" not in server.asked[0].headers
 
 
-def test_an_empty_question_is_refused_before_anybody_is_asked(server: OpenAIServer) -> None:
+def test_an_empty_question_is_refused_before_anybody_is_asked(server: ModelServer) -> None:
     with pytest.raises(InvalidArguments):
         ask(server, "  ")
     with pytest.raises(ToolError) as caught:
@@ -65,7 +65,7 @@ def test_an_empty_question_is_refused_before_anybody_is_asked(server: OpenAIServ
 # JSON
 
 
-def test_json_that_is_asked_for_comes_as_a_value(server: OpenAIServer) -> None:
+def test_json_that_is_asked_for_comes_as_a_value(server: ModelServer) -> None:
     server.next(Say('```json\n{"a": [1]}\n```'))
     assert ask(server, expectJson=True) == {"answer": {"a": [1]}, "expectJson": True, "tokens": 12}
     body = server.asked[0].body
@@ -73,7 +73,7 @@ def test_json_that_is_asked_for_comes_as_a_value(server: OpenAIServer) -> None:
     assert "JSON" in body["messages"][0]["content"]
 
 
-def test_a_model_that_answers_no_json_is_told_so_once(server: OpenAIServer) -> None:
+def test_a_model_that_answers_no_json_is_told_so_once(server: ModelServer) -> None:
     server.next(Say("Sure! Here it is."), Say("[1]"))
     assert ask(server, expectJson=True) == {"answer": [1], "expectJson": True, "tokens": 24}
     *_, said, told = server.asked[1].body["messages"]
@@ -82,7 +82,7 @@ def test_a_model_that_answers_no_json_is_told_so_once(server: OpenAIServer) -> N
     assert "JSON" in told["content"]
 
 
-def test_a_model_that_insists_on_no_json_is_a_failure(server: OpenAIServer) -> None:
+def test_a_model_that_insists_on_no_json_is_a_failure(server: ModelServer) -> None:
     server.next(Say("No."), Say("No!"))
     with pytest.raises(ToolError) as caught:
         ask(server, expectJson=True)
@@ -90,7 +90,7 @@ def test_a_model_that_insists_on_no_json_is_a_failure(server: OpenAIServer) -> N
     assert len(server.asked) == 2
 
 
-def test_on_the_lane_a_json_answer_is_text_that_holds_it(server: OpenAIServer) -> None:
+def test_on_the_lane_a_json_answer_is_text_that_holds_it(server: ModelServer) -> None:
     server.next(Say('"a string"'))
     emitted = run_node(OpenAIApiNode, "questions", new_question("?", expectJson=True), config=settings(server, jsonMode=False))
     assert emitted["answers"][0]["answer"] == '"a string"'
@@ -108,7 +108,7 @@ def test_on_the_lane_a_json_answer_is_text_that_holds_it(server: OpenAIServer) -
         (Say(None, refusal="I will not."), "answer_refused"),
     ],
 )
-def test_an_answer_that_is_not_all_of_it_is_a_failure(server: OpenAIServer, said: Say, code: str) -> None:
+def test_an_answer_that_is_not_all_of_it_is_a_failure(server: ModelServer, said: Say, code: str) -> None:
     error = failure(server, said)
     assert error.code == code
     assert error.data["answer"] == (said.text or "")
@@ -118,7 +118,7 @@ def test_an_answer_that_is_not_all_of_it_is_a_failure(server: OpenAIServer, said
 
 
 @pytest.mark.parametrize("step", [Status(429, headers=NOW), Status(500), Status(503), Reset(), WrongLength(5000)], ids=repr)
-def test_what_passes_is_tried_again(server: OpenAIServer, step: Step) -> None:
+def test_what_passes_is_tried_again(server: ModelServer, step: Step) -> None:
     server.next(step)
     assert ask(server)["answer"] == "You said: Hello"
     assert len(server.asked) == 2
@@ -128,21 +128,19 @@ def test_what_passes_is_tried_again(server: OpenAIServer, step: Step) -> None:
     ("step", "code"),
     [(Status(429, headers=NOW), "model_rate_limited"), (Status(502), "model_failed"), (Reset(), "model_unreachable")],
 )
-def test_what_does_not_pass_is_told_after_as_many_tries_as_the_settings_say(
-    server: OpenAIServer, step: Step, code: str
-) -> None:
+def test_what_does_not_pass_is_told_after_as_many_tries_as_the_settings_say(server: ModelServer, step: Step, code: str) -> None:
     error = failure(server, step, step, step, step, retries=2)
     assert (error.code, error.data["tries"]) == (code, 3)
     assert len(server.asked) == 3
 
 
-def test_a_pause_that_is_longer_than_anybody_waits_is_told_and_not_kept(server: OpenAIServer) -> None:
+def test_a_pause_that_is_longer_than_anybody_waits_is_told_and_not_kept(server: ModelServer) -> None:
     error = failure(server, Status(429, "slow down", {"retry-after": "3600"}))
     assert (error.code, error.data) == ("model_rate_limited", {"status": 429, "tries": 1, "retryAfter": 3600.0})
     assert "slow down" in error.message
 
 
-def test_a_spent_account_is_not_asked_again(server: OpenAIServer) -> None:
+def test_a_spent_account_is_not_asked_again(server: ModelServer) -> None:
     assert failure(server, Status(429, "You exceeded your quota", code="insufficient_quota")).data["tries"] == 1
 
 
@@ -154,7 +152,7 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
     assert gone.address in error.message
 
 
-async def test_a_pause_beyond_the_callers_deadline_is_told_and_not_kept(server: OpenAIServer) -> None:
+async def test_a_pause_beyond_the_callers_deadline_is_told_and_not_kept(server: ModelServer) -> None:
     server.next(Status(429, headers={"retry-after": "50"}))
     async with open_node(OpenAIApiNode, settings(server)) as client:
         with pytest.raises(ToolError) as caught:
@@ -176,7 +174,7 @@ async def test_a_pause_beyond_the_callers_deadline_is_told_and_not_kept(server: 
         (501, "model_failed"),
     ],
 )
-def test_what_stays_is_told_at_once_in_the_servers_own_words(server: OpenAIServer, status: int, code: str) -> None:
+def test_what_stays_is_told_at_once_in_the_servers_own_words(server: ModelServer, status: int, code: str) -> None:
     error = failure(server, Status(status, "the 'model' field is wrong", {"location": "http://127.0.0.1:1/"}))
     assert error.code == code
     assert f"answered {status}: the 'model' field is wrong" in error.message
@@ -184,7 +182,7 @@ def test_what_stays_is_told_at_once_in_the_servers_own_words(server: OpenAIServe
 
 
 def test_a_server_that_repeats_the_key_in_its_answer_does_not_show_it_to_anybody(
-    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+    server: ModelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.key = "another"
     with caplog.at_level(logging.DEBUG):
@@ -198,12 +196,12 @@ def test_a_server_that_repeats_the_key_in_its_answer_does_not_show_it_to_anybody
     "body",
     [b"", b"<html>", b"[]", b"null", b'{"choices": []}', b'{"choices": [{}]}', b'{"choices": [{"message": {}}]}', b"[" * 9000],
 )
-def test_an_answer_that_is_none_is_told_as_such(server: OpenAIServer, body: bytes) -> None:
+def test_an_answer_that_is_none_is_told_as_such(server: ModelServer, body: bytes) -> None:
     assert failure(server, Body(body)).code == "model_bad_answer"
     assert len(server.asked) == 1
 
 
-def test_a_body_that_is_longer_than_it_says_harms_no_later_call(server: OpenAIServer) -> None:
+def test_a_body_that_is_longer_than_it_says_harms_no_later_call(server: ModelServer) -> None:
     async def twice() -> None:
         server.next(WrongLength(5, b'{"choices": []}'))
         async with open_node(OpenAIApiNode, settings(server)) as client:
@@ -215,19 +213,19 @@ def test_a_body_that_is_longer_than_it_says_harms_no_later_call(server: OpenAISe
     anyio.run(twice)
 
 
-def test_a_failure_that_a_router_tells_with_status_200_is_a_failure(server: OpenAIServer) -> None:
+def test_a_failure_that_a_router_tells_with_status_200_is_a_failure(server: ModelServer) -> None:
     error = failure(server, Body(b'{"error": {"message": "upstream is down"}}'))
     assert error.code == "model_failed"
     assert "upstream is down" in error.message
 
 
-def test_an_answer_in_parts_is_put_together(server: OpenAIServer) -> None:
+def test_an_answer_in_parts_is_put_together(server: ModelServer) -> None:
     parts = [{"type": "text", "text": "Hel"}, {"type": "thinking"}, {"type": "text", "text": "lo"}]
     server.next(Body(json.dumps({"choices": [{"message": {"content": parts}}]}).encode()))
     assert ask(server) == {"answer": "Hello", "expectJson": False}
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(server: OpenAIServer) -> None:
+def test_an_answer_without_end_is_not_read_to_its_end(server: ModelServer) -> None:
     error = failure(server, Body(b" " * (33 * 1024 * 1024)))
     assert error.code == "model_answer_too_large"
     assert error.data["limit"] == "max_answer"
@@ -237,7 +235,7 @@ def completion(text: str) -> bytes:
     return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
 
 
-def test_an_answer_that_is_packed_over_and_over_is_not_unpacked(server: OpenAIServer) -> None:
+def test_an_answer_that_is_packed_over_and_over_is_not_unpacked(server: ModelServer) -> None:
     """A few kilobytes, packed twice, can hold gigabytes: nothing of them may be made."""
     packed = gzip.compress(gzip.compress(completion("Hello")))
     error = failure(server, Body(packed, headers={"content-encoding": "gzip, gzip"}))
@@ -246,18 +244,18 @@ def test_an_answer_that_is_packed_over_and_over_is_not_unpacked(server: OpenAISe
     assert error.code == "model_unauthorized"
 
 
-def test_a_server_that_packs_its_answer_unasked_is_understood(server: OpenAIServer) -> None:
+def test_a_server_that_packs_its_answer_unasked_is_understood(server: ModelServer) -> None:
     server.next(Body(gzip.compress(completion("Hello")), headers={"content-encoding": "gzip"}))
     assert ask(server)["answer"] == "Hello"
 
 
-def test_a_silent_server_is_given_up(server: OpenAIServer) -> None:
+def test_a_silent_server_is_given_up(server: ModelServer) -> None:
     error = failure(server, Hang(), timeout=0.05)
     assert (error.code, error.data["tries"]) == ("model_timeout", 1)
     assert server.lost.acquire(timeout=20), "the request was not closed"
 
 
-def test_all_tries_together_have_a_limit(server: OpenAIServer) -> None:
+def test_all_tries_together_have_a_limit(server: ModelServer) -> None:
     error = failure(server, Hang(), totalTimeout=0.05)
     assert error.code == "model_timeout"
     assert "totalTimeout" in error.message
@@ -281,7 +279,7 @@ def test_all_tries_together_have_a_limit(server: OpenAIServer) -> None:
     ],
     ids=repr,
 )
-def test_settings_that_can_never_work_are_said_before_anything_is_sent(server: OpenAIServer, wrong: dict[str, str]) -> None:
+def test_settings_that_can_never_work_are_said_before_anything_is_sent(server: ModelServer, wrong: dict[str, str]) -> None:
     with pytest.raises(Unavailable) as caught:
         ask(server, **wrong)
     assert "hidden-word" not in caught.value.message
@@ -302,20 +300,20 @@ def test_a_profile_names_the_model_unless_it_is_the_custom_one(node: type[OpenAI
 # connections
 
 
-async def test_calls_after_each_other_share_a_connection(server: OpenAIServer) -> None:
+async def test_calls_after_each_other_share_a_connection(server: ModelServer) -> None:
     async with open_node(OpenAIApiNode, settings(server)) as client:
         for _ in range(5):
             await client.tool(tool="ask", input={"question": "?"})
     assert (len(server.asked), server.connections) == (5, 1)
 
 
-def test_a_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", server.address.removesuffix("/v1"))
     assert failure(server, base_url="http://model.invalid/v1").code == "model_not_found"
     assert server.asked[0].path == "http://model.invalid/v1/chat/completions"
 
 
-async def test_many_calls_at_once_share_the_pool(server: OpenAIServer) -> None:
+async def test_many_calls_at_once_share_the_pool(server: ModelServer) -> None:
     answers: dict[int, str] = {}
     async with open_node(OpenAIApiNode, settings(server)) as client, anyio.create_task_group() as group:
 

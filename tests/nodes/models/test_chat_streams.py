@@ -12,10 +12,10 @@ from rrext.nodes.llm.openai import OpenAIApiNode
 from rrext.testing import ManualClock, open_node
 
 from chat_world import settings  # isort: skip
-from openai_server import Body, HalfStream, Hang, OpenAIServer, Reset, Say, Status  # isort: skip
+from model_server import Body, HalfStream, Hang, ModelServer, Reset, Say, Status  # isort: skip
 
 
-async def streamed(server: OpenAIServer, expectJson: bool = False, **more: Any) -> tuple[list[Any], ToolError | None]:
+async def streamed(server: ModelServer, expectJson: bool = False, **more: Any) -> tuple[list[Any], ToolError | None]:
     pieces: list[Any] = []
     async with open_node(OpenAIApiNode, settings(server, **more)) as client:
         given = {"question": "Hello", "expectJson": expectJson}
@@ -26,20 +26,20 @@ async def streamed(server: OpenAIServer, expectJson: bool = False, **more: Any) 
     return pieces, None
 
 
-async def test_a_stream_brings_the_answer_in_its_pieces(server: OpenAIServer) -> None:
+async def test_a_stream_brings_the_answer_in_its_pieces(server: ModelServer) -> None:
     server.next(Say(pieces=["Hel", "", "lo ", "wörld"]))
     assert await streamed(server) == (["Hel", "lo ", "wörld"], None)
     assert server.asked[0].body["stream"] is True
 
 
-async def test_before_its_first_piece_a_stream_is_tried_again(server: OpenAIServer) -> None:
+async def test_before_its_first_piece_a_stream_is_tried_again(server: ModelServer) -> None:
     server.next(Status(500), Reset(), Say(pieces=["ok"]))
     assert await streamed(server) == (["ok"], None)
 
 
 @pytest.mark.parametrize("clean", [False, True])
 async def test_after_its_first_piece_a_stream_that_breaks_is_a_failure_and_not_begun_again(
-    server: OpenAIServer, clean: bool
+    server: ModelServer, clean: bool
 ) -> None:
     server.next(HalfStream(["one ", "two"], clean))
     pieces, error = await streamed(server)
@@ -57,7 +57,7 @@ async def test_after_its_first_piece_a_stream_that_breaks_is_a_failure_and_not_b
         (Say(pieces=["a"], refusal="No."), "answer_refused"),
     ],
 )
-async def test_a_stream_that_is_not_all_of_the_answer_fails_at_its_end(server: OpenAIServer, said: Say, code: str) -> None:
+async def test_a_stream_that_is_not_all_of_the_answer_fails_at_its_end(server: ModelServer, said: Say, code: str) -> None:
     server.next(said)
     pieces, error = await streamed(server)
     assert pieces == ["a"]
@@ -65,7 +65,7 @@ async def test_a_stream_that_is_not_all_of_the_answer_fails_at_its_end(server: O
     assert error.code == code
 
 
-async def test_a_stream_of_json_is_checked_at_its_end(server: OpenAIServer) -> None:
+async def test_a_stream_of_json_is_checked_at_its_end(server: ModelServer) -> None:
     server.next(Say(pieces=['{"a"', ": 1}"]), Say(pieces=["{"]))
     assert await streamed(server, expectJson=True) == (['{"a"', ": 1}"], None)
     pieces, error = await streamed(server, expectJson=True)
@@ -74,14 +74,14 @@ async def test_a_stream_of_json_is_checked_at_its_end(server: OpenAIServer) -> N
     assert error.code == "answer_not_json"
 
 
-async def test_a_failure_within_a_stream_is_told_in_the_servers_words(server: OpenAIServer) -> None:
+async def test_a_failure_within_a_stream_is_told_in_the_servers_words(server: ModelServer) -> None:
     server.next(Body(b'data: {"error": {"message": "overloaded"}}\n\n', "text/event-stream"))
     pieces, error = await streamed(server)
     assert (pieces, error and error.code) == ([], "model_failed")
     assert "overloaded" in str(error)
 
 
-async def test_a_silence_within_a_stream_is_given_up(server: OpenAIServer) -> None:
+async def test_a_silence_within_a_stream_is_given_up(server: ModelServer) -> None:
     server.next(Hang(["one"]))
     pieces, error = await streamed(server, timeout=1.0)
     assert (pieces, error and error.code) == (["one"], "model_timeout")
@@ -92,7 +92,7 @@ async def test_a_silence_within_a_stream_is_given_up(server: OpenAIServer) -> No
 
 
 @pytest.mark.parametrize("tool", ["ask", "ask_stream"])
-async def test_a_cancelled_call_closes_its_request_at_once(server: OpenAIServer, tool: str) -> None:
+async def test_a_cancelled_call_closes_its_request_at_once(server: ModelServer, tool: str) -> None:
     server.next(Hang(["one"] if tool == "ask_stream" else []))
     async with open_node(OpenAIApiNode, settings(server)) as client, anyio.create_task_group() as group:
 
@@ -106,7 +106,7 @@ async def test_a_cancelled_call_closes_its_request_at_once(server: OpenAIServer,
             assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
 
 
-async def test_the_callers_deadline_wins_and_closes_the_request(server: OpenAIServer) -> None:
+async def test_the_callers_deadline_wins_and_closes_the_request(server: ModelServer) -> None:
     server.next(Hang())
     clock = ManualClock()
     async with open_node(OpenAIApiNode, settings(server), clock=clock) as client, anyio.create_task_group() as group:

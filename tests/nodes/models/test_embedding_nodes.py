@@ -17,7 +17,7 @@ from rrext.nodes.embeddings.node import HashingNode
 from rrext.nodes.embeddings.openai import OpenAIEmbeddingNode
 from rrext.testing import call_tool, open_pipeline, run_node
 
-from openai_server import SIZE, Body, OpenAIServer, Status, serving  # isort: skip
+from model_server import SIZE, Body, ModelServer, Status, serving  # isort: skip
 
 KEY = "sk-embed-0815"
 
@@ -59,17 +59,17 @@ class Liar(Node):
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
+def server() -> Iterator[ModelServer]:
     with serving(key=KEY) as running:
         yield running
 
 
-def settings(server: OpenAIServer, **more: Any) -> dict[str, Any]:
+def settings(server: ModelServer, **more: Any) -> dict[str, Any]:
     values = {"base_url": server.address, "apikey": KEY, "model": "test-embed", "retryDelay": 0.001, **more}
     return {"profile": "custom", "custom": values}
 
 
-def embed(server: OpenAIServer, *texts: str, kind: str = "document", **more: Any) -> Any:
+def embed(server: ModelServer, *texts: str, kind: str = "document", **more: Any) -> Any:
     config = settings(server, **more)
     return call_tool(OpenAIEmbeddingNode, "embed", {"texts": list(texts), "kind": kind}, config=config)
 
@@ -154,7 +154,7 @@ async def test_a_node_without_an_embedding_node_hashes_by_itself() -> None:
     assert answer == {"model": "hashing-384", "size": 384, "vectors": [hashed("a")]}
 
 
-async def test_a_node_uses_the_embedding_node_that_is_bound_to_it_in_batches(server: OpenAIServer) -> None:
+async def test_a_node_uses_the_embedding_node_that_is_bound_to_it_in_batches(server: ModelServer) -> None:
     texts = [f"text {n}" for n in range(150)]
     answer = await asked(bound_pipeline("embedding_openai", settings(server)), texts)
     assert (answer["model"], answer["size"], len(answer["vectors"])) == ("test-embed", SIZE, 150)
@@ -162,7 +162,7 @@ async def test_a_node_uses_the_embedding_node_that_is_bound_to_it_in_batches(ser
     assert [len(request.body["input"]) for request in server.asked] == [64, 64, 22]
 
 
-async def test_a_failure_of_the_bound_node_keeps_its_code(server: OpenAIServer) -> None:
+async def test_a_failure_of_the_bound_node_keeps_its_code(server: ModelServer) -> None:
     server.next(Status(404, "no such model"))
     with pytest.raises(ToolError) as caught:
         await asked(bound_pipeline("embedding_openai", settings(server)), ["a"])
@@ -186,7 +186,7 @@ async def test_a_bound_node_that_does_not_keep_to_what_it_says_is_found_out(how:
 # a server's API
 
 
-def test_vectors_come_back_in_the_order_of_their_texts(server: OpenAIServer) -> None:
+def test_vectors_come_back_in_the_order_of_their_texts(server: ModelServer) -> None:
     texts = ["one", "two", "three"]
     answer = embed(server, *texts)
     assert (answer["model"], answer["size"]) == ("test-embed", SIZE)
@@ -198,20 +198,20 @@ def test_vectors_come_back_in_the_order_of_their_texts(server: OpenAIServer) -> 
     assert asked.body == {"model": "test-embed", "input": texts}
 
 
-def test_vectors_may_travel_in_base64_and_in_another_size(server: OpenAIServer) -> None:
+def test_vectors_may_travel_in_base64_and_in_another_size(server: ModelServer) -> None:
     answer = embed(server, "one", encoding="base64", dimensions=32)
     assert alike(answer["vectors"][0], hashed("one", 32))
     assert server.asked[0].body["dimensions"] == 32
 
 
-def test_documents_and_questions_get_the_prefix_that_the_model_wants(server: OpenAIServer) -> None:
+def test_documents_and_questions_get_the_prefix_that_the_model_wants(server: ModelServer) -> None:
     prefixes = {"document_prefix": "passage: ", "query_prefix": "query: "}
     embed(server, "one", **prefixes)
     embed(server, "one", kind="query", **prefixes)
     assert [request.body["input"] for request in server.asked] == [["passage: one"], ["query: one"]]
 
 
-def test_a_batch_that_fails_for_now_is_asked_again_and_the_others_are_not(server: OpenAIServer) -> None:
+def test_a_batch_that_fails_for_now_is_asked_again_and_the_others_are_not(server: ModelServer) -> None:
     server.next(Status(503))
     assert len(embed(server, "a", "b", "c", batch=2)["vectors"]) == 3
     assert [request.body["input"] for request in server.asked] == [["a", "b"], ["a", "b"], ["c"]]
@@ -236,21 +236,21 @@ def vectors(*numbered: tuple[int, Any]) -> Body:
         vectors((0, [1.0]), (1, ["x"])),
     ],
 )
-def test_an_answer_that_is_no_vectors_is_told_as_such(server: OpenAIServer, body: Body) -> None:
+def test_an_answer_that_is_no_vectors_is_told_as_such(server: ModelServer, body: Body) -> None:
     server.next(body)
     with pytest.raises(ToolError) as caught:
         embed(server, "a", "b")
     assert caught.value.code == "model_bad_answer"
 
 
-def test_vectors_of_different_sizes_are_a_failure(server: OpenAIServer) -> None:
+def test_vectors_of_different_sizes_are_a_failure(server: ModelServer) -> None:
     server.next(vectors((0, [1.0]), (1, [1.0, 2.0])))
     with pytest.raises(ToolError) as caught:
         embed(server, "a", "b")
     assert caught.value.code == "embedding_size_mismatch"
 
 
-def test_vectors_of_another_size_than_was_asked_for_are_a_failure(server: OpenAIServer) -> None:
+def test_vectors_of_another_size_than_was_asked_for_are_a_failure(server: ModelServer) -> None:
     server.next(vectors((0, [1.0])))
     with pytest.raises(ToolError) as caught:
         embed(server, "a", dimensions=2)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from openai_server import serving  # isort: skip
+from model_server import serving  # isort: skip
 
 ROOT = Path(__file__).resolve().parents[3]
 ASK = """

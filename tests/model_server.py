@@ -1,20 +1,25 @@
-"""A small server that speaks OpenAI's API: chat completions, also streamed, and embeddings. For tests and for trying things.
+"""A small server that speaks the APIs of language models: OpenAI's chat completions, also streamed, and embeddings. For tests
+and for trying things.
 
 It answers each question with the question itself, and embeds texts by hashing. What it does to the next requests can be
-scripted: `server.next(Status(429), Say("ok"))`. By itself: `python openai_server.py [port]`.
+scripted: `server.next(Status(429), Say("ok"))`, for each model apart `server.next(…, model="small")`, or by a function of the
+request: `server.plays(lambda asked: Say("ok"))`. By itself: `python model_server.py [port]`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import re
+import select
 import socket
 import struct
 import sys
 import threading
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,20 +27,97 @@ from typing import Any
 
 from rrext.nodes.embeddings.embedder import hashed
 
-__all__ = ["Body", "HalfStream", "Hang", "OpenAIServer", "Reset", "Say", "Status", "Step", "WrongLength", "serving"]
+__all__ = [
+    "Asked",
+    "Body",
+    "Call",
+    "Gate",
+    "HalfStream",
+    "Hang",
+    "ModelServer",
+    "Reset",
+    "Say",
+    "Status",
+    "Step",
+    "Usage",
+    "WrongLength",
+    "serving",
+]
 
 SIZE = 64
 """Numbers in a vector if the request asks for no `dimensions`."""
 
 
+class Gate:
+    """A place in an answer where the server says nothing until the test calls `open()`, or the client is gone."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Semaphore(0)
+        self._waits, self._opens = os.pipe()
+
+    def open(self) -> None:
+        os.write(self._opens, b"x")  # stays in the pipe: a gate that was opened stays open
+
+    def wait(self, connection: socket.socket) -> bool:
+        """Whether the gate was opened, and the client is still there."""
+        self.reached.release()
+        ready, _, _ = select.select([connection, self._waits], [], [])
+        return connection not in ready
+
+    def __del__(self) -> None:
+        os.close(self._waits)
+        os.close(self._opens)
+
+
+@dataclass
+class Call:
+    """A call of a tool by the model. `arguments` is the text as the model writes it, whether it is JSON or not; otherwise
+    `input` is written as JSON. It is streamed in so many `pieces`, each with the call's index unless it is not `has_index`.
+    `id` is None for a server that sends none."""
+
+    tool: str
+    input: Any = field(default_factory=dict)
+    arguments: str | None = None
+    id: str | None = ""
+    pieces: int = 2
+    has_index: bool = True
+
+    def text(self) -> str:
+        return self.arguments if self.arguments is not None else json.dumps(self.input)
+
+    def parts(self) -> list[str]:
+        text = self.text()
+        size = max(1, -(-len(text) // self.pieces))
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+@dataclass
+class Usage:
+    """How many tokens the server counts."""
+
+    input: int = 5
+    output: int = 7
+
+
 @dataclass
 class Say:
-    """Answer a chat like this. `finish` and `refusal` are the server's own words for how it ended."""
+    """Answer a chat like this: a text, which a stream brings in `pieces`, and calls of tools. `finish` and `refusal` are the
+    server's own words for how it ended, which may be a lie; without `finish` it is the usual one."""
 
     text: str | None = ""
-    finish: str = "stop"
+    finish: str = ""
     refusal: str | None = None
-    pieces: list[str] | None = None
+    pieces: Sequence[str | Gate] | None = None
+    calls: Sequence[Call] = ()
+    usage: Usage | None = field(default_factory=Usage)
+
+    def parts(self) -> Sequence[str | Gate]:
+        return self.pieces if self.pieces is not None else re.findall(r"\S+\s*|\s+", self.text or "")
+
+    def whole(self) -> str | None:
+        if self.pieces is None:
+            return self.text
+        return "".join(piece for piece in self.pieces if isinstance(piece, str))
 
 
 @dataclass
@@ -74,10 +156,12 @@ class Hang:
 
 @dataclass
 class HalfStream:
-    """Begin a stream, then break off: in the middle of a chunk, or, if `clean`, as if it were complete."""
+    """Begin a stream, then break off: in the middle of a chunk, or, if `clean`, as if it were complete. The last of the
+    `calls` is cut: it lacks its last piece."""
 
     pieces: list[str]
     clean: bool = False
+    calls: Sequence[Call] = ()
 
 
 @dataclass
@@ -96,8 +180,22 @@ class Asked:
     headers: dict[str, str]
     body: Any
 
+    @property
+    def model(self) -> str:
+        return self.body.get("model", "")
 
-class OpenAIServer(ThreadingHTTPServer):
+    @property
+    def tools(self) -> list[str]:
+        """The names of the tools that the model may call."""
+        return [tool["function"]["name"] for tool in self.body.get("tools", ())]
+
+    @property
+    def results(self) -> list[str]:
+        """The texts of what tools answered so far."""
+        return [message["content"] for message in self.body.get("messages", ()) if message["role"] == "tool"]
+
+
+class ModelServer(ThreadingHTTPServer):
     """Serves on 127.0.0.1. `asked` has the requests so far; `lost` counts clients that went while it said nothing."""
 
     daemon_threads = True
@@ -110,19 +208,25 @@ class OpenAIServer(ThreadingHTTPServer):
         self.connections = 0
         self.lost = threading.Semaphore(0)
         self.hanging = threading.Semaphore(0)
-        self._steps: deque[Step] = deque()
+        self._steps: dict[str, deque[Step]] = {}
+        self._player: Callable[[Asked], Step | None] = lambda asked: None
         self._open: set[socket.socket] = set()
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
-    def next(self, *steps: Step) -> None:
-        """What the next requests get, one each; after that it answers as usual."""
-        self._steps.extend(steps)
+    def next(self, *steps: Step, model: str = "") -> None:
+        """What the next requests get, one each, those of a model if it is named; after that it answers as usual."""
+        self._steps.setdefault(model, deque()).extend(steps)
 
-    def step(self) -> Step | None:
-        return self._steps.popleft() if self._steps else None
+    def plays(self, player: Callable[[Asked], Step | None]) -> None:
+        """What a request gets for which `next` said nothing; None: the usual answer."""
+        self._player = player
+
+    def step(self, asked: Asked) -> Step | None:
+        steps = self._steps.get(asked.model) or self._steps.get("")
+        return steps.popleft() if steps else self._player(asked)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
@@ -149,7 +253,7 @@ class OpenAIServer(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: OpenAIServer
+    server: ModelServer
     disable_nagle_algorithm = True
 
     def log_message(self, *args: Any) -> None:
@@ -159,8 +263,9 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length") or 0)
         body = json.loads(self.rfile.read(length) or b"null")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.asked.append(Asked(self.path, headers, body))
-        step = self.server.step()
+        asked = Asked(self.path, headers, body)
+        self.server.asked.append(asked)
+        step = self.server.step(asked)
         if step is not None and not isinstance(step, Say):
             self._play(step)
         elif self.server.key is not None and headers.get("authorization") != f"Bearer {self.server.key}":
@@ -187,10 +292,12 @@ class Handler(BaseHTTPRequestHandler):
                 for piece in after:
                     self._event(delta(piece))
                 self._wait_for_the_end()
-            case HalfStream(pieces, clean):
+            case HalfStream(pieces, clean, calls):
                 self._stream_head()
                 for piece in pieces:
                     self._event(delta(piece))
+                for event in list(call_deltas(calls, len(self.server.asked)))[:-1]:
+                    self._event(event)
                 self.wfile.write(b"0\r\n\r\n" if clean else b"fff\r\ndata: {")
                 self.close_connection = True
             case Reset():
@@ -210,20 +317,41 @@ class Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: Any, say: Say) -> None:
         if body.get("stream"):
-            self._stream_head()
-            for piece in say.pieces if say.pieces is not None else (say.text or "").split(" "):
-                self._event(delta(piece))
-            if say.refusal:
-                self._event({"choices": [{"index": 0, "delta": {"refusal": say.refusal}, "finish_reason": None}]})
-            self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": say.finish}]})
-            self._chunk(b"data: [DONE]\n\n")
-            self.wfile.write(b"0\r\n\r\n")
+            self._stream(body, say)
             return
-        message = {"role": "assistant", "content": say.text, "refusal": say.refusal}
-        usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
-        choice = {"index": 0, "message": message, "finish_reason": say.finish}
-        said = {"id": "1", "object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage}
-        self._send(json.dumps(said).encode())
+        turn = len(self.server.asked)
+        calls = [
+            {"type": "function", "function": {"name": call.tool, "arguments": call.text()}, **identity(call, turn, n)}
+            for n, call in enumerate(say.calls)
+        ]
+        message = {
+            "role": "assistant",
+            "content": say.whole(),
+            "refusal": say.refusal,
+            **({"tool_calls": calls} if calls else {}),
+        }
+        choice = {"index": 0, "message": message, "finish_reason": finish_of(say)}
+        said = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
+        self._send(json.dumps(said | usage_of(say)).encode())
+
+    def _stream(self, body: Any, say: Say) -> None:
+        self._stream_head()
+        for piece in say.parts():
+            if isinstance(piece, str):
+                self._event(delta(piece))
+            elif not piece.wait(self.connection):
+                self.close_connection = True
+                self.server.lost.release()
+                return
+        if say.refusal:
+            self._event(chunk({"refusal": say.refusal}))
+        for event in call_deltas(say.calls, len(self.server.asked)):
+            self._event(event)
+        self._event(chunk({}, finish_of(say)))
+        if (body.get("stream_options") or {}).get("include_usage") and say.usage is not None:
+            self._event(chunk(None) | usage_of(say))
+        self._chunk(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
 
     def _embed(self, body: Any) -> None:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
@@ -267,14 +395,45 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
+def chunk(delta: dict[str, Any] | None, finish: str | None = None) -> dict[str, Any]:
+    """An event of a stream; without a delta one of no choices, as that of the count of tokens."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": choices}
+
+
 def delta(text: str) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+    return chunk({"content": text})
+
+
+def call_deltas(calls: Sequence[Call], turn: int) -> Iterator[dict[str, Any]]:
+    """The events of calls: each with its name first, then its arguments, piece by piece."""
+    for n, call in enumerate(calls):
+        index = {"index": n} if call.has_index else {}
+        named = {"type": "function", "function": {"name": call.tool, "arguments": ""}, **identity(call, turn, n)}
+        yield chunk({"tool_calls": [index | named]})
+        for part in call.parts():
+            yield chunk({"tool_calls": [{**index, "function": {"arguments": part}}]})
+
+
+def identity(call: Call, turn: int, n: int) -> dict[str, str]:
+    return {} if call.id is None else {"id": call.id or f"call_{turn}_{n}"}
+
+
+def finish_of(say: Say) -> str:
+    return say.finish or ("tool_calls" if say.calls else "stop")
+
+
+def usage_of(say: Say) -> dict[str, Any]:
+    if say.usage is None:
+        return {}
+    read, written = say.usage.input, say.usage.output
+    return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
 
 
 @contextmanager
-def serving(*, port: int = 0, key: str | None = None) -> Iterator[OpenAIServer]:
+def serving(*, port: int = 0, key: str | None = None) -> Iterator[ModelServer]:
     """A server that runs until the block ends."""
-    server = OpenAIServer(port, key)
+    server = ModelServer(port, key)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
