@@ -249,6 +249,8 @@ RESULTS_ROOM: Final = 32 * MIB
 connection with results of 2 MB at once. Connections share it, and each may have one result, however large."""
 CHUNKS_PER_ITERATION: Final = 32
 """Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
+MAX_WAITING_CHUNKS: Final = 16
+"""Chunks of a nested call that wait for the node which reads them, before the tool waits too; each may be a large one."""
 MIN_QUICK_TIMEOUT: Final = 0.05
 """Seconds. Calls with a shorter deadline do not run on the reading thread, whose overstay is noticed milliseconds late."""
 MIN_SWEEP_ENTRIES: Final = 256

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from types import TracebackType
 from typing import Any, Literal, Protocol
@@ -32,6 +32,18 @@ class NestedCalls(Protocol):
         """The result of another tool, from a sync tool."""
         ...
 
+    def stream(self, node: str, tool: str, input: Any) -> AsyncGenerator[Any, None]:
+        """The chunks of another tool as they come, and a `StreamEnd`, see `ToolContext.stream`."""
+        ...
+
+    async def tools(self, kinds: Sequence[str]) -> BoundTools:
+        """The tools that the node may call, see `ToolContext.tools`."""
+        ...
+
+    async def bound(self, kind: str) -> Any:
+        """The shared state of a bound node, see `ToolContext.bound`."""
+        ...
+
     async def run_pipeline(self, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
         """The result of another pipeline for a text, see `ToolContext.run_pipeline`."""
         ...
@@ -39,6 +51,78 @@ class NestedCalls(Protocol):
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a message of the call, see `ToolContext.publish`."""
         ...
+
+
+class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a node may call by `ctx.call(tool.node_id, tool.tool, input)`.
+
+    `name` is unique among the tools of this node, in the characters that vendors of models accept. The schemas are JSON
+    Schemas; `output_schema` is None for a tool that declares none. With the permission `ask` each call asks the caller.
+    """
+
+    name: str
+    node_id: str
+    tool: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None = None
+    permission: Literal["allow", "ask"] = "allow"
+
+
+class BoundTools(Sequence[BoundTool]):
+    """The tools that a node may call now. `failed` has the errors of nodes, and of tools `node.tool`, that are missing."""
+
+    __slots__ = ("_tools", "failed")
+
+    def __init__(self, tools: Iterable[BoundTool], failed: Mapping[str, RrextError]) -> None:
+        """Made by the engine."""
+        self._tools: tuple[BoundTool, ...] = tuple(tools)
+        self.failed: Mapping[str, RrextError] = failed
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tools[index]
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"<BoundTools {[tool.name for tool in self._tools]}>"
+
+
+class StreamEnd(msgspec.Struct, frozen=True):
+    """The end of a streamed call, with the value that the tool returned."""
+
+    value: Any
+
+
+class ToolStream:
+    """The chunks of a nested call, to iterate within its `async with`; leaving it cancels the call.
+
+    `value` is what the tool returned, after the last chunk: of a generator its return value, of another tool its result.
+    """
+
+    __slots__ = ("_items", "value")
+
+    def __init__(self, items: AsyncGenerator[Any, None]) -> None:
+        """Made by the engine."""
+        self._items = items
+        self.value: Any = None
+
+    async def __aenter__(self) -> ToolStream:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._items.aclose()
+
+    def __aiter__(self) -> ToolStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await anext(self._items)
+        if type(item) is not StreamEnd:
+            return item
+        self.value = item.value
+        raise StopAsyncIteration
 
 
 class CallerQuestions(Protocol):
@@ -325,11 +409,37 @@ class ToolContext:
         token.on_cancel(disconnected)
 
     async def call(self, node: str, tool: str, input: Any = None) -> Any:
-        """The result of another tool of this pipeline, for async tools. Raises what that call raises."""
+        """The result of another tool of this pipeline, for async tools.
+
+        Raises the `RrextError` that a client would get for that call. A cancel of this coroutine cancels the tool.
+        """
         return await self._nested_calls().call(node, tool, input)
 
+    def stream(self, node: str, tool: str, input: Any = None) -> ToolStream:
+        """The chunks of another tool of this pipeline as they come, for async tools.
+
+        `async with ctx.stream("model", "ask_stream", {"question": "Why?"}) as chunks: async for chunk in chunks: …`. The call
+        begins with the first read, and raises what `call` raises.
+        """
+        return ToolStream(self._nested_calls().stream(node, tool, input))
+
+    async def tools(self, kinds: Sequence[str] = ("tool",)) -> BoundTools:
+        """The tools that this node may use now: those of the nodes bound to it by control, and of its own references.
+
+        `kinds` are the class types of the control edges. A tool whose predicate refuses this call is left out; a node that
+        cannot be set up is in `failed`.
+        """
+        return await self._nested_calls().tools(kinds)
+
+    async def bound(self, kind: str) -> Any:
+        """The shared state of the one node that is bound to this node as `kind`, such as `llm`, ready for use.
+
+        Raises `ToolError` unless exactly one is bound, and what its `setup` raises.
+        """
+        return await self._nested_calls().bound(kind)
+
     def call_blocking(self, node: str, tool: str, input: Any = None) -> Any:
-        """The result of another tool of this pipeline, for sync tools. Raises what that call raises."""
+        """The result of another tool of this pipeline, for sync tools. Raises the `RrextError` of that call."""
         return self._nested_calls().call_blocking(node, tool, input)
 
     async def run_pipeline(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rrext.content import Content
 from rrext.engine.interface.call import Call, Feed
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 
 _WITH_VALUE: Final = b'{"chunks":%b,"value":%b}'
+
+
+class ChunkFeed(Protocol):
+    """Takes encoded chunks, from the thread of the tool, and says when there is room for more."""
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None: ...
+
+    def wait_for_room(self) -> None: ...
+
+    async def room(self) -> None: ...
 
 
 class Chunks:
@@ -36,7 +46,7 @@ class Chunks:
         node: Any,
         limits: Limits,
         *,
-        feed: Feed | None,
+        feed: ChunkFeed | None,
     ) -> None:
         self._spec = spec
         self._node = node

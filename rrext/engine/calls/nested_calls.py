@@ -8,6 +8,7 @@ and closes as its own caller.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,13 +18,28 @@ from rrext.engine.calls.questions import permitted
 from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.tasks.routes import with_near_names
 from rrext.engine.tasks.task import learn_tool
-from rrext.errors import Cancelled, InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable, error_from_wire
+from rrext.errors import (
+    Cancelled,
+    InvalidArguments,
+    NotFound,
+    RrextError,
+    ToolError,
+    ToolTimeout,
+    Unavailable,
+    error_from_wire,
+)
+from rrext.limits import MAX_WAITING_CHUNKS
+from rrext.tools.context import BoundTool, BoundTools, CancelToken, StreamEnd
+from rrext.tools.names import HOST_REQUEST, exported_names
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 
     from rrext.engine.calls.run import Encoded, Run, ToolRun
+    from rrext.engine.host.host import Host
+    from rrext.engine.tasks.component import Component
     from rrext.engine.tasks.routes import Route
 
 
@@ -31,34 +47,56 @@ T = TypeVar("T")
 
 
 class Nesting:
-    """Calls other tools for the context of a run."""
+    """Calls other tools for the context of a run. `node_id` is the node that calls."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_node_id", "_run")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, node_id: str) -> None:
         self._run = run
+        self._node_id = node_id
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
-        """Call a tool from a coroutine and return its result."""
+        """Call a tool from a coroutine and return its result. A cancel of the caller's wait reaches the tool."""
+        callee = await self._callee(node, tool, input)
+        with InnerCancel(self._run.token, callee.token):
+            return _plain(await self._encoded(callee, input))
+
+    async def stream(self, node: str, tool: str, input: Any) -> AsyncGenerator[Any, None]:
+        """Call a tool from a coroutine, and yield its chunks as they come, and the value that it returned in a `StreamEnd`."""
+        callee = await self._callee(node, tool, input)
+        chunks = callee.feed = NestedChunks(self._run.host, callee.token)
+        with InnerCancel(self._run.token, callee.token):
+            running = asyncio.ensure_future(self._encoded(callee, input))
+            running.add_done_callback(lambda _: chunks.end())
+            try:
+                while (waiting := await chunks.next()) is not None:
+                    yield _plain(waiting)
+                yield StreamEnd(_plain(await running))
+            finally:
+                running.cancel()
+                await asyncio.wait([running])
+
+    async def _callee(self, node: str, tool: str, input: Any) -> ToolRun:
+        """The run of the first owner whose tool is available, permitted and ready for this input."""
         run = self._run
-        if run.lease.task.may_learn(node, tool):
+        if run.lease.task.may_learn(node, tool) or self._may_learn_own(node, tool):
             await self._learn(node, tool)
         routes = self._owners(node, tool)
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
-            callee = run.callee(route)
+            callee = run.callee(route, CancelToken())
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 if route.asks:
                     await permitted(callee, input)
-                return _plain(await self._encoded(callee, input))
+                return callee
         raise self._nobody(tool)
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a thread and return its result. The tool runs on this thread where its kind permits that."""
         run = self._run
         on_loop = _is_loop_thread(run.host.loop)
-        if not on_loop and run.lease.task.may_learn(node, tool):
+        if not on_loop and (run.lease.task.may_learn(node, tool) or self._may_learn_own(node, tool)):
             self._wait_for(self._learn(node, tool))
         routes = self._owners(node, tool)
         for route in routes:
@@ -70,7 +108,7 @@ class Nesting:
                 )
             if not route.component.ready:
                 self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
-            callee = run.callee(route)
+            callee = run.callee(route, run.token)
             if len(routes) > 1 and not callee.is_usable():
                 continue
             self._prepare(callee, input)
@@ -81,6 +119,83 @@ class Nesting:
                 return _plain(self._blocking(callee, input))
             return _plain(self._wait_for(self._encoded(callee, input)))
         raise self._nobody(tool)
+
+    async def tools(self, kinds: Sequence[str]) -> BoundTools:
+        """The tools that the node may call, see `ToolContext.tools`."""
+        run, task = self._run, self._run.lease.task
+        failed: dict[str, RrextError] = {}
+        bindings = self._component.bindings
+        bound = dict.fromkeys(node_id for kind in kinds for node_id in bindings.get(kind, ()))
+        asked = {node_id: task.components.get(node_id) for node_id in bound}
+        asked |= {component.id: component for component in self._own_references()}
+        parts = {node_id: component for node_id, component in asked.items() if component is not None}
+        trusted = run.call.caller.trusted
+        ready = await asyncio.gather(
+            *(component.ensure(run.host, trusted=trusted) for component in parts.values()), return_exceptions=True
+        )
+        for node_id, outcome in zip(parts, ready, strict=True):
+            if isinstance(outcome, RrextError):
+                failed[node_id] = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        usable: list[ToolRun] = []
+        for route in self._reachable(bound):
+            if route.component.id in failed:
+                continue
+            try:
+                await route.component.ensure(run.host, trusted=trusted)  # of a reference that a bound node offers
+                callee = run.callee(route, run.token)
+                if callee.is_usable():
+                    usable.append(callee)
+            except RrextError as error:
+                failed[route.label] = error
+        names = exported_names((callee.route.node_id, callee.spec.name) for callee in usable)
+        found: list[BoundTool] = []
+        for callee in usable:
+            try:
+                found.append(_bound_tool(callee, names[callee.route.node_id, callee.spec.name]))
+            except RrextError as error:
+                failed[callee.route.label] = error
+        return BoundTools(found, failed)
+
+    async def bound(self, kind: str) -> Any:
+        """The shared state of a bound node, see `ToolContext.bound`."""
+        run = self._run
+        node_ids = self._component.bindings.get(kind, ())
+        if len(node_ids) != 1:
+            found = ", ".join(node_ids) or "none"
+            raise ToolError(
+                f'Node "{self._node_id}" needs one node bound as "{kind}", and has {found}',
+                hint=f'Give the node a control edge {{"classType": "{kind}", "from": "{self._node_id}"}}.',
+                data={"nodeId": self._node_id, "classType": kind, "nodes": list(node_ids)},
+            )
+        component = run.lease.task.components[node_ids[0]]
+        await component.ensure(run.host, trusted=run.call.caller.trusted)
+        return component.shared
+
+    @property
+    def _component(self) -> Component:
+        return self._run.lease.task.components[self._node_id]
+
+    def _own_references(self) -> list[Component]:
+        """The components behind the references that the node keeps for itself."""
+        listed = self._run.lease.task.private_references
+        return [component for node_id, _, component in listed if node_id == self._node_id] if listed else []
+
+    def _reachable(self, bound: dict[str, None]) -> Iterator[Route]:
+        """The routes of bound nodes and of own references."""
+        routes = self._run.lease.task.routes
+        for route in (*routes, *routes.private.values()):
+            is_own = route.node_id == self._node_id and route.component.id != self._node_id
+            if (route.node_id in bound or is_own) and route.origin.name != HOST_REQUEST:
+                yield route
+
+    def _may_learn_own(self, node: str, tool: str) -> bool:
+        """Whether the tool may be one of a server that the node keeps for itself."""
+        if node != self._node_id or not self._run.lease.task.private_references:
+            return False
+        is_known = (node, tool) in self._run.lease.task.routes.private
+        return not is_known and not all(component.ready for component in self._own_references())
 
     async def run_pipeline(self, token: str, text: str, *, mime_type: str | None, name: str | None) -> dict[str, Any]:
         """Give a text to another pipeline and return its result."""
@@ -102,20 +217,28 @@ class Nesting:
         return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
 
     def _blocking(self, callee: ToolRun, input: Any) -> Encoded:
-        """Run the callee on this thread."""
-        watch = callee.begin_nested(self._run, input)
-        if watch is None:
-            return callee.blocking()
-        with watch:
-            return watch.returned(callee.blocking())
+        """Run the callee on this thread. A failure is an `RrextError`."""
+        try:
+            watch = callee.begin_nested(self._run, input)
+            if watch is None:
+                return callee.blocking()
+            with watch:
+                return watch.returned(callee.blocking())
+        except BaseException as error:
+            raise _failure(callee, error) from error.__cause__
 
     async def _encoded(self, callee: ToolRun, input: Any) -> Encoded:
-        """Run the callee on the loop."""
-        watch = callee.begin_nested(self._run, input)
-        if watch is None:
-            return await _in_own_time(callee)
-        with watch:
-            return watch.returned(await _in_own_time(callee))
+        """Run the callee on the loop. A failure is an `RrextError`."""
+        try:
+            watch = callee.begin_nested(self._run, input)
+            if watch is None:
+                return await _in_own_time(callee)
+            with watch:
+                return watch.returned(await _in_own_time(callee))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            raise _failure(callee, error) from error.__cause__
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine on the loop; the caller's place is lent to other calls meanwhile."""
@@ -138,10 +261,25 @@ class Nesting:
                 f"Tools call each other more than {run.host.limits.call_depth} deep (call_depth): {' → '.join(chain)}",
                 data={"limit": "call_depth", "chain": list(chain)},
             )
+        task = run.lease.task
+        private = task.routes.private.get((node, tool)) if node == self._node_id else None
+        if private is not None:
+            return [private]
         try:
-            return run.lease.task.route(node, tool)
+            return task.route(node, tool)
         except (NotFound, InvalidArguments) as error:
-            raise ToolError(f'"{run.trail[-1]}" called a tool that is not there: {error.message}') from error
+            if isinstance(error, NotFound):
+                error = with_near_names(error, tool, node, self._visible(), {**task.unknown, **task.untold})
+            raise ToolError(
+                f'"{run.trail[-1]}" called a tool that is not there: {error.message}', hint=error.hint, data=error.data
+            ) from error
+
+    def _visible(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The names of the tools that the caller may use, and of those that the node keeps for itself, by node."""
+        routes, allowed = self._run.lease.task.routes, self._run.call.caller.tools
+        own = [route for (node_id, _), route in routes.private.items() if node_id == self._node_id]
+        listed = [route for route in (*routes, *own) if not route.is_denied and route.is_among(allowed)]
+        return [(route.node_id, (route.spec.name, route.exported_name)) for route in listed]
 
     def _nobody(self, tool: str) -> ToolError:
         return ToolError(f'"{self._run.trail[-1]}" called "{tool}", which is not available on any node in this context')
@@ -156,6 +294,97 @@ class Nesting:
             ) from error
         except Unavailable as error:
             raise ToolError(error.message, hint=error.hint, data=error.data) from error
+
+
+class NestedChunks:
+    """The chunks of a nested call on their way to the node that reads them, few at a time."""
+
+    __slots__ = ("_arrived", "_host", "_is_over", "_taken", "_token", "_waiting")
+
+    def __init__(self, host: Host, token: CancelToken) -> None:
+        self._host = host
+        self._token = token
+        self._waiting: deque[Encoded] = deque()
+        self._arrived = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._is_over = False
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """Take one encoded chunk, from any thread."""
+        self._waiting.append((chunk, tail))
+        self._host.post(self._arrived.set)
+
+    def wait_for_room(self) -> None:
+        """Block a worker thread until more chunks may come. Raises if the call is cancelled."""
+        if len(self._waiting) >= MAX_WAITING_CHUNKS:
+            self._host.from_thread(self.room(), self._token)
+
+    async def room(self) -> None:
+        """Wait until more chunks may come."""
+        while len(self._waiting) >= MAX_WAITING_CHUNKS:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def end(self) -> None:
+        """Note that no chunk comes any more. On the loop."""
+        self._is_over = True
+        self._arrived.set()
+
+    async def next(self) -> Encoded | None:
+        """The next chunk, None at the end."""
+        while not self._waiting:
+            if self._is_over:
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._taken.set()
+        return self._waiting.popleft()
+
+
+class InnerCancel:
+    """Context manager of a nested call with a token of its own: the cancel of the outer call, and that of the wait for the
+    nested one, reach it.
+    """
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, outer: CancelToken, inner: CancelToken) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    def __enter__(self) -> None:
+        self._outer.on_cancel(self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._inner.cancel(self._outer.reason or "cancelled")
+
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
+        self._outer.forget(self._pass_on)
+        if kind is not None and issubclass(kind, asyncio.CancelledError | GeneratorExit):
+            self._pass_on()
+
+
+def _failure(callee: ToolRun, error: BaseException) -> RrextError:
+    """The failure of a nested call, as a client gets that of its own call: never an exception of the callee's author."""
+    return error if isinstance(error, RrextError) else callee.failure(error)
+
+
+def _bound_tool(callee: ToolRun, name: str) -> BoundTool:
+    """The description of a tool for the node that may call it. Raises `RrextError` if it cannot be described."""
+    route = callee.route
+    try:
+        described = callee.spec.describe(callee.lease.node(route.component.id))
+    except (Exception, SystemExit) as error:
+        raise _failure(callee, error) from error
+    return BoundTool(
+        name=name,
+        node_id=route.node_id,
+        tool=route.spec.name,
+        description=described.get("description") or "",
+        input_schema=described["inputSchema"],
+        output_schema=described.get("outputSchema"),
+        permission="ask" if route.asks else "allow",
+    )
 
 
 async def _in_own_time(callee: ToolRun) -> Encoded:

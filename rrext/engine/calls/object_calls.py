@@ -544,7 +544,7 @@ class PipeServices:
             meta=call.operation.meta,
             deadline=call.deadline,
             clock=host.clock.now,
-            nested=Nesting(run),
+            nested=Nesting(run, node_id),
             authorization=caller.authorization,
         )
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from rrext.content import Content, block_of_bytes, encoded_content
-from rrext.engine.calls.chunks import Chunks
+from rrext.engine.calls.chunks import ChunkFeed, Chunks
 from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.questions import RunQuestions, permitted, unavailable_tool
 from rrext.engine.events.hub import EventOrigin
@@ -138,14 +138,17 @@ class Run:
             run=run, own_places=own_places, own_place=own_place,
         )  # fmt: skip
 
-    def callee(self, route: Route) -> ToolRun:
-        """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline."""
+    def callee(self, route: Route, token: CancelToken) -> ToolRun:
+        """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline.
+
+        `token` tells the tool of a cancel.
+        """
         deadline, own = self.deadline, route.spec.timeout
         if own is not None:
             until = self.host.clock.now() + own
             deadline = until if deadline is None else min(deadline, until)
         run_class = self.nested_class or self.host.tool_run
-        return run_class(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
+        return run_class(self.host, self.call, self.lease, route, deadline=deadline, token=token, trail=self.trail)
 
 
 class CallRun(Run):
@@ -352,6 +355,8 @@ class ToolRun(CallRun):
     """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
     owners: Sequence[Route] = ()
     """Candidate routes in chain order, set only if the call must wait before it chooses one."""
+    feed: ChunkFeed | None = None
+    """The receiver of the chunks of a nested run, if its caller reads them as they come."""
 
     def __init__(
         self,
@@ -703,7 +708,7 @@ class ToolRun(CallRun):
     # context of the tool
 
     def _chunks(self) -> Chunks:
-        feed = Chunks.wanted_by(self.call) if self.is_outermost else None
+        feed = Chunks.wanted_by(self.call) if self.is_outermost else self.feed
         return Chunks(self.spec, self.node, self.host.limits, feed=feed)
 
     def _report(self, feed: Feed | None) -> Report | None:
@@ -736,7 +741,7 @@ class ToolRun(CallRun):
             deadline=self.deadline,
             clock=self.host.clock.now,
             report=self._report(feed),
-            nested=Nesting(self),
+            nested=Nesting(self, self.route.component.id),
             callbacks=self.host.callbacks,
             authorization=caller.authorization,
             questions=questions,

@@ -119,10 +119,11 @@ class RouteTable:
     """All tools of some components, in chain order; the dynamic ones after them, so that an outside server takes no name
     away, and then the references, each with the node that offers it and the component that has the tool.
 
-    A table never changes: `updated` makes another one. Any thread may read it.
+    A table never changes: `updated` makes another one. Any thread may read it. `private` has the references of nodes that keep
+    theirs for themselves; nothing else here knows them.
     """
 
-    __slots__ = ("_by_name", "_by_node", "_prefixes", "_references", "direct")
+    __slots__ = ("_by_name", "_by_node", "_keepers", "_prefixes", "_references", "direct", "private")
 
     def __init__(
         self,
@@ -132,8 +133,10 @@ class RouteTable:
     ) -> None:
         components = tuple(component for component in components if not component.is_hidden)
         self._references = references
-        kept = {} if earlier is None else earlier._by_node
+        self._keepers = {component.id for component in components if component.node_class.keeps_references}
+        kept = {} if earlier is None else earlier._by_node | earlier.private
         self._by_node: dict[NodeTool, Route] = {}
+        self.private: dict[NodeTool, Route] = {}
         for component in components:
             for name, spec in component.node_class.tools.items():
                 self._by_node[component.id, name] = kept.get((component.id, name)) or Route(component, spec)
@@ -164,8 +167,9 @@ class RouteTable:
 
     def _add_offers(self, kept: Mapping[NodeTool, Route]) -> None:
         """Add the way to prompts and resources of servers that references take whole."""
-        for _, reference, component in self._references:
-            spec = component.dynamic_tools.get(HOST_REQUEST) if component.is_hidden and reference.takes_all else None
+        for node_id, reference, component in self._references:
+            is_offer = component.is_hidden and reference.takes_all and node_id not in self._keepers
+            spec = component.dynamic_tools.get(HOST_REQUEST) if is_offer else None
             if spec is not None:
                 route = kept.get((component.id, HOST_REQUEST))
                 self._by_node[component.id, HOST_REQUEST] = route if route and route.spec is spec else Route(component, spec)
@@ -184,7 +188,8 @@ class RouteTable:
                 route = kept.get((node_id, reference.name))
                 if route is None or route.origin is not meant.spec:
                     route = Route.of_reference(reference, node_id, meant)
-                self._by_node.setdefault((node_id, reference.name), route)
+                table = self.private if node_id in self._keepers else self._by_node
+                table.setdefault((node_id, reference.name), route)
 
     def _meant(self, reference: Reference, component: Component) -> Route | None:
         """The route that a reference means, as far as it is known."""

@@ -50,7 +50,8 @@ class Task(TaskIdentity):
 
     __slots__ = (
         "_plan", "blocks", "components", "dynamic", "errors", "metrics", "now", "only_plan", "places", "plans",
-        "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace", "ttl", "warnings",
+        "private_references", "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace",
+        "ttl", "warnings",
     )  # fmt: skip
 
     active: set[Call]
@@ -102,7 +103,10 @@ class Task(TaskIdentity):
         """The time of the engine's clock."""
         self.spare: list[NodeObjects] = []
         """Node objects for calls without a pipe, which no call uses now."""
-        self.references = references
+        keepers = {node_id for node_id, component in components.items() if component.node_class.keeps_references}
+        self.references = [each for each in references if each[0] not in keepers]
+        self.private_references = [each for each in references if each[0] in keepers]
+        """Those of nodes that keep theirs for themselves."""
         self.routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
 

@@ -123,6 +123,8 @@ class Node:
     """Of a source: the client calls that make sense, `send` and `chat`."""
     takes_references: ClassVar[bool] = False
     """Whether `tools` of the config lists references to tools, which are this node's tools then."""
+    keeps_references: ClassVar[bool] = False
+    """Whether the node alone may call the tools of its references, see `ToolContext.tools`; callers do not see them."""
     has_dynamic_tools: ClassVar[bool] = False
     """Whether `setup` yields a `ToolSource`, whose tools come to those of the class."""
     Config: ClassVar[type | None] = None
