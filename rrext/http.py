@@ -136,8 +136,8 @@ def failure(server: HttpServer, kind: str, message: str, data: Mapping[str, Any]
     return ToolError(f"{server}{message}", code=f"{server.family}_{kind}", hint=server.hints.get(kind), data=data)
 
 
-def of_status(server: HttpServer, status: int, body: bytes, *, asked: float | None, tries: int) -> ToolError:
-    """The failure for a status other than 2xx. `asked` is the server's requested pause in seconds."""
+def of_status(server: HttpServer, status: int, body: bytes, *, asked: float | None, tries: int | None = None) -> ToolError:
+    """The failure for a status other than 2xx. `asked` is the server's requested pause in seconds, `tries` unknown if None."""
     if 300 <= status < 400:
         kind = "redirected"
     elif status >= 500:
@@ -145,21 +145,25 @@ def of_status(server: HttpServer, status: int, body: bytes, *, asked: float | No
     else:
         kind = KINDS.get(status, "bad_request")
     sentence = sentence_of(body, server.hide)
-    data: dict[str, Any] = {"status": status, "tries": tries}
+    data: dict[str, Any] = {"status": status, **_counted(tries)}
     if asked is not None:
         data["retryAfter"] = asked
     return failure(server, kind, f" answered {status}{f': {sentence}' if sentence else ''}", data)
 
 
-def broken(server: HttpServer, error: Exception, *, tries: int) -> ToolError:
+def broken(server: HttpServer, error: BaseException, *, tries: int | None = None) -> ToolError:
     """The failure for a connection that could not be made or broke."""
     why = server.hide(" ".join(str(error).split()))[:MAX_SENTENCE] or "no reason was given"
-    return failure(server, "unreachable", f": the connection failed: {why}", {"tries": tries})
+    return failure(server, "unreachable", f": the connection failed: {why}", _counted(tries))
 
 
-def late(server: HttpServer, what: str, *, tries: int) -> ToolError:
+def late(server: HttpServer, what: str, *, tries: int | None = None) -> ToolError:
     """The failure for a timeout; `what` names the slow part and its setting."""
-    return failure(server, "timeout", f" {what}", {"tries": tries})
+    return failure(server, "timeout", f" {what}", _counted(tries))
+
+
+def _counted(tries: int | None) -> dict[str, int]:
+    return {} if tries is None else {"tries": tries}
 
 
 def bad_answer(server: HttpServer, what: str) -> ToolError:

@@ -49,25 +49,36 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
     Proxies and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE); certificates are
     always checked. Raises `Unavailable` for an address or a key that can never work.
     """
-    server = ServerName(ctx.node_id, checked_address(settings.address, ctx.node_id), checked_key(settings.apikey, ctx.node_id))
-    client = await ctx.in_thread(_client, server, settings, ctx.remote)  # imports, and reads certificates
+    server = server_name(settings, ctx.node_id)
+    headers = {"content-type": "application/json"}
+    if server.secret:
+        headers["authorization"] = f"Bearer {server.secret}"
+    # It imports, and reads certificates.
+    client = await ctx.in_thread(lambda: endpoint_client(server, settings, headers, is_remote=ctx.remote))
     try:
         yield HttpEndpoint(client, server, settings, ctx)
     finally:
         await client.aclose()
 
 
-def _client(server: ServerName, settings: EndpointSettings, is_remote: bool) -> httpx2.AsyncClient:
-    """The client of the endpoint; that of a remote pipeline reaches public addresses alone, and uses no proxy."""
+def server_name(settings: EndpointSettings, node_id: str) -> ServerName:
+    """The server of the settings. Raises `Unavailable` for an address or a key that can never work."""
+    return ServerName(node_id, checked_address(settings.address, node_id), checked_key(settings.apikey, node_id))
+
+
+def endpoint_client(
+    server: ServerName, settings: EndpointSettings, headers: Mapping[str, str], *, is_remote: bool
+) -> httpx2.AsyncClient:
+    """A client of the server, for one event loop. That of a remote pipeline reaches public addresses alone, and uses no proxy.
+
+    Blocks: it imports, and reads certificates. Raises `Unavailable` for an invalid address.
+    """
     import httpx2
 
     try:
         httpx2.URL(server.address)
     except httpx2.InvalidURL:
         raise no_address(server.node_id) from None
-    headers = {"content-type": "application/json"}
-    if server.secret:
-        headers["authorization"] = f"Bearer {server.secret}"
     transport = None
     if is_remote:
         from rrext.nodes.public_http import PublicTransport
@@ -85,14 +96,14 @@ class HttpEndpoint:
 
     def __init__(self, client: httpx2.AsyncClient, server: ServerName, settings: EndpointSettings, ctx: SetupContext) -> None:
         self._client = client
-        self._settings = settings
+        self.settings = settings
         self.server = server
         self.ctx = ctx
 
     async def post(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> bytes:
         """Send a request, with retries, and return the body of the answer."""
         content = msgspec.json.encode(body)
-        attempt = Attempts(self.server, self._settings, ctx)
+        attempt = Attempts(self.server, self.settings, ctx)
         while True:
             try:
                 async with asyncio.timeout_at(attempt.until):
@@ -103,7 +114,7 @@ class HttpEndpoint:
     async def events(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[str, None]:
         """The data of each event of a streamed answer, as it arrives. Close the generator (`aclosing`) to close the request."""
         content = msgspec.json.encode(body)
-        attempt = Attempts(self.server, self._settings, ctx)
+        attempt = Attempts(self.server, self.settings, ctx)
         while True:
             began = False
             try:
@@ -119,9 +130,9 @@ class HttpEndpoint:
         async with self._client.stream("POST", self.server.address + path, content=content) as response:
             await self._require_success(response, attempt)
             try:
-                return await whole_body(response, self._settings.max_answer)
+                return await whole_body(response, self.settings.max_answer)
             except BodyTooLarge:
-                raise too_large(self.server, self._settings.max_answer) from None
+                raise too_large(self.server, self.settings.max_answer) from None
 
     async def _streamed(self, path: str, content: bytes, attempt: Attempts) -> AsyncGenerator[str, None]:
         reader = EventReader()
@@ -156,8 +167,8 @@ class HttpEndpoint:
         raise of_status(self.server, response.status_code, body, asked=asked, tries=attempt.tries)
 
     def _require_size(self, size: int) -> None:
-        if size > self._settings.max_answer:
-            raise too_large(self.server, self._settings.max_answer)
+        if size > self.settings.max_answer:
+            raise too_large(self.server, self.settings.max_answer)
 
 
 MIB: Final = 1024 * 1024

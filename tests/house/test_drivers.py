@@ -17,6 +17,7 @@ HEAVY = (
     *("sqlalchemy", "sqlglot", "psycopg", "pymysql", "duckdb"),
     *("qdrant_edge", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
     *("neo4j", "ladybug", "kreuzberg", "chardet", "chardetng_py", "httpx2", "sandlock", "mcp"),
+    *("pydantic_ai", "openai", "anthropic", "google", "genai_prices"),
 )
 
 IMPORT_ALL = """
@@ -93,6 +94,7 @@ def test_a_driver_is_imported_at_first_use_and_off_the_loop(provider: str, tmp_p
     on_the_loop = sorted(name for name, on_main in found.items() if on_main and name.split(".")[0] in HEAVY)
     assert not on_the_loop
     assert drivers <= set(found)
+    assert "pydantic_ai" not in found, "only an agent needs it"
 
 
 def test_every_node_with_a_driver_is_looked_at() -> None:

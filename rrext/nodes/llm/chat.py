@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -14,14 +14,21 @@ from rrext.errors import ToolError
 from rrext.http import bad_answer, broken, sentence_of
 from rrext.nodes.base.lanes import answer_value, question_text
 from rrext.nodes.http import HttpEndpoint, ServerName
+from rrext.nodes.llm.settings import Price
 from rrext.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from rrext.nodes.llm.agent_models import AgentModel
 
 PATH: Final = "/chat/completions"
 DONE: Final = "[DONE]"
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of every request to a model. `extra` goes into the request as it is, over everything else."""
+    """The settings of every request to a model. `extra` goes into the request as it is, over everything else.
+
+    For agents: `service` is whose API it is, `window` the tokens that question and answer may have together.
+    """
 
     model: str
     temperature: float | None = None
@@ -29,6 +36,9 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_name: str = "max_tokens"
     json_mode: bool = True
     extra: Mapping[str, Any] = {}
+    service: str = "openai-compatible"
+    window: int | None = None
+    price: Price | None = None
 
 
 class ChatModel:
@@ -81,6 +91,13 @@ class ChatModel:
         require_complete(server, finish, text, "".join(refusal))
         if expect_json and (wrong := _not_json(text)):
             raise wrong
+
+    def agent_model(self) -> AgentModel:
+        """The model as agents use it. On the loop that is to run it: that of `ModelLoop`, since the first use imports for a
+        second."""
+        from rrext.nodes.llm.agent_models import openai_model
+
+        return openai_model(self._endpoint, self._settings)
 
     def _messages(self, question: Mapping[str, Any], expect_json: bool) -> list[Message]:
         messages = messages_of(question, expect_json=expect_json)

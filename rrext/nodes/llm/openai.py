@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from rrext.nodes.base.lanes import answer_value, asked_question
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
-from rrext.nodes.http import ApiSettings, endpoint_settings, open_endpoint
+from rrext.nodes.http import endpoint_settings, open_endpoint
 from rrext.nodes.llm.chat import ChatModel, ChatSettings
+from rrext.nodes.llm.settings import LanguageModelSettings
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -96,13 +97,11 @@ class OpenAIApiNode(Node):
     default_profile = "custom"
     address: ClassVar[str] = ""
     """The address of the API by default."""
+    service: ClassVar[str] = "openai-compatible"
+    """Whose API it is, for agents: `openai` knows more than what is compatible."""
     shared: ChatModel
 
-    class Config(ApiSettings):
-        temperature: Annotated[float | None, "How freely it writes, 0 to 2; null: as the server does by itself."] = None
-        maxTokens: Annotated[int | None, "Tokens of an answer; a longer one fails as answer_cut. null: the server's limit."] = (
-            None
-        )
+    class Config(LanguageModelSettings):
         maxTokensName: Annotated[
             Literal["max_tokens", "max_completion_tokens"], "What the server calls maxTokens: OpenAI's newer models changed it."
         ] = "max_tokens"
@@ -126,6 +125,9 @@ class OpenAIApiNode(Node):
             max_tokens_name=config.maxTokensName,
             json_mode=config.jsonMode,
             extra=config.extraBody,
+            service=cls.service,
+            window=config.modelTotalTokens,
+            price=config.price,
         )
         async with open_endpoint(settings, ctx) as endpoint:
             yield ChatModel(endpoint, chat)
@@ -170,6 +172,7 @@ class OpenAINode(OpenAIApiNode):
     profiles = OPENAI_PROFILES
     default_profile = "openai-5-2"
     address = "https://api.openai.com/v1"
+    service = "openai"
 
 
 class OllamaNode(OpenAIApiNode):
@@ -180,3 +183,4 @@ class OllamaNode(OpenAIApiNode):
     profiles = OLLAMA_PROFILES
     default_profile = "llama3_3"
     address = "http://localhost:11434/v1"
+    service = "ollama"
