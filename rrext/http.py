@@ -18,6 +18,8 @@ People can act on a failure, and programs can tell it apart. Each code begins wi
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -42,6 +44,13 @@ PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.an
 PACKINGS: Final = ("", "identity", "gzip", "deflate")
 """Content encodings that an answer may have, though none is requested. A piece in one of these decodes to some 60 MB
 at most, in others to any size."""
+
+
+CHARSETS: Final = (
+    r"utf-?(8|16|32)([bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-\d+|cp\d+|koi8-[ru]"
+    r"|shift_jis|euc-(jp|kr)|gbk|gb2312|gb18030|big5"
+)
+"""Character sets of texts. Python decodes others too, some of them in quadratic time."""
 
 
 class ForeignPacking(Exception):
@@ -72,6 +81,9 @@ def new_client(
     for module in PRELOADED:
         with suppress(ImportError):  # another version may name them otherwise, and imports them later then
             imported(module)
+    client_log = logging.getLogger("httpx2")
+    if WITHOUT_QUERY not in client_log.filters:
+        client_log.addFilter(WITHOUT_QUERY)
     client = httpx2.AsyncClient(
         # No compression: the size of an answer is limited while it is read, and a small compressed one could hold a huge one.
         headers={"accept-encoding": "identity", "user-agent": "rrext", **headers},
@@ -84,6 +96,18 @@ def new_client(
     # Calls of different callers share the client: none gets a cookie of another.
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
+
+
+class WithoutQuery(logging.Filter):
+    """Takes the queries out of the addresses that the client logs: some servers want their key there."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(str(each).partition("?")[0] if type(each).__name__ == "URL" else each for each in record.args)
+        return True
+
+
+WITHOUT_QUERY: Final = WithoutQuery()
 
 
 def body_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
@@ -102,6 +126,27 @@ async def whole_body(response: httpx2.Response, maximum: int) -> bytes:
             raise BodyTooLarge
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def media_of(response: httpx2.Response) -> tuple[str, str]:
+    """The content type of an answer in small letters, without parameters, and its charset, "" if it names none."""
+    media, _, rest = response.headers.get("content-type", "").partition(";")
+    charset = next((part.partition("=")[2] for part in rest.split(";") if part.strip().lower().startswith("charset=")), "")
+    return media.strip().lower(), charset.strip("\"' ")
+
+
+def is_text(media: str) -> bool:
+    """Whether a content type is one of texts."""
+    return media.startswith("text/") or media.endswith("+xml") or media in ("application/xml", "application/yaml")
+
+
+def body_text(body: bytes, charset: str) -> str | bytes:
+    """A body as text in the charset that it names, or in UTF-8; the bytes of what is no text in it."""
+    name = charset.lower() if re.fullmatch(CHARSETS, charset.lower()) else "utf-8"
+    try:
+        return body.decode(name)
+    except (UnicodeError, LookupError):
+        return body
 
 
 async def failure_body(response: httpx2.Response) -> bytes:
@@ -222,6 +267,9 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds to wait for a connection."""
+
+MAX_REDIRECTS: Final = 5
+"""Redirects of one request."""
 
 MAX_CONNECTIONS: Final = 100
 """Connections of one client: as many calls at once wait for the server, further ones for a free connection."""

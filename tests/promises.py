@@ -244,6 +244,15 @@ PROMISES: dict[str, str] = {
         "Keys, tokens, keys of TLS, connections and secrets in files are read by one rule: a regular file of its owner alone, "
         "whole, within a limit that the refusal names"
     ),
+    "http-request:allowed-alone": (
+        "`tool_http_request` asks no address, also none of a redirect, that no pattern allows, and by no method that is off"
+    ),
+    "http-request:secrets-stay": (
+        "Secrets that a caller of `tool_http_request` gives are in no failure and no log, and go to one server alone"
+    ),
+    "http-request:public-alone": (
+        "`tool_http_request` connects to public addresses alone unless its operator says otherwise, a remote pipeline always"
+    ),
     "connections:file-0600": "A file of connections, or of one secret, that others may use or another user owns is refused",
     "connections:problems": "A problem of a file of connections is told with its line, and makes only its connection invalid",
     "connections:not-from-strangers": "A pipeline of a caller who is not trusted may name connections only if they are shared",

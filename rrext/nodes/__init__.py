@@ -22,6 +22,7 @@ BUILTIN: dict[str, str] = {
     "question": "rrext.nodes.basic.prompt:QuestionNode",
     "memory_internal": "rrext.nodes.basic.memory:MemoryNode",
     "tool_filesystem": "rrext.nodes.files.filesystem:FilesystemNode",
+    "tool_http_request": "rrext.nodes.basic.http_request:HttpRequestNode",
     "tool_mcp_client": "rrext.nodes.basic.mcp_client:McpClientNode",
     "tool_python": "rrext.nodes.sandbox.node:PythonNode",
     "graph_ladybug": "rrext.nodes.graph.ladybug:LadybugNode",

@@ -1,4 +1,4 @@
-"""Requests to public addresses alone, for settings that a client on a network chose."""
+"""Requests to public addresses alone, for addresses that a client on a network, or a model, chose."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import httpx2
 
 from rrext.errors import ToolError
+from rrext.http import MAX_CONNECTIONS
 
 NAT64: Final = IPv6Network("64:ff9b::/96")
 """Addresses that stand for those of IPv4, which are their last bits."""
@@ -19,18 +20,26 @@ class PublicTransport(httpx2.AsyncHTTPTransport):
     """Resolves the host of each request once, and connects to that address if it is public.
 
     A name may mean another address a moment later, so the address is checked that is connected to. The certificate of the
-    server is checked for the name.
+    server is checked for the name. `who` may not connect to other addresses, and `hint` says who may change that.
     """
+
+    def __init__(
+        self,
+        *,
+        who: str = "no pipeline may connect that came over a network",
+        hint: str = "The server may be started with --trust-clients.",
+        keep: int = MAX_CONNECTIONS,
+    ) -> None:
+        """Keeps at most `keep` idle connections. They belong to an address, not to a name: with several hosts keep none."""
+        super().__init__(limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=keep))
+        self._who = who
+        self._hint = hint
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         host = request.url.host
         found = await _resolved(host, request.url.port or 443)
         if not is_public(found):
-            raise ToolError(
-                f"{host} is a private address, to which no pipeline may connect that came over a network",
-                code="private_address",
-                hint="The server may be started with --trust-clients.",
-            )
+            raise ToolError(f"{host} is a private address, to which {self._who}", code="private_address", hint=self._hint)
         request.extensions = {**request.extensions, "sni_hostname": host}
         request.url = request.url.copy_with(host=str(found))
         return await super().handle_async_request(request)

@@ -78,6 +78,7 @@ FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
     "graph_ladybug": ({"path": "graph"}, set()),  # its process imports it
     "llm_openai_api": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),
     "llm_openai": ({"apikey": "x"}, {"httpx2"}),
+    "tool_http_request": ({}, {"httpx2"}),
     "embedding_openai": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),
 }
 """Provider → settings, and what using it imports. The engine of `store_qdrant_edge` is imported in a process of its own."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote, urljoin, urlsplit
@@ -16,12 +15,16 @@ from rrext.connections import Connection, Secret
 from rrext.errors import ConnectionInvalid, ToolTimeout
 from rrext.http import (
     MAX_CONNECTIONS,
+    MAX_REDIRECTS,
     BodyTooLarge,
     ForeignPacking,
     bad_answer,
+    body_text,
     broken,
     failure,
     failure_body,
+    is_text,
+    media_of,
     new_client,
     of_status,
     retry_after,
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
 
 MAX_ANSWER: Final = 16 * MIB
 """Bytes of one answer; a larger one would be too large for a result of a tool as well (`max_result`)."""
-MAX_REDIRECTS: Final = 5
-"""Redirects of one request."""
 MAX_ERROR_BODY: Final = 4000
 """Characters of an answer with an error that `data.body` has."""
 QUICK_BODY: Final = 64 * 1024
@@ -47,10 +48,6 @@ QUICK_BODY: Final = 64 * 1024
 
 SECRETS: Final = "rrext.secrets"
 """The extension of a request with its secret headers, and the secret part of its query."""
-_CHARSETS: Final = re.compile(
-    r"utf-?(8|16|32)([bl]e)?|(us-)?ascii|iso-?8859-\d+|latin-?1|windows-\d+|cp\d+|koi8-[ru]|shift_jis|euc-(jp|kr)|gbk|gb2312|gb18030|big5"
-)
-"""Character sets of texts. Python decodes others too, some of them in quadratic time."""
 
 
 class ApiServer(msgspec.Struct, frozen=True):
@@ -205,13 +202,8 @@ class ApiClient:
             if text := server.hide(body.decode("utf-8", "replace")):
                 error.data["body"] = text[:MAX_ERROR_BODY]
             raise error
-        media, _, rest = response.headers.get("content-type", "").partition(";")
-        charset = next((part.partition("=")[2] for part in rest.split(";") if part.strip().lower().startswith("charset=")), "")
-        return HttpAnswer(
-            media=media.strip().lower(),
-            charset=charset.strip("\"' "),
-            body=await whole_body(response, maximum),
-        )
+        media, charset = media_of(response)
+        return HttpAnswer(media=media, charset=charset, body=await whole_body(response, maximum))
 
 
 def _redirected(method: str, content: bytes | None, status: int) -> tuple[str, bytes | None]:
@@ -272,15 +264,4 @@ def _result(answer: HttpAnswer, server: ApiServer) -> Any:
             return msgspec.json.decode(answer.body.removeprefix(codecs.BOM_UTF8))
         except (msgspec.DecodeError, RecursionError):
             raise bad_answer(server, "no JSON, though it says so") from None
-    if media.startswith("text/") or media.endswith("+xml") or media in ("application/xml", "application/yaml"):
-        return _text(answer)
-    return answer.body
-
-
-def _text(answer: HttpAnswer) -> str | bytes:
-    """The text in the charset that the answer names, or UTF-8; the bytes of what is no text in it."""
-    charset = answer.charset.lower() if _CHARSETS.fullmatch(answer.charset.lower()) else "utf-8"
-    try:
-        return answer.body.decode(charset)
-    except (UnicodeError, LookupError):
-        return answer.body
+    return body_text(answer.body, answer.charset) if is_text(media) else answer.body
