@@ -121,7 +121,9 @@ PROMISES: dict[str, str] = {
     "references:pipeline:wrapped": (
         "A reference of a pipeline is a tool of its own, called like every tool; the tool that it wraps stays as it is"
     ),
-    "references:ask:caller-decides": "A tool that needs a permit for each call runs only if its caller is asked and allows it",
+    "references:ask:caller-decides": (
+        "A tool that needs a permit for each call runs only if its caller, or who wrote the object, is asked and allows it"
+    ),
     "references:problems:all-at-once": "References are read whole, or refused with all problems, each at its JSON pointer",
     "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:dynamic:followed": (
@@ -140,8 +142,8 @@ PROMISES: dict[str, str] = {
     "events:sink:harms-nobody": "A subscriber that raises gets no more events, and no call and no other subscriber notices",
     "events:secrets:redacted": "No value of a variable is in an event, not in arguments, results, messages or lanes",
     "events:caller:own-call": (
-        "A caller who asks for the events of its call gets those of that call and of the calls within it, in order and before "
-        "the answer; one that reads slowly delays nobody, and is told how many events it missed"
+        "A caller who asks for the events of its call, write or close gets those of it and of the calls within it, in order "
+        "and before the answer; one that reads slowly delays nobody, and is told how many events it missed"
     ),
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",

@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.engine.events.records import Filter, ObjectEnded
 from rrext.engine.interface.call import Call, Caller
-from rrext.engine.interface.operations import CallTool, Close, Operation, Tool, Write
+from rrext.engine.interface.operations import FEEDS, Close, Fed, Operation, Write
 from rrext.errors import Cancelled, RrextError, error_from_wire
 from rrext.server.call_feed import SessionFeed
 from rrext.server.commands import OWN_COMMANDS
@@ -70,10 +70,8 @@ class WorkerSession(Session):
         )
         if left is not None:
             call.received = self.now() - (operation.timeout - left)
-        if shape is Tool or shape is CallTool:
-            key = request.id
-            if key is not None and operation.is_fed:
-                call.feed = SessionFeed(outlet or self, key)
+        if isinstance(operation, Fed) and not FEEDS.isdisjoint(arguments) and operation.is_fed and request.id is not None:
+            call.feed = SessionFeed(outlet or self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape.counts)
         return call
 

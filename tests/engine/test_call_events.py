@@ -32,7 +32,7 @@ from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, ListTools, Open, Tool
 from rrext.errors import InvalidArguments, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
-from rrext.tools.context import CallInfo, ToolContext, TurnUsage
+from rrext.tools.context import CallInfo, ToolCallbacks, ToolContext, TurnUsage
 from rrext.tools.decorator import tool_function
 
 
@@ -476,6 +476,45 @@ async def test_turns_of_agents_are_events_with_what_they_used() -> None:
             {"event": "agent_turn", "step": "end", "turn": 2, "model": "small", "code": "NO", "message": "no"},
         ]  # fmt: skip
         assert {(body["agent"], body["nodeId"]) for body in told} == {("reader", "telling")}
+
+
+class Stepping(Node):
+    """Tells a step of an agent for each text, and ends."""
+
+    provider = "stepping"
+    lanes = {"text": ()}
+
+    def write_text(self, text: str, ctx: ToolContext) -> None:
+        ctx.callbacks.agent_chunk(CallInfo(tool="", node_id=self.node_id), "reader", text)
+
+    async def closing(self, ctx: ToolContext) -> None:
+        ctx.callbacks.agent_end(CallInfo(tool="", node_id=self.node_id), "reader", None)
+
+
+class Noting(ToolCallbacks):
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    def agent_chunk(self, info: CallInfo, agent: str, text: str) -> None:
+        self.noted.append(text)
+
+
+async def test_steps_of_agents_that_work_on_an_object_are_events_of_the_write_or_the_close() -> None:
+    callbacks = Noting()
+    async with world(Stepping, callbacks=callbacks) as w:
+        pipe = await w.open()
+        await w.write(pipe, "unheard").answer()
+        heard = Heard(w, data=True)
+        await w.write(pipe, "I look").answer()
+        await w.close(pipe).answer()
+        steps = heard.of(AgentStep)
+        assert [(e.command, e.step, e.agent, e.data) for e in steps] == [
+            ("write", "chunk", "reader", "I look"),
+            ("close", "end", "reader", msgspec.UNSET),
+        ]
+        assert [e.call for e in steps] == [heard.one(CallStarted, command=each).call for each in ("write", "close")]
+        heard.by_call()
+    assert callbacks.noted == ["unheard", "I look"]
 
 
 # -- messages

@@ -9,7 +9,8 @@ from typing import Any
 
 from face_state import journals, opened, wait_behind
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Node, RrextError, ToolContext, ToolError, tool_function
+from rrext.tools.context import CallInfo
 
 
 class Meter(Node):
@@ -63,6 +64,47 @@ class Meter(Node):
     def measured(self) -> dict[str, Any]:
         """What was counted on this pipe."""
         return {"total": self.total, "digest": self.digest.hexdigest()}
+
+
+class Pilot(Node):
+    """Tells the steps of an agent, and calls the tool that a text names, or asks the user; at the end it adds."""
+
+    provider = "pilot"
+    lanes = {"text": ("text",)}
+
+    async def write_text(self, text: str, *, ctx: ToolContext) -> None:
+        info = CallInfo(tool="", node_id=self.node_id)
+        node, _, tool = text.rpartition(".")
+        if text == "ask":
+            answer = await ctx.ask({"message": "Where to?", "requestedSchema": {"type": "object", "properties": {}}})
+            await self.emit("text", answer["action"])  # type: ignore[misc]
+            return
+        ctx.callbacks.agent_start(info, "pilot")
+        ctx.callbacks.agent_chunk(info, "pilot", "I call it.")
+        try:
+            result = await ctx.call(node, tool, {"a": 1, "b": 2})
+        except RrextError as error:
+            result = error.code
+        ctx.callbacks.agent_end(info, "pilot", None)
+        await self.emit("text", f"{result}")  # type: ignore[misc]
+
+    async def closing(self, *, ctx: ToolContext) -> None:
+        await ctx.call("", "add", {"a": 3})
+
+
+class Copilot(Node):
+    """The same in a thread, without steps."""
+
+    provider = "copilot"
+    lanes = {"text": ("text",)}
+
+    def write_text(self, text: str, *, ctx: ToolContext) -> None:
+        node, _, tool = text.rpartition(".")
+        try:
+            result = ctx.call_blocking(node, tool, {"a": 1, "b": 2})
+        except RrextError as error:
+            result = error.code
+        self.emit("text", f"{result}")
 
 
 class Lake(Node):

@@ -51,6 +51,61 @@ async def test_a_call_that_fails_ends_with_its_code_and_the_failure_is_answered_
     assert (ended["event"], ended["code"], ended["message"]) == ("call_ended", answer.error.code, answer.error.message)
 
 
+FLIGHT: dict[str, Any] = {
+    "components": [
+        {"id": "webhook_1", "provider": "webhook", "config": {}},
+        {"id": "probe_1", "provider": "probe", "config": {}, "control": [{"classType": "tool", "from": "webhook_1"}]},
+        {"id": "pilot_1", "provider": "pilot", "config": {}, "input": [{"lane": "text", "from": "webhook_1"}]},
+        {"id": "copilot_1", "provider": "copilot", "config": {}, "input": [{"lane": "text", "from": "webhook_1"}]},
+        {"id": "out_1", "provider": "response_text", "config": {}, "input": [
+            {"lane": "text", "from": "pilot_1"}, {"lane": "text", "from": "copilot_1"},
+        ]},
+    ],
+    "source": "webhook_1",
+}  # fmt: skip
+
+
+async def test_who_writes_and_closes_gets_the_steps_and_the_calls_of_the_nodes_that_work_on_the_object(line: Line) -> None:
+    async def asked(subcommand: str, **arguments: Any) -> tuple[Any, list[dict[str, Any]]]:
+        number = await line.send("rrext_process", {"subcommand": subcommand, **arguments})
+        answer = await line.answer(number)
+        assert answer.error is None
+        assert isinstance(line.of(number)[-1], Response)
+        return answer.body, line.events(number)
+
+    await line.answer(await line.send("execute", {"pipeline": FLIGHT, "token": "flight"}))
+    pipe = {"pipe_id": (await asked("open", token="flight", mimeType="lane/text"))[0]["pipe_id"]}
+    assert await asked("write", data="add", **pipe) == ({}, [])
+    events = (await asked("write", data="add", events=True, **pipe))[1]
+    written, inner, inner_of_thread = (events[place]["call"] for place in (0, 3, 6))
+    assert [event["call"] for event in events] == [
+        *[written] * 3, *[inner] * 2, written, *[inner_of_thread] * 2, written,
+    ]  # fmt: skip
+    assert {event.get("caller") for event in events} == {None, written}
+    step = {"event": "agent_step", "agent": "pilot"}
+    inside = {"tool": "add", "nodeId": "probe_1", "callers": ["pilot_1"]}
+    started, ended = (
+        {"event": "call_started", "arguments": {"a": 1, "b": 2}},
+        {"event": "call_ended", "result": {"sum": 3}, "size": 9},
+    )
+    assert without_times(events) == [
+        {"event": "call_started"},
+        {**step, "step": "start"},
+        {**step, "step": "chunk", "data": "I call it."},
+        {**inside, **started},
+        {**inside, **ended},
+        {**step, "step": "end"},
+        {**inside, **started, "callers": ["copilot_1"]},
+        {**inside, **ended, "callers": ["copilot_1"]},
+        {"event": "call_ended", "size": 2, "result": {}},
+    ]
+    body, events = await asked("close", events=True, **pipe)
+    assert "".join(body["text"]).count("{'sum': 3}") == 4
+    assert [(event["event"], event.get("tool")) for event in events] == [
+        ("call_started", None), ("call_started", "add"), ("call_ended", "add"), ("call_ended", None),
+    ]  # fmt: skip
+
+
 async def test_a_caller_who_does_not_ask_gets_no_events_beside_one_who_does(line: Line) -> None:
     input = {"node": "", "tool": "add", "input": {"a": 1}}
     asked = [await line.call("ask_async", input, token="face", **({"events": True} if n % 2 else {})) for n in range(20)]

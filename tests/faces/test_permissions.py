@@ -109,3 +109,44 @@ async def test_a_call_that_waits_for_its_permit_keeps_no_place_from_others(wire:
         assert isinstance(question, Event)
         await wire.answer(await wire.send("rrext_permit", {"permission": question.body["permission"], "allow": True}))
     assert [(await wire.answer(number)).body for number in asking] == [{"result": {"sum": each + 1}} for each in range(3)]
+
+
+FLYING: dict[str, Any] = {
+    "components": [
+        {"id": "webhook_1", "provider": "webhook", "config": {}},
+        *ASKING["components"],
+        {"id": "pilot_1", "provider": "pilot", "config": {}, "input": [{"lane": "text", "from": "webhook_1"}]},
+        {"id": "copilot_1", "provider": "copilot", "config": {}, "input": [{"lane": "text", "from": "webhook_1"}]},
+        {"id": "out_1", "provider": "response_text", "config": {}, "input": [
+            {"lane": "text", "from": "pilot_1"}, {"lane": "text", "from": "copilot_1"},
+        ]},
+    ],
+}  # fmt: skip
+
+
+async def test_who_writes_decides_over_what_the_nodes_call_for_the_object(wire: WireLine) -> None:
+    await wire.answer(await wire.send("execute", {"pipeline": FLYING, "token": "flying"}))
+    about = {"token": "flying", "source": "webhook_1", "mimeType": "lane/text"}
+    opened = await wire.answer(await wire.send("rrext_process", {"subcommand": "open", **about}))
+    pipe = {"pipe_id": opened.body["pipe_id"]}
+
+    async def written(*allowed: bool, **more: Any) -> None:
+        number = await wire.send("rrext_process", {"subcommand": "write", "data": "tools_1.sum", **pipe, **more})
+        for index, allow in enumerate(allowed):
+            question = await wire.message(number, index)
+            assert isinstance(question, Event)
+            within = ("pilot_1", "copilot_1")[index]
+            assert (question.name, question.body["tool"], question.body["within"]) == ("rrext_permission", "sum", within)
+            permit = {"permission": question.body["permission"], "allow": allow}
+            assert (await wire.answer(await wire.send("rrext_permit", permit))).body == {"answered": True}
+        assert (await wire.answer(number)).body == {}
+
+    await written(True, False, permits=True)
+    await written()
+    cancelled = await wire.send("rrext_process", {"subcommand": "write", "data": "tools_1.sum", "permits": True, **pipe})
+    await wire.message(cancelled, 0)
+    await wire.cancel(cancelled)
+    assert (await wire.answer(cancelled)).error is not None
+    closed = await wire.answer(await wire.send("rrext_process", {"subcommand": "close", **pipe}))
+    assert "".join(closed.body["text"]).split() == ["{'sum':", "3}", "unavailable", "unavailable", "unavailable"]
+    assert closed.body["error"]["code"] == "cancelled"

@@ -19,6 +19,16 @@ FORM = {
 }
 PAGE = {"mode": "url", "message": "Sign in", "url": "https://example.org/in", "elicitationId": "e-1"}
 
+ASKING_PILOT: dict[str, Any] = {
+    "components": [
+        {"id": "webhook_1", "provider": "webhook", "config": {}},
+        {"id": "probe_1", "provider": "probe", "config": {}, "control": [{"classType": "tool", "from": "webhook_1"}]},
+        {"id": "pilot_1", "provider": "pilot", "config": {}, "input": [{"lane": "text", "from": "webhook_1"}]},
+        {"id": "out_1", "provider": "response_text", "config": {}, "input": [{"lane": "text", "from": "pilot_1"}]},
+    ],
+    "source": "webhook_1",
+}
+
 
 async def asked(line: Line, params: Any = FORM, modes: Any = ("form", "url"), **more: Any) -> int | str:
     return await line.call("ask_user", {"params": params}, questions=list(modes), **more)
@@ -106,3 +116,19 @@ async def test_who_does_not_answer_in_time_cancels() -> None:
         house.clock.advance(60)
         assert (await line.answer(number)).body["result"]["action"] == "cancel"
         assert await answer(line, event.body["question"], "accept") == {"answered": False}
+
+
+async def test_a_node_that_works_on_an_object_asks_the_user_of_who_writes(wire: WireLine) -> None:
+    await wire.answer(await wire.send("execute", {"pipeline": ASKING_PILOT, "token": "pilot"}))
+    opened = await wire.answer(
+        await wire.send("rrext_process", {"subcommand": "open", "token": "pilot", "mimeType": "lane/text"})
+    )
+    pipe = {"pipe_id": opened.body["pipe_id"]}
+    number = await wire.send("rrext_process", {"subcommand": "write", "data": "ask", "questions": ["form"], **pipe})
+    event = await wire.message(number, 0)
+    assert isinstance(event, Event)
+    assert (event.name, event.body["nodeId"], event.body.get("tool")) == ("rrext_question", "pilot_1", None)
+    await answer(wire, event.body["question"], "decline")
+    assert (await wire.answer(number)).body == {}
+    closed = await wire.answer(await wire.send("rrext_process", {"subcommand": "close", **pipe}))
+    assert closed.body["text"] == ["decline\n\n"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rrext import Node, ToolContext, ToolError, tool_function
+from rrext.tools.context import CallInfo
 
 
 class Weather(Node):
@@ -67,3 +68,16 @@ class Weather(Node):
         form = {"type": "object", "properties": {"rain": {"type": "boolean"}}}
         answer = await ctx.ask({"message": "Is it raining?", "requestedSchema": form})
         return "it rains" if answer.get("content", {}).get("rain") else "it does not rain"
+
+
+class Reporter(Node):
+    """Says what the weather of a city is, as an agent would."""
+
+    provider = "reporter"
+    lanes = {"text": ("text",)}
+
+    async def write_text(self, city: str, *, ctx: ToolContext) -> None:
+        info = CallInfo(tool="", node_id=self.node_id)
+        ctx.callbacks.agent_chunk(info, self.node_id, "I look.")
+        forecast = await ctx.call("weather_1", "forecast", {"city": city, "days": 1})
+        await self.emit("text", forecast["days"][0])  # type: ignore[misc]

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.engine.calls.nested_calls import Nesting
+from rrext.engine.calls.questions import RunQuestions
 from rrext.engine.calls.run import CallRun, Encoded, Lease, Run
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
@@ -24,7 +25,7 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, Loan, LockTurn
 from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.failures import failure_of, internal_error, readable
-from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.interface.operations import Close, Fed, Open, Write
 from rrext.engine.tasks.component import unavailable
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
@@ -93,7 +94,7 @@ class ObjectCalls:
     def write_here(self, call: Call, operation: Write) -> bool:
         """Run a raw write on the thread that read it, see `Engine.start_here`. False if the write has to wait for a turn."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        if not pipe.quick or call.data is None:
+        if not pipe.quick or call.data is None or call.feed is not None:  # one with a feed may ask its caller
             return False
         data = data_of(operation, call.data)
         lease = self._in_line(pipe)
@@ -533,6 +534,14 @@ class PipeServices:
         )
         if not on_loop:
             run.loan = Loan(pipe.task.sync_places, call)
+        operation, callbacks = call.operation, host.callbacks
+        questions: RunQuestions | None = None
+        if call.feed is not None and isinstance(operation, Fed) and operation.questions:
+            questions = RunQuestions(run, call.feed, operation.questions)
+        if host.events.watches_calls or call.tells_calls:
+            from rrext.engine.calls.watched_run import watch_method
+
+            callbacks = watch_method(run)
         return ToolContext(
             node_id=node_id,
             token=token,
@@ -541,10 +550,12 @@ class PipeServices:
             request_id=call.request_id,
             connection_id=caller.connection_id,
             pipe_id=pipe.id,
-            meta=call.operation.meta,
+            meta=operation.meta,
             deadline=call.deadline,
             clock=host.clock.now,
             nested=Nesting(run, node_id),
+            callbacks=callbacks,
+            questions=questions,
             authorization=caller.authorization,
         )
 

@@ -1,4 +1,4 @@
-"""Questions of a running tool to its caller: whether it may be called, and what the user answers."""
+"""Questions of a running tool, or of a node's method, to its caller: whether it may be called, and what the user answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.interface.operations import Tool
+from rrext.engine.interface.operations import Fed
 from rrext.errors import Unavailable
 
 if TYPE_CHECKING:
-    from rrext.engine.calls.run import ToolRun
+    from rrext.engine.calls.run import Run, ToolRun
     from rrext.engine.interface.call import Feed
     from rrext.tools.spec import ToolSpec
 
@@ -19,7 +19,7 @@ async def permitted(run: ToolRun, value: Any) -> None:
     """Wait for a permit of the caller to call the tool with this input. Raises `Unavailable` if it is not given."""
     call, host = run.call, run.host
     reason = "its caller did not offer to answer (`permits`)"
-    if call.feed is not None and isinstance(call.operation, Tool) and call.operation.permits:
+    if call.feed is not None and isinstance(call.operation, Fed) and call.operation.permits:
         arguments = host.redactor.value(value)
         answer = await asked(run, call.feed, "rrext_permission", {"arguments": arguments})
         if answer is True:
@@ -30,13 +30,10 @@ async def permitted(run: ToolRun, value: Any) -> None:
     raise unavailable_tool(message, run.spec, None, nodeId=node_id)
 
 
-async def asked(run: ToolRun, feed: Feed, event: str, about: dict[str, Any]) -> Any:
+async def asked(run: Run, feed: Feed, event: str, about: dict[str, Any]) -> Any:
     """The caller's answer to a question; None if there is none in time."""
     seconds = run.host.limits.permission_timeout
-    body = {"tool": run.spec.name, "nodeId": run.route.node_id, **about, "timeout": seconds}
-    if not run.is_outermost:
-        body["within"] = run.trail[-2]
-    asking = asyncio.ensure_future(feed.ask(event, body))
+    asking = asyncio.ensure_future(feed.ask(event, {**run.asker, **about, "timeout": seconds}))
     timer = run.host.clock.call_later(seconds, lambda: _cancel(asking))
     try:
         await asyncio.wait([asking])
@@ -55,7 +52,7 @@ class RunQuestions:
 
     __slots__ = ("_feed", "_run", "modes")
 
-    def __init__(self, run: ToolRun, feed: Feed, modes: Sequence[str]) -> None:
+    def __init__(self, run: Run, feed: Feed, modes: Sequence[str]) -> None:
         self._run = run
         self._feed = feed
         self.modes = modes

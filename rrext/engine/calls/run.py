@@ -30,7 +30,7 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place, Places
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of, internal_error
-from rrext.engine.interface.operations import Tool
+from rrext.engine.interface.operations import Fed, Tool
 from rrext.engine.tasks.component import GIVEN
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.routes import Route
@@ -114,6 +114,11 @@ class Run:
             return lease.pipe.origin
         head, caller = lease.task.event_head, call.caller
         return EventOrigin(self.host.events, head, connection_id=caller.connection_id, user_id=caller.user_id)
+
+    @property
+    def asker(self) -> dict[str, Any]:
+        """Who asks, in a question of the code that runs."""
+        return {"nodeId": self.trail[-1]}
 
     def cancel_token(self, reason: CancelReason) -> None:
         """Tell the code that its call was cancelled."""
@@ -411,6 +416,11 @@ class ToolRun(CallRun):
     def is_outermost(self) -> bool:
         """Whether a client called the tool, not another tool."""
         return len(self.trail) == 1
+
+    @property
+    def asker(self) -> dict[str, Any]:
+        named = {"tool": self.spec.name, "nodeId": self.route.node_id}
+        return named if self.is_outermost else {**named, "within": self.trail[-2]}
 
     def is_usable(self) -> bool:
         """Whether the caller may see and call the tool now."""
@@ -724,8 +734,8 @@ class ToolRun(CallRun):
         call, operation = self.call, self.call.operation
         feed: Feed | None = None
         questions: RunQuestions | None = None
-        if call.feed is not None and isinstance(operation, Tool):
-            feed = call.feed if operation.progress and self.is_outermost else None
+        if call.feed is not None and isinstance(operation, Fed):
+            feed = call.feed if isinstance(operation, Tool) and operation.progress and self.is_outermost else None
             questions = RunQuestions(self, call.feed, operation.questions) if operation.questions else None
         pipe = self.lease.pipe
         caller = call.caller if pipe is None else pipe.caller

@@ -165,9 +165,7 @@ class ToolCalls:
 
     def _run_class(self, call: Call, lease: Lease) -> type[ToolRun]:
         """The class of a run for a caller who may have asked for its events, or on a pipe that may be traced."""
-        operation, pipe = call.operation, lease.pipe
-        is_told = call.feed is not None and isinstance(operation, Tool) and operation.events
-        if is_told or (pipe is not None and pipe.origin.trace is not None):
+        if call.tells_calls or (lease.pipe is not None and lease.pipe.origin.trace is not None):
             from rrext.engine.calls.watched_run import WatchedRun
 
             return WatchedRun

@@ -236,6 +236,13 @@ class AgentSteps(ToolCallbacks):
         self._callbacks.agent_end(info, agent, error)
 
 
+def watch_method(run: Run) -> ToolCallbacks:
+    """Watch what a node's method calls for an object; the callbacks of its context, whose events are those of the request."""
+    run.nested_class = WatchedRun
+    watch = watch_of(run.call)
+    return run.host.callbacks if watch is None else AgentSteps(run.host.callbacks, watch)
+
+
 class WatchedAnswer:
     """An answer sink that publishes the end event of a call before it passes the answer on."""
 
@@ -269,7 +276,7 @@ def watch_call(hub: EventHub, call: Call, task_of: Callable[[Call], TaskIdentity
     if type(call.answer) is WatchedAnswer:
         return
     operation, caller = call.operation, call.caller
-    if call.feed is not None and isinstance(operation, Tool) and operation.events:
+    if call.feed is not None and call.tells_calls:
         hub = CallerEvents(hub, call.feed)
     elif not hub.watches_calls:
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.interface.operations import Operation
+from rrext.engine.interface.operations import Fed, Operation
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:
@@ -191,6 +191,11 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     def settled(self) -> bool:
         """Whether the answer was given."""
         return not self.unsettled
+
+    @property
+    def tells_calls(self) -> bool:
+        """Whether its caller asked for the events of the calls within it."""
+        return self.feed is not None and isinstance(self.operation, Fed) and bool(self.operation.events)
 
     def succeed(self, body: bytes, tail: bytes | None = None) -> bool:
         """Answer with a body; False if it was answered before."""

@@ -29,32 +29,42 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fed(Operation, frozen=True, kw_only=True):
-    """An operation whose request may ask for events of its own. `questions` are the kinds of input that its user can give."""
+    """An operation whose request may ask for events of the tools that it runs. `questions` are the kinds of input that its user
+    can give.
+    """
 
-    names_caller = True
-    counts = True
-
-    progress: bool | None = None
-    stream: bool | None = None
     events: bool | None = None
     permits: bool | None = None
     questions: list[Literal["form", "url"]] | None = None
-    content: bool | None = None
 
     @property
     def is_fed(self) -> bool:
         """Whether the request asks for events."""
-        return bool(self.progress or self.stream or self.events or self.permits or self.questions)
+        return bool(self.events or self.permits or self.questions)
 
 
-FEEDS: Final = frozenset(Fed.__struct_fields__) - frozenset(Operation.__struct_fields__)
+class ToolOperation(Fed, frozen=True, kw_only=True):
+    """An operation that calls one tool, whose request may also ask for the progress and the chunks of that tool."""
+
+    names_caller = True
+    counts = True
+    runs_here = True
+
+    progress: bool | None = None
+    stream: bool | None = None
+    content: bool | None = None
+
+    @property
+    def is_fed(self) -> bool:
+        return bool(self.progress or self.stream or super().is_fed)
+
+
+FEEDS: Final = frozenset(ToolOperation.__struct_fields__) - frozenset(Operation.__struct_fields__)
 """The arguments that ask for events."""
 
 
-class Tool(Fed, frozen=True, kw_only=True, rename="camel"):
+class Tool(ToolOperation, frozen=True, kw_only=True, rename="camel"):
     """Call one tool. An empty `node_id` asks every node in chain order, with `unique` the only owner. → `{result}`"""
-
-    runs_here = True
 
     tool: str
     node_id: str | None = None
@@ -71,10 +81,8 @@ class ResolveTools(Operation, frozen=True, kw_only=True):
     tools: Any
 
 
-class CallTool(Fed, frozen=True, kw_only=True):
+class CallTool(ToolOperation, frozen=True, kw_only=True):
     """Call a tool by its call ref, or by a name. → `{result}`"""
-
-    runs_here = True
 
     call_ref: str | None = None
     name: str | None = None
@@ -108,7 +116,7 @@ class Open(Operation, frozen=True, kw_only=True, rename="camel"):
     source: str | None = None
 
 
-class Write(Operation, frozen=True, kw_only=True):
+class Write(Fed, frozen=True, kw_only=True):
     """Write to a pipe: exactly one of text, base64 text and (outside of JSON) raw bytes. → `{}`"""
 
     runs_here = True
@@ -119,7 +127,7 @@ class Write(Operation, frozen=True, kw_only=True):
     data_base64: str | None = None
 
 
-class Close(Operation, frozen=True, kw_only=True):
+class Close(Fed, frozen=True, kw_only=True):
     """End the object and free its pipe. → the result body"""
 
     pipe_id: int
