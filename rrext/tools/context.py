@@ -146,14 +146,20 @@ class ServerOutside(Protocol):
 
 
 class CancelToken:
-    """A thread-safe flag that a call is cancelled; it is set once."""
+    """A thread-safe flag that a call is cancelled; it is set once. That of a nested call is `within` another one."""
 
-    __slots__ = ("_listeners", "_lock", "_reason")
+    __slots__ = ("_listeners", "_lock", "_reason", "_within")
 
-    def __init__(self) -> None:
+    def __init__(self, within: CancelToken | None = None) -> None:
+        self._within = within and within.outermost  # None for itself: a circle would be left to the collector
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], object]] | None = None  # few calls have any
         self._reason: CancelReason | None = None
+
+    @property
+    def outermost(self) -> CancelToken:
+        """The token of the client's call, which all calls within it share."""
+        return self if self._within is None else self._within
 
     @property
     def cancelled(self) -> bool:

@@ -84,7 +84,7 @@ class Nesting:
         routes = self._owners(node, tool)
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
-            callee = run.callee(route, CancelToken())
+            callee = run.callee(route, CancelToken(run.token))
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 if route.asks:

@@ -106,11 +106,11 @@ class MemoryNode(Node):
     def _enter(self, ctx: ToolContext) -> None:
         """Outside of an open object, a call must not see values of another call in this pooled node object.
 
-        A call and the tools that it calls share a token of their own.
+        A call and the tools that it calls share their outermost token.
         """
-        if not self._in_object and ctx.token is not self._call:
+        if not self._in_object and ctx.token.outermost is not self._call:
             self._forget()
-            self._call = ctx.token
+            self._call = ctx.token.outermost
 
     def _forget(self) -> None:
         self._values.clear()
