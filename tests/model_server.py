@@ -1,5 +1,5 @@
-"""A small server that speaks the APIs of language models: OpenAI's chat completions, also streamed, and embeddings. For tests
-and for trying things.
+"""A small server that speaks the APIs of language models: OpenAI's chat completions and embeddings, Anthropic's messages,
+Google's `generateContent`; whole and streamed. For tests and for trying things.
 
 It answers each question with the question itself, and embeds texts by hashing. What it does to the next requests can be
 scripted: `server.next(Status(429), Say("ok"))`, for each model apart `server.next(…, model="small")`, or by a function of the
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import select
 import socket
 import struct
 import sys
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from model_wires import AnthropicWire, Call, Event, Gate, GeminiWire, OpenAIWire, Say, Usage, Wire
 
 from rrext.nodes.embeddings.embedder import hashed
 
@@ -46,78 +46,6 @@ __all__ = [
 
 SIZE = 64
 """Numbers in a vector if the request asks for no `dimensions`."""
-
-
-class Gate:
-    """A place in an answer where the server says nothing until the test calls `open()`, or the client is gone."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Semaphore(0)
-        self._waits, self._opens = os.pipe()
-
-    def open(self) -> None:
-        os.write(self._opens, b"x")  # stays in the pipe: a gate that was opened stays open
-
-    def wait(self, connection: socket.socket) -> bool:
-        """Whether the gate was opened, and the client is still there."""
-        self.reached.release()
-        ready, _, _ = select.select([connection, self._waits], [], [])
-        return connection not in ready
-
-    def __del__(self) -> None:
-        os.close(self._waits)
-        os.close(self._opens)
-
-
-@dataclass
-class Call:
-    """A call of a tool by the model. `arguments` is the text as the model writes it, whether it is JSON or not; otherwise
-    `input` is written as JSON. It is streamed in so many `pieces`, each with the call's index unless it is not `has_index`.
-    `id` is None for a server that sends none."""
-
-    tool: str
-    input: Any = field(default_factory=dict)
-    arguments: str | None = None
-    id: str | None = ""
-    pieces: int = 2
-    has_index: bool = True
-
-    def text(self) -> str:
-        return self.arguments if self.arguments is not None else json.dumps(self.input)
-
-    def parts(self) -> list[str]:
-        text = self.text()
-        size = max(1, -(-len(text) // self.pieces))
-        return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-@dataclass
-class Usage:
-    """How many tokens the server counts."""
-
-    input: int = 5
-    output: int = 7
-
-
-@dataclass
-class Say:
-    """Answer a chat like this: a text, which a stream brings in `pieces`, and calls of tools. `finish` and `refusal` are the
-    server's own words for how it ended, which may be a lie; without `finish` it is the usual one."""
-
-    text: str | None = ""
-    finish: str = ""
-    refusal: str | None = None
-    pieces: Sequence[str | Gate] | None = None
-    calls: Sequence[Call] = ()
-    usage: Usage | None = field(default_factory=Usage)
-
-    def parts(self) -> Sequence[str | Gate]:
-        return self.pieces if self.pieces is not None else re.findall(r"\S+\s*|\s+", self.text or "")
-
-    def whole(self) -> str | None:
-        if self.pieces is None:
-            return self.text
-        return "".join(piece for piece in self.pieces if isinstance(piece, str))
 
 
 @dataclass
@@ -181,18 +109,47 @@ class Asked:
     body: Any
 
     @property
+    def wire(self) -> Wire | None:
+        """The form of the API that was asked; None for no path of one."""
+        return next((wire for path, wire in WIRES.items() if re.fullmatch(path, self.path)), None)
+
+    @property
     def model(self) -> str:
-        return self.body.get("model", "")
+        named = re.search(r"/models/([^:?]+)", self.path)
+        return named[1] if named else self.body.get("model", "")
+
+    @property
+    def is_streamed(self) -> bool:
+        return bool(self.body.get("stream")) or ":streamGenerateContent" in self.path
 
     @property
     def tools(self) -> list[str]:
         """The names of the tools that the model may call."""
-        return [tool["function"]["name"] for tool in self.body.get("tools", ())]
+        assert self.wire is not None
+        return self.wire.tools(self.body)
 
     @property
     def results(self) -> list[str]:
         """The texts of what tools answered so far."""
-        return [message["content"] for message in self.body.get("messages", ()) if message["role"] == "tool"]
+        assert self.wire is not None
+        return self.wire.results(self.body)
+
+    @property
+    def key(self) -> str:
+        """The key that came, in whatever header."""
+        names = ("x-api-key", "x-goog-api-key")
+        return next((self.headers[name] for name in names if name in self.headers), self._bearer)
+
+    @property
+    def _bearer(self) -> str:
+        return self.headers.get("authorization", "none").removeprefix("Bearer ")
+
+
+WIRES: dict[str, Wire] = {
+    "/v1/chat/completions": OpenAIWire(),
+    r"/v1/messages(\?.*)?": AnthropicWire(),
+    r"/v1beta/models/[^/]+:(g|streamG)enerateContent(\?.*)?": GeminiWire(),
+}
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -213,8 +170,14 @@ class ModelServer(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
 
     @property
+    def root(self) -> str:
+        """The address without a path."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        """The address of OpenAI's API."""
+        return f"{self.root}/v1"
 
     def next(self, *steps: Step, model: str = "") -> None:
         """What the next requests get, one each, those of a model if it is named; after that it answers as usual."""
@@ -267,20 +230,22 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append(asked)
         step = self.server.step(asked)
         if step is not None and not isinstance(step, Say):
-            self._play(step)
-        elif self.server.key is not None and headers.get("authorization") != f"Bearer {self.server.key}":
-            self._play(Status(401, f"Incorrect API key provided: {headers.get('authorization', 'none')}"))
-        elif self.path == "/v1/chat/completions":
-            self._chat(body, step or Say(f"You said: {body['messages'][-1]['content']}"))
+            self._play(step, asked)
+        elif self.server.key is not None and asked.key != self.server.key:
+            self._play(Status(401, f"Incorrect API key provided: {headers.get('authorization') or asked.key}"), asked)
+        elif asked.wire is not None:
+            self._chat(asked, step or Say(f"You said: {asked.wire.asked(body)}"))
         elif self.path == "/v1/embeddings":
             self._embed(body)
         else:
-            self._play(Status(404, f"no route {self.path}"))
+            self._play(Status(404, f"no route {self.path}"), asked)
 
-    def _play(self, step: Step) -> None:
+    def _play(self, step: Step, asked: Asked) -> None:
+        wire, turn = asked.wire or WIRES["/v1/chat/completions"], len(self.server.asked)
         match step:
             case Status(status, message, headers, code):
-                said = {"error": {"message": message, "type": "scripted", "code": code}}
+                error = {"message": message, "type": "scripted", "code": code}
+                said = {"type": "error", "error": error}
                 self._send(json.dumps(said).encode(), status=status, headers=headers)
             case Body(body, kind, headers):
                 self._send(body, kind=kind, headers=headers)
@@ -288,16 +253,12 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(body, length=length)
                 self.close_connection = True
             case Hang(after):
-                self._stream_head() if after else None
-                for piece in after:
-                    self._event(delta(piece))
+                if after:
+                    self._stream(wire, wire.stream([*after], (), turn))
                 self._wait_for_the_end()
             case HalfStream(pieces, clean, calls):
-                self._stream_head()
-                for piece in pieces:
-                    self._event(delta(piece))
-                for event in list(call_deltas(calls, len(self.server.asked)))[:-1]:
-                    self._event(event)
+                events = [*wire.stream([*pieces], calls, turn)]
+                self._stream(wire, events[:-1] if calls else events)
                 self.wfile.write(b"0\r\n\r\n" if clean else b"fff\r\ndata: {")
                 self.close_connection = True
             case Reset():
@@ -315,43 +276,27 @@ class Handler(BaseHTTPRequestHandler):
             pass
         self.server.lost.release()
 
-    def _chat(self, body: Any, say: Say) -> None:
-        if body.get("stream"):
-            self._stream(body, say)
-            return
-        turn = len(self.server.asked)
-        calls = [
-            {"type": "function", "function": {"name": call.tool, "arguments": call.text()}, **identity(call, turn, n)}
-            for n, call in enumerate(say.calls)
-        ]
-        message = {
-            "role": "assistant",
-            "content": say.whole(),
-            "refusal": say.refusal,
-            **({"tool_calls": calls} if calls else {}),
-        }
-        choice = {"index": 0, "message": message, "finish_reason": finish_of(say)}
-        said = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
-        self._send(json.dumps(said | usage_of(say)).encode())
+    def _chat(self, asked: Asked, say: Say) -> None:
+        wire, turn = asked.wire, len(self.server.asked)
+        assert wire is not None
+        if not asked.is_streamed:
+            self._send(json.dumps(wire.whole(say, turn, asked.model)).encode())
+        elif self._stream(wire, wire.stream(say.parts(), say.calls, turn)):
+            for event in wire.end(say, turn, asked.body):
+                self._chunk(wire.frame(event))
+            self.wfile.write(b"0\r\n\r\n")
 
-    def _stream(self, body: Any, say: Say) -> None:
+    def _stream(self, wire: Wire, events: Iterable[Event | Gate]) -> bool:
+        """Begin a stream; False if the client went at a gate."""
         self._stream_head()
-        for piece in say.parts():
-            if isinstance(piece, str):
-                self._event(delta(piece))
-            elif not piece.wait(self.connection):
+        for event in events:
+            if not isinstance(event, Gate):
+                self._chunk(wire.frame(event))
+            elif not event.wait(self.connection):
                 self.close_connection = True
                 self.server.lost.release()
-                return
-        if say.refusal:
-            self._event(chunk({"refusal": say.refusal}))
-        for event in call_deltas(say.calls, len(self.server.asked)):
-            self._event(event)
-        self._event(chunk({}, finish_of(say)))
-        if (body.get("stream_options") or {}).get("include_usage") and say.usage is not None:
-            self._event(chunk(None) | usage_of(say))
-        self._chunk(b"data: [DONE]\n\n")
-        self.wfile.write(b"0\r\n\r\n")
+                return False
+        return True
 
     def _embed(self, body: Any) -> None:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
@@ -387,47 +332,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
 
-    def _event(self, value: Any) -> None:
-        self._chunk(b"data: " + json.dumps(value).encode() + b"\n\n")
-
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
         self.wfile.flush()
-
-
-def chunk(delta: dict[str, Any] | None, finish: str | None = None) -> dict[str, Any]:
-    """An event of a stream; without a delta one of no choices, as that of the count of tokens."""
-    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-    return {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": choices}
-
-
-def delta(text: str) -> dict[str, Any]:
-    return chunk({"content": text})
-
-
-def call_deltas(calls: Sequence[Call], turn: int) -> Iterator[dict[str, Any]]:
-    """The events of calls: each with its name first, then its arguments, piece by piece."""
-    for n, call in enumerate(calls):
-        index = {"index": n} if call.has_index else {}
-        named = {"type": "function", "function": {"name": call.tool, "arguments": ""}, **identity(call, turn, n)}
-        yield chunk({"tool_calls": [index | named]})
-        for part in call.parts():
-            yield chunk({"tool_calls": [{**index, "function": {"arguments": part}}]})
-
-
-def identity(call: Call, turn: int, n: int) -> dict[str, str]:
-    return {} if call.id is None else {"id": call.id or f"call_{turn}_{n}"}
-
-
-def finish_of(say: Say) -> str:
-    return say.finish or ("tool_calls" if say.calls else "stop")
-
-
-def usage_of(say: Say) -> dict[str, Any]:
-    if say.usage is None:
-        return {}
-    read, written = say.usage.input, say.usage.output
-    return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
 
 
 @contextmanager
