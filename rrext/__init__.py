@@ -11,6 +11,19 @@ from rrext.version import __version__ as __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rrext import blocking
+    from rrext.client.chat_events import (
+        AgentBegun,
+        AgentEnded,
+        ChatEvent,
+        ChatText,
+        ModelAnswered,
+        ModelAsked,
+        PermitAsked,
+        ToolBegun,
+        ToolEnded,
+        UserAsked,
+    )
+    from rrext.client.chat_turn import ChatTurn
     from rrext.client.client import Client
     from rrext.client.databases import Database, Transaction, Vectors
     from rrext.client.pipe import Pipe
@@ -64,7 +77,12 @@ if TYPE_CHECKING:
     from rrext.tools.decorator import tool_function
 
 __all__ = [
+    "AgentBegun",
+    "AgentEnded",
     "Cancelled",
+    "ChatEvent",
+    "ChatText",
+    "ChatTurn",
     "Client",
     "ClientError",
     "ConnectionInactive",
@@ -82,12 +100,15 @@ __all__ = [
     "InvalidRequest",
     "LimitExceeded",
     "Limits",
+    "ModelAnswered",
+    "ModelAsked",
     "Node",
     "NodeNotFound",
     "NotAuthenticated",
     "NotConnected",
     "NotFound",
     "ParseError",
+    "PermitAsked",
     "Pipe",
     "PipeError",
     "PipeExpired",
@@ -107,7 +128,9 @@ __all__ = [
     "TaskLost",
     "TaskNotRegistered",
     "TooManyRequests",
+    "ToolBegun",
     "ToolContext",
+    "ToolEnded",
     "ToolError",
     "ToolNotFound",
     "ToolTimeout",
@@ -116,12 +139,18 @@ __all__ = [
     "UnknownCommand",
     "UploadProgress",
     "UsageError",
+    "UserAsked",
     "Vectors",
     "blocking",
     "tool_function",
 ]
 
 _MODULES = {
+    "AgentBegun": "rrext.client.chat_events",
+    "AgentEnded": "rrext.client.chat_events",
+    "ChatEvent": "rrext.client.chat_events",
+    "ChatText": "rrext.client.chat_events",
+    "ChatTurn": "rrext.client.chat_turn",
     "Client": "rrext.client.client",
     "Content": "rrext.content",
     "Database": "rrext.client.databases",
@@ -129,14 +158,20 @@ _MODULES = {
     "EventStream": "rrext.client.updates",
     "FileResult": "rrext.client.upload",
     "Limits": "rrext.limits",
+    "ModelAnswered": "rrext.client.chat_events",
+    "ModelAsked": "rrext.client.chat_events",
     "Node": "rrext.nodes.base.node",
+    "PermitAsked": "rrext.client.chat_events",
     "Pipe": "rrext.client.pipe",
     "ServerEvent": "rrext.client.updates",
     "SetupContext": "rrext.nodes.base.setup",
     "StoredFiles": "rrext.client.stored_files",
+    "ToolBegun": "rrext.client.chat_events",
     "ToolContext": "rrext.tools.context",
+    "ToolEnded": "rrext.client.chat_events",
     "Transaction": "rrext.client.databases",
     "UploadProgress": "rrext.client.upload",
+    "UserAsked": "rrext.client.chat_events",
     "Vectors": "rrext.client.databases",
     "tool_function": "rrext.tools.decorator",
 }

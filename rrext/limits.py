@@ -136,6 +136,8 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Last bytes of a server's stderr, kept for the error when the server ends."""
     events: int = 1024
     """Server events that wait for a slow reader; the oldest go first, and are counted."""
+    chat_text: int = 256 * KIB
+    """Characters of the text of a chat that wait for a slow reader; more are dropped and counted, and are in the result."""
     chunk_backlog: int = 8 * MIB
     """Chunks that wait for `on_chunk` before reading pauses, where that delays nobody else."""
     max_chunk_backlog: int = 64 * MIB

@@ -145,6 +145,10 @@ PROMISES: dict[str, str] = {
         "A caller who asks for the events of its call, write or close gets those of it and of the calls within it, in order "
         "and before the answer; one that reads slowly delays nobody, and is told how many events it missed"
     ),
+    "chat:events:as-they-come": (
+        "`client.chat_events` gives what a pipeline does while it answers, in order, on asyncio, trio and blocking; leaving it "
+        "cancels the question, and a slow reader costs bounded memory and is told what it missed"
+    ),
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
     "variables:values:never-leave": (

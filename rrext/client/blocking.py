@@ -19,6 +19,9 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAl
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from rrext.client.chat_events import ChatEvent
+from rrext.client.chat_turn import ChatTurn as AsyncChatTurn
+from rrext.client.chat_turn import Question
 from rrext.client.client import Client as AsyncClient
 from rrext.client.databases import Database as AsyncDatabase
 from rrext.client.databases import Transaction as AsyncTransaction
@@ -116,7 +119,7 @@ class Portal:
         """Run a coroutine function in this thread and return its result. It waits for nothing but answers and its turn."""
         for name, value in kwargs.items():
             if callable(value):
-                kwargs[name] = self._with_loop(value)
+                kwargs[name] = self.with_loop(value)
         coroutine = function(*args, **kwargs)
         try:
             coroutine.send(None)
@@ -125,8 +128,8 @@ class Portal:
         coroutine.close()
         raise UsageError("The blocking client cannot be used on its own event loop's thread, where on_stderr is called.")
 
-    def _with_loop(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """A callback for `in_caller_thread`; an `async` one is awaited on the loop."""
+    def with_loop(self, callback: Callable[..., object]) -> Callable[..., object]:
+        """A callback for the caller's thread; an `async` one is awaited on the loop."""
 
         def call(*values: Any) -> object:
             answer = callback(*values)
@@ -205,12 +208,58 @@ class Pipe(Blocking[AsyncPipe]):
         self.portal.in_caller_thread(self.wrapped.__aexit__, kind, error, trace)
 
 
+class ChatTurn(Blocking[AsyncChatTurn]):
+    """A question that is being answered: `with client.chat_events(question=…) as turn: for event in turn: …`; see
+    `rrext.ChatTurn`.
+    """
+
+    _entered: AbstractContextManager[AsyncChatTurn] | None = None
+
+    @property
+    def result(self) -> Body | None:
+        """The result of the pipeline, after the last event."""
+        return self.wrapped.result
+
+    def __enter__(self) -> ChatTurn:
+        self._entered = self.portal.entered(self.wrapped)
+        self._entered.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._entered is not None
+        self._entered.__exit__(kind, error, trace)
+
+    def __iter__(self) -> Iterator[ChatEvent]:
+        while (item := self.portal.run(self.wrapped.following)) is not None:
+            if isinstance(item, ChatEvent):
+                yield item
+                continue
+            given: Any = self.portal.with_loop(item.callback)(item.body)
+            yield self.portal.run(self._answer, item, given)
+
+    async def _answer(self, question: Question, given: Any) -> ChatEvent:
+        return self.wrapped.answer(question, given)
+
+
 def _piped_by(make: Callable[Concatenate[AsyncClient, P], AsyncPipe]) -> Callable[Concatenate[Client, P], Pipe]:
     """The maker of pipes with the same arguments."""
 
     @functools.wraps(make)
     def construct(self: Client, *args: P.args, **kwargs: P.kwargs) -> Pipe:
+        for name, value in kwargs.items():
+            if callable(value):
+                kwargs[name] = self.portal.with_loop(value)
         return Pipe(make(self.wrapped, *args, **kwargs), self.portal)
+
+    return construct
+
+
+def _asked_by(make: Callable[Concatenate[AsyncClient, P], AsyncChatTurn]) -> Callable[Concatenate[Client, P], ChatTurn]:
+    """The maker of turns with the same arguments."""
+
+    @functools.wraps(make)
+    def construct(self: Client, *args: P.args, **kwargs: P.kwargs) -> ChatTurn:
+        return ChatTurn(make(self.wrapped, *args, **kwargs), self.portal)
 
     return construct
 
@@ -319,6 +368,7 @@ class Client:
     send: Final = in_caller_thread(AsyncClient.send)
     send_files: Final = on_loop(AsyncClient.send_files)
     chat: Final = in_caller_thread(AsyncClient.chat)
+    chat_events: Final = _asked_by(AsyncClient.chat_events)
     tool: Final = in_caller_thread(AsyncClient.tool)
     tools: Final = in_caller_thread(AsyncClient.tools)
     tools_resolve: Final = in_caller_thread(AsyncClient.tools_resolve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Final, Literal, TypeAlias, Unpack, overload
@@ -13,6 +14,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from rrext.client.channels import Channel
+from rrext.client.chat_turn import ChatTurn
 from rrext.client.client_session import ClientSession, Dialect
 from rrext.client.databases import Database, Vectors
 from rrext.client.endpoint import Body, Deadline
@@ -20,12 +22,16 @@ from rrext.client.pipe import Data, Pipe
 from rrext.client.server_address import Launch, ServeOptions, ServerAddress, WebServer, address_of, open_channel
 from rrext.client.stored_files import files
 from rrext.client.tool_call import (
+    AnsweringOptions,
     AnthropicTool,
     FeedOptions,
+    MakeUpdates,
     McpTool,
+    ObjectFeed,
     OpenAIFormat,
     OpenAITool,
     WhichTools,
+    object_updates,
     result_of,
     tool_arguments,
     tool_call,
@@ -240,15 +246,17 @@ class Client:
         source: str | None = None,
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
+        **options: Unpack[ObjectFeed],
     ) -> Pipe:
         """A pipe for one object, opened by `async with` or `open()`. `source` is needed if the pipeline has several.
 
+        `on_event`, `on_permission` and `on_question` are those of `tool`, for what the nodes do in each write and in the close.
         `objinfo` describes the object: `name`, `path`, `size`, `metadata`. `mimetype` chooses the lane; `lane/text` names it.
         """
         arguments: Body = {"object": dict(objinfo or {}), "mimeType": mimetype or "application/octet-stream"}
         optional = {"token": token, "provider": provider, "source": source, "context": context, "_meta": meta}
         arguments.update((key, value) for key, value in optional.items() if value is not None)
-        return Pipe(self._connected, arguments)
+        return Pipe(self._connected, arguments, partial(object_updates, options) if options else None)
 
     async def send(
         self,
@@ -301,14 +309,50 @@ class Client:
         upload = Upload(pipe, jobs=jobs, mimetype=mimetype, progress=progress, exclude=exclude, root_name=root_name)
         return await upload.run(paths)
 
-    async def chat(self, *, question: str | Mapping[str, Any], token: str | None = None, source: str | None = None) -> Body:
+    async def chat(
+        self,
+        *,
+        question: str | Mapping[str, Any],
+        session: str | None = None,
+        token: str | None = None,
+        source: str | None = None,
+        **options: Unpack[ObjectFeed],
+    ) -> Body:
         """Ask a pipeline with a `questions` lane and return its result, usually with `answers`.
 
-        A text becomes a question with that text; an object is sent as it is. `source` is as for `send`.
+        A text becomes a question with that text; an object is sent as it is. `session` names the conversation to which the
+        question belongs, for agents that keep some. `source` is as for `send`, `options` are as for `pipe`.
         """
-        content = question_content(question)
-        about = {"name": f"Question {next(self._questions)}"}
-        async with self.pipe(token=token, source=source, objinfo=about, mimetype=QUESTION_TYPE) as pipe:
+        updates = partial(object_updates, options) if options else None
+        return await self._chat(question, session, token, source, updates)
+
+    def chat_events(
+        self,
+        *,
+        question: str | Mapping[str, Any],
+        session: str | None = None,
+        token: str | None = None,
+        source: str | None = None,
+        **options: Unpack[AnsweringOptions],
+    ) -> ChatTurn:
+        """`chat`, whose events are read while the pipeline answers: texts, tools, agents; see `ChatTurn`.
+
+        `on_permission` and `on_question` are those of `tool`; they run in the task that reads.
+        """
+        return ChatTurn(partial(self._chat, question, session, token, source), options)
+
+    async def _chat(
+        self,
+        question: str | Mapping[str, Any],
+        session: str | None,
+        token: str | None,
+        source: str | None,
+        updates: MakeUpdates | None,
+    ) -> Body:
+        content = question_content(question, session)
+        arguments: Body = {"object": {"name": f"Question {next(self._questions)}"}, "mimeType": QUESTION_TYPE}
+        arguments.update((name, value) for name, value in (("token", token), ("source", source)) if value is not None)
+        async with Pipe(self._connected, arguments, updates) as pipe:
             await pipe.write(content)
         return pipe.result or {}
 
@@ -462,9 +506,11 @@ def _read_pipeline(content: bytes) -> Any:
         return content.decode("utf-8", "replace")
 
 
-def question_content(question: str | Mapping[str, Any]) -> bytes:
+def question_content(question: str | Mapping[str, Any], session: str | None = None) -> bytes:
     """The bytes of a question object, or of a new one for a text. Raises `UsageError` for what is not JSON."""
     asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
+    if session is not None:
+        asked = {**asked, "session": session}
     try:
         return encode(asked)
     except ValueError as error:

@@ -276,9 +276,10 @@ class Endpoint:
         questions: Mapping[str, PermissionCallback | QuestionCallback],
     ) -> Updates:
         """A place for the progress, chunks, events and questions of a call."""
-        return Updates(on_progress, on_chunk, self.resume, on_event, questions, self._answer)
+        return Updates(on_progress, on_chunk, self.resume, on_event, questions, self.answer)
 
-    def _answer(self, event: str, number: int, given: Any) -> None:
+    def answer(self, event: str, number: int, given: Any) -> None:
+        """Send what a callback gave for a question of an event."""
         if event == "rrext_permission":
             given = given is True
         else:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, Unpack
 from rrext.client.client_session import ClientSession
 from rrext.client.endpoint import Body
 from rrext.client.event_loop import Slots
-from rrext.client.tool_call import FeedOptions, deadline_of, result_of, tool_arguments, tool_call
+from rrext.client.tool_call import FeedOptions, MakeUpdates, deadline_of, result_of, tool_arguments, tool_call
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -26,11 +26,12 @@ class Pipe:
     pipeline had produced as `.result`.
     """
 
-    __slots__ = ("_arguments", "_closed", "_connect", "_session", "_slot", "pipe_id", "result")
+    __slots__ = ("_arguments", "_closed", "_connect", "_session", "_slot", "_updates", "pipe_id", "result")
 
-    def __init__(self, connect: Callable[[], ClientSession], arguments: Body) -> None:
-        """Made by `Client.pipe`; `arguments` are those of `open`."""
+    def __init__(self, connect: Callable[[], ClientSession], arguments: Body, updates: MakeUpdates | None = None) -> None:
+        """Made by `Client.pipe`; `arguments` are those of `open`, `updates` makes those of each write and of the close."""
         self._connect = connect
+        self._updates = updates
         self._arguments = arguments
         self._session: ClientSession | None = None
         self._slot = Slots(1)
@@ -145,10 +146,12 @@ class Pipe:
         opening: bool = False,
         final: bool = False,
     ) -> Body:
+        updates = None if opening or self._updates is None else self._updates(session, arguments)
         return await session.endpoint.call(
             "rrext_process",
             self._about(arguments, timeout),
             tail,
+            updates=updates,
             slots=session.slots if opening else None,
             deadline=deadline_of(f'"{arguments["subcommand"]}"', timeout),
             on_late=(lambda body: self._post_close(_pipe_id(body))) if opening else None,

@@ -4,7 +4,7 @@ to models.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, Unpack
 
@@ -55,14 +55,24 @@ def tool_arguments(
     return arguments
 
 
-class FeedOptions(TypedDict, total=False):
+class AnsweringOptions(TypedDict, total=False):
+    """Who answers what the tools of a request ask; see `Client.tool`."""
+
+    on_permission: PermissionCallback | None
+    on_question: QuestionCallback | None
+
+
+class ObjectFeed(AnsweringOptions, total=False):
+    """What a pipeline tells and asks while it works on an object: each write and the close; see `Client.tool`."""
+
+    on_event: CallEventCallback | None
+
+
+class FeedOptions(ObjectFeed, total=False):
     """Rarer options of a tool call: what it tells while it runs, and the time without progress; see `Client.tool`."""
 
     progress: ProgressCallback | None
     on_chunk: ChunkCallback | None
-    on_event: CallEventCallback | None
-    on_permission: PermissionCallback | None
-    on_question: QuestionCallback | None
     content: bool
     reset_on_progress: bool
     max_total: float | None
@@ -86,7 +96,6 @@ def _with_options(
 ) -> tuple[Deadline | None, Updates | None]:
     """The deadline and the updates of a call; what the server must know of them goes into `arguments`."""
     progress, on_chunk = options.get("progress"), options.get("on_chunk")
-    on_event, on_permission, on_question = options.get("on_event"), options.get("on_permission"), options.get("on_question")
     idle, total = options.get("reset_on_progress", False), options.get("max_total")
     deadline = None
     if timeout is not None or idle or total is not None:
@@ -95,20 +104,43 @@ def _with_options(
         arguments["progress"] = True
     if on_chunk is not None:
         arguments["stream"] = True
-    if on_event is not None:
-        arguments["events"] = True
     if options.get("content"):
         arguments["content"] = True
+    return deadline, object_updates(options, session, arguments, progress, on_chunk, wanted=idle)
+
+
+MakeUpdates: TypeAlias = Callable[[ClientSession, Body], Updates | None]
+"""Makes the updates of a request; what the server must know of them goes into its arguments."""
+
+
+def object_updates(
+    options: ObjectFeed,
+    session: ClientSession,
+    arguments: Body,
+    progress: ProgressCallback | None = None,
+    on_chunk: ChunkCallback | None = None,
+    *,
+    wanted: bool = False,
+) -> Updates | None:
+    """The updates of a request whose callbacks are these; None if there is none, and no updates are `wanted`."""
+    on_event, questions = options.get("on_event"), ask_for_questions(arguments, options)
+    if on_event is not None:
+        arguments["events"] = True
+    if not (wanted or progress or on_chunk or on_event or questions):
+        return None
+    return session.endpoint.updates(progress, on_chunk, on_event, questions)
+
+
+def ask_for_questions(arguments: Body, options: AnsweringOptions) -> dict[str, PermissionCallback | QuestionCallback]:
+    """Ask for the events that the callbacks answer: event → callback."""
     questions: dict[str, PermissionCallback | QuestionCallback] = {}
-    if on_permission is not None:
+    if (on_permission := options.get("on_permission")) is not None:
         arguments["permits"] = True
         questions["rrext_permission"] = on_permission
-    if on_question is not None:
+    if (on_question := options.get("on_question")) is not None:
         arguments["questions"] = ["form", "url"]
         questions["rrext_question"] = on_question
-    if progress is None and on_chunk is None and on_event is None and not questions and not idle:
-        return deadline, None
-    return deadline, session.endpoint.updates(progress, on_chunk, on_event, questions)
+    return questions
 
 
 def result_of(body: Body, options: FeedOptions) -> Any:

@@ -55,9 +55,37 @@ class FeedPort(Protocol):
         ...
 
 
+class LateText:
+    """The text of an agent that waits for a slow reader: its pieces become one event."""
+
+    __slots__ = ("_body", "_pieces")
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self._body = body
+        self._pieces: list[str] = [body["data"]]
+
+    def takes(self, body: dict[str, Any]) -> bool:
+        """Add the piece of an event of the same agent, unless it tells of dropped ones; False for any other event."""
+        own = self._body
+        if not is_text(body) or "dropped" in body or (body["call"], body["agent"]) != (own["call"], own["agent"]):
+            return False
+        self._pieces.append(body["data"])
+        return True
+
+    def encoded(self) -> bytes:
+        """The body of the event."""
+        return msgspec.json.encode({**self._body, "data": "".join(self._pieces)})
+
+
+def is_text(body: dict[str, Any]) -> bool:
+    """Whether an event of a call has a piece of an agent's text."""
+    return body.get("step") == "chunk" and isinstance(body.get("data"), str)
+
+
 class SessionFeed:
     """Sends the progress, the chunks and the calls within a call as events. For a slow reader, the latest progress and some
-    events of calls wait, and leave before the answer; further events of calls are dropped and counted.
+    events of calls wait, and leave before the answer; pieces of text are joined meanwhile. Beyond that, events of calls are
+    dropped and counted, texts before others.
     """
 
     __slots__ = ("_dropped", "_ended", "_id", "_late_bytes", "_late_events", "_latest", "_lock", "_session")
@@ -66,7 +94,7 @@ class SessionFeed:
         self._session = session
         self._id = request_id
         self._latest: list[bytes] | None = None
-        self._late_events: list[list[bytes]] = []
+        self._late_events: list[bytes | LateText] = []
         self._late_bytes = 0
         self._dropped = 0
         self._ended = False
@@ -100,19 +128,25 @@ class SessionFeed:
         with self._lock:
             if self._ended:
                 return
-            late = session.outbox.is_full
+            late, text = session.outbox.is_full, is_text(body)
+            most = MAX_LATE_EVENT_BYTES // 2 if text else MAX_LATE_EVENT_BYTES
             # the end of the call itself is kept: it tells the number
-            if late and self._late_bytes > MAX_LATE_EVENT_BYTES and "caller" in body:
+            if late and self._late_bytes > most and (text or "caller" in body or body["event"] != "call_ended"):
                 self._dropped += 1
                 return
             if self._dropped:
                 body["dropped"], self._dropped = self._dropped, 0
-            pieces = session.connection.event("rrext_call", msgspec.json.encode({"request": self._id, **body}))
+            told = {"request": self._id, **body}
             if not late and not self._late_events:
-                session.send(pieces)
+                session.send(session.connection.event("rrext_call", msgspec.json.encode(told)))
                 return
-            self._late_events.append(pieces)
-            self._late_bytes += sum(map(len, pieces))
+            last = self._late_events[-1] if self._late_events else None
+            if isinstance(last, LateText) and last.takes(told):
+                self._late_bytes += len(told["data"])
+            else:
+                encoded = msgspec.json.encode(told)
+                self._late_events.append(LateText(told) if text else encoded)
+                self._late_bytes += len(encoded)
             session.late_event(self)
 
     async def ask(self, event: str, body: dict[str, Any]) -> Any:
@@ -142,7 +176,9 @@ class SessionFeed:
 
     def _take_late(self) -> list[list[bytes]]:
         latest, self._latest = self._latest, None
-        late, self._late_events, self._late_bytes = self._late_events, [], 0
+        waiting, self._late_events, self._late_bytes = self._late_events, [], 0
+        bodies = [each.encoded() if isinstance(each, LateText) else each for each in waiting]
+        late = [self._session.connection.event("rrext_call", body) for body in bodies]
         return late if latest is None else [*late, latest]
 
     def end(self) -> None:

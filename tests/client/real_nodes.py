@@ -7,7 +7,8 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from rrext import Node, ToolContext, ToolError, tool_function
+from rrext import Node, RrextError, ToolContext, ToolError, tool_function
+from rrext.tools.context import CallInfo, TurnUsage
 
 ended: list[str] = []
 """How parked calls ended, for as long as the process lives."""
@@ -126,3 +127,37 @@ class Meter(Node):
     def measured(self) -> int:
         """Bytes seen on this pipe."""
         return self.total
+
+
+class Guide(Node):
+    """An agent by script: it tells its steps, calls a tool that needs a permit, and one that is not there; or it waits."""
+
+    provider = "guide"
+    lanes = {"questions": ("answers",)}
+
+    async def write_questions(self, question: dict[str, Any], *, ctx: ToolContext) -> None:
+        steps, info, me = ctx.callbacks, CallInfo(tool="", node_id=self.node_id), self.node_id
+        text = question["questions"][0]["text"]
+        steps.agent_start(info, me)
+        steps.agent_turn_start(info, me, 1)
+        for piece in ("I ", "count."):
+            steps.agent_chunk(info, me, piece)
+        if text == "wait":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("guide")
+        if text == "fail":
+            raise ToolError("I am lost", code="lost")
+        steps.agent_turn_end(info, me, 1, TurnUsage(model="script", output_tokens=2))
+        steps.agent_tool_call(info, me, "sum", {"a": 2})
+        answer = None
+        try:
+            answer = (await ctx.call("tools_1", "sum", {"a": 2}))["sum"]
+        except RrextError as error:
+            answer = error.code
+        steps.agent_tool_result(info, me, "sum", answer, None)
+        steps.agent_tool_call(info, me, "fly", {})
+        steps.agent_tool_result(info, me, "fly", None, ToolError("no such tool", code="no_such_tool"))
+        steps.agent_end(info, me, None)
+        await self.emit("answers", {"answer": f"{answer} {question.get('session')}", "expectJson": False})  # type: ignore[misc]

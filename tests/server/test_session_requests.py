@@ -23,7 +23,7 @@ from rrext.nodes.base.node import Node
 from rrext.server.reader import Reader
 from rrext.server.session import InFlight, Session
 from rrext.threads import Workers
-from rrext.tools.context import ToolContext
+from rrext.tools.context import CallInfo, ToolContext
 from rrext.tools.decorator import tool_function
 
 
@@ -879,6 +879,44 @@ async def test_a_stalled_peer_is_told_how_many_events_of_its_call_it_missed() ->
         assert numbers == sorted(numbers)
         assert events[-1]["event"] == "call_ended"
         assert events[-1]["call"] == numbers[0]
+
+
+@pytest.mark.promise("events:caller:own-call")
+@pytest.mark.parametrize(("pieces", "fewest", "most"), [(100, 100, 100), (4000, 1000, 1400)])
+async def test_the_text_of_an_agent_is_joined_for_a_stalled_peer_and_dropped_before_the_tools_that_it_calls(
+    pieces: int, fewest: int, most: int
+) -> None:
+    class Writer(Node):
+        provider = "writer"
+
+        @tool_function
+        def add(self) -> int:
+            return 3
+
+        @tool_function
+        def write(self, ctx: ToolContext, pieces: int) -> None:
+            info = CallInfo(tool="write", node_id=self.node_id)
+            for number in range(pieces):
+                ctx.callbacks.agent_chunk(info, "a", f"{number:099} ")
+            ctx.call_blocking("", "add")
+            ctx.callbacks.agent_end(info, "a", None)
+
+    async with session_world(Writer, outbox_bytes=1000, room=0) as w:
+        (number,) = await w.feed(w.tool("write", {"pieces": pieces}, events=True))
+        await until(lambda: number not in w.session._inflight.calls)
+        w.sink.drain()
+        await w.answer(number)
+        events = [event.body for event in w.events if event.body["request"] == number]
+        texts = [event["data"] for event in events if event.get("step") == "chunk"]
+        words = "".join(texts).split()
+        assert words == [f"{n:099}" for n in range(len(words))]
+        assert fewest <= len(words) <= most
+        assert len(texts) < 20
+        others = [(event["event"], event.get("tool"), event.get("dropped", 0)) for event in events if "data" not in event]
+        assert others == [
+            ("call_started", "write", 0), ("call_started", "add", pieces - len(words)), ("call_ended", "add", 0),
+            ("agent_step", "write", 0), ("call_ended", "write", 0),
+        ]  # fmt: skip
 
 
 async def test_late_progress_leaves_when_there_is_room_though_the_call_goes_on() -> None:
