@@ -141,6 +141,10 @@ PROMISES: dict[str, str] = {
     "events:pipe:in-order": "A pipe's events come in order, from its opening to its closing, whatever ends it",
     "events:sink:harms-nobody": "A subscriber that raises gets no more events, and no call and no other subscriber notices",
     "events:secrets:redacted": "No value of a variable is in an event, not in arguments, results, messages or lanes",
+    "trace:tree": (
+        "A trace file has each call with all that it called, turns of agents, tokens, costs and failures; content if asked for"
+    ),
+    "trace:never-blocks": "A trace that is not written in time holds up no call, and says how many events it lost",
     "events:caller:own-call": (
         "A caller who asks for the events of its call, write or close gets those of it and of the calls within it, in order "
         "and before the answer; one that reads slowly delays nobody, and is told how many events it missed"

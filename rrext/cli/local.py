@@ -14,6 +14,7 @@ from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
 from rrext.cli.output import NodeLog, Results, print_error, unreadable
 from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, end_process, exit_code_of
+from rrext.cli.tracing import TRACE_FLUSH, begin_trace
 from rrext.columns import printable
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
@@ -160,6 +161,11 @@ async def _run(
         catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait, connections=connections,
         packages=args.python_packages,
     )  # fmt: skip
+    try:
+        trace = begin_trace(args, engine)
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE
     task = _load(engine, args.file, text, partial=getattr(args, "partial", False))
     if task is None:
         return EXIT_USAGE
@@ -169,6 +175,8 @@ async def _run(
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
         code = await exit_code_of(work(pipeline, results), interrupts)
         is_clean = await pipeline.close()
+    for writer in trace:
+        writer.flush(TRACE_FLUSH)
     if not is_clean:
         end_process(code)
     return code

@@ -36,6 +36,7 @@ COMMANDS = {
     "chat": "ask a pipeline that chats, question after question",
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
+    "trace": "draw the calls that --trace wrote to a file",
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",

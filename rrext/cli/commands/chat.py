@@ -26,6 +26,7 @@ from rrext.cli.options import (
 )
 from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import failure_of
+from rrext.cli.tracing import add_trace_options
 from rrext.columns import printable
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import RrextError
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_wait_option(parser)
     add_partial_option(parser)
     add_source_option(parser)
+    add_trace_options(parser)
     let_words_follow_options(parser, "question")
 
 

@@ -36,6 +36,7 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.terminal import has_terminal, print_listening
+from rrext.cli.tracing import add_trace_options, begin_trace
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.secrets.redaction import redact_streams
@@ -156,6 +157,7 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
         action=argparse.BooleanOptionalAction,
         help="log a line per call, at any level (default: if the level is info or debug)",
     )
+    add_trace_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -285,6 +287,7 @@ def _serve_claimed(
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
+        writers.extend(begin_trace(args, engine))
         # All of them, to report the problems of each.
         loaded = [await _load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):

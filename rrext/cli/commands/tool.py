@@ -32,6 +32,7 @@ from rrext.cli.options import (
 from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import Pipeline, is_cancel, named, run_work
 from rrext.cli.terminal import ProgressLine, amount, terminal_width
+from rrext.cli.tracing import add_trace_options
 from rrext.columns import cut, one_line, printable
 from rrext.engine.interface.operations import ListTools, Tool
 from rrext.errors import NotFound, ParseError, RrextError, UsageError
@@ -96,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     if not at:
         add_pipeline_options(parser)
         add_wait_option(parser)
+        add_trace_options(parser)
     let_words_follow_options(parser, "words")
 
 

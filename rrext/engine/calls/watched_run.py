@@ -317,7 +317,9 @@ def watch_of(call: Call) -> CallWatch | None:
 TOLD: Final = frozenset((CallStarted, CallEnded, AgentStep, AgentTurn))
 """Progress and chunks have events of their own, for those who ask for them."""
 
-LEFT_OUT: Final = frozenset(("token", "connection_id", "pipe_id", "request_id", "user_id", "space_id", "command", "address"))
+LEFT_OUT: Final = frozenset(
+    ("token", "connection_id", "pipe_id", "request_id", "user_id", "space_id", "command", "address", "traceparent")
+)
 """Fields that the caller knows."""
 
 

@@ -6,6 +6,7 @@ The events of a client's call begin when the engine gets it, those of a nested c
 
 from __future__ import annotations
 
+import re
 import threading
 from asyncio import CancelledError
 from time import time
@@ -65,8 +66,9 @@ class CallWatch:
             self._is_told = True
             if hub.wants(CallStarted):
                 shown = msgspec.UNSET if arguments is msgspec.UNSET else hub.shown(CallStarted, arguments)
-                meta = msgspec.UNSET if meta is None else hub.shown(CallStarted, meta)
-                hub.publish(CallStarted(time=time(), **self._head, arguments=shown, meta=meta))
+                told = msgspec.UNSET if meta is None else hub.shown(CallStarted, meta)
+                parent = traceparent_of(meta)
+                hub.publish(CallStarted(time=time(), **self._head, traceparent=parent, arguments=shown, meta=told))
 
     def runs_on(self, node_id: str) -> None:
         """Note the node that runs the tool, for the events that follow."""
@@ -151,6 +153,14 @@ class CallWatch:
         if isinstance(error, RrextError):
             return error.code, self.hub.redactor.text(error.message)
         return code_of(error, reason), type(error).__name__
+
+
+def traceparent_of(meta: Any) -> str | None:
+    """The caller's place in its own trace, as its `_meta` names it in the form of W3C Trace Context; None without one."""
+    given = meta.get("traceparent") if isinstance(meta, dict) else None
+    return (
+        given if isinstance(given, str) and re.fullmatch(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", given) else None
+    )
 
 
 def code_of(error: BaseException, reason: CancelReason | None) -> str:

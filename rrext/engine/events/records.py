@@ -2,8 +2,8 @@
 
 In JSON the member `event` has the name of the event (`kind_of`): `call_ended` for `CallEnded`. Times are seconds; `time` is
 that of the system's clock since 1970. Sizes are bytes of encoded JSON, or of raw data. `token`, `connection_id` and
-`pipe_id` name the task, connection and pipe of an event, or are None. Members that are `UNSET` are missing in JSON: no
-subscriber asked for the data (`Filter.data`), or it is larger than `max_event_data`.
+`pipe_id` name the task, connection and pipe of an event, or are None. JSON has no members that are as by default, such as
+None, nor those that are `UNSET`: no subscriber asked for the data (`Filter.data`), or it is larger than `max_event_data`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower()
 
 
-class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
+class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag=snake_case):
     """The fields of all events."""
 
     time: float
@@ -169,8 +169,11 @@ class CallEvent(EngineEvent, frozen=True, kw_only=True):
 
 
 class CallStarted(CallEvent, frozen=True, kw_only=True):
-    """The engine begins with a call, which may have to wait for its turn. `meta` is the request's `_meta`."""
+    """The engine begins with a call, which may have to wait for its turn. `meta` is the request's `_meta`, and `traceparent`
+    what it says of the caller's own trace (W3C Trace Context).
+    """
 
+    traceparent: str | None = None
     arguments: Any = UNSET
     meta: Any = UNSET
 

@@ -59,6 +59,8 @@ class ListedTools:
         timeout, token = cast("dict[str, Any]", meta).get(TIMEOUT_KEY), cast("dict[str, Any]", meta).get("progressToken")
         if timeout is not None:
             arguments["timeout"] = timeout
+        if (parent := cast("dict[str, Any]", meta).get("traceparent")) is not None:
+            arguments["_meta"] = {"traceparent": parent}
         if token is not None:
             if type(token) is not int and not isinstance(token, str):
                 raise InvalidArguments.at("/_meta/progressToken", "expected a string or a whole number")
