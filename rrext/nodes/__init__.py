@@ -36,6 +36,8 @@ BUILTIN: dict[str, str] = {
     "split": "rrext.nodes.documents.split:SplitNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",
+    "llm_anthropic": "rrext.nodes.llm.anthropic:AnthropicNode",
+    "llm_gemini": "rrext.nodes.llm.gemini:GeminiNode",
     "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",

@@ -413,9 +413,7 @@ class ServerName(msgspec.Struct, frozen=True):
         "rate_limited": "Ask less often, or see what the account of this key may use.",
         "unreachable": "Check that the server runs and that the address in the settings of the node is right.",
         "redirected": "Put the address that the server really has into the settings of the node.",
-        "bad_answer": (
-            "Check that the address in the settings is that of an OpenAI-compatible API, most often with /v1 at its end."
-        ),
+        "bad_answer": "Check that the address in the settings is that of its API; OpenAI's most often has /v1 at its end.",
     }
 
     def hide(self, text: str) -> str:

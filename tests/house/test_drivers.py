@@ -46,7 +46,8 @@ async def main(provider, config):
     node = getattr(importlib.import_module(module), name)
     sys.meta_path.insert(0, Finder())
     async with open_node(node, config) as client:
-        print(json.dumps({"tools": [tool["name"] for tool in await client.tools(node_id="node")], "found": found}))
+        print(json.dumps({"tools": [tool["name"] for tool in await client.tools(node_id="node")], "found": found,
+                          "agents": "pydantic_ai" in sys.modules}))
 
 asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
 """
@@ -79,6 +80,8 @@ FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
     "llm_openai_api": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),
     "llm_openai": ({"apikey": "x"}, {"httpx2"}),
     "tool_http_request": ({}, {"httpx2"}),
+    "llm_anthropic": ({"apikey": "x"}, set()),
+    "llm_gemini": ({"apikey": "x"}, set()),
     "embedding_openai": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),
 }
 """Provider → settings, and what using it imports. The engine of `store_qdrant_edge` is imported in a process of its own."""
@@ -95,9 +98,11 @@ def test_a_driver_is_imported_at_first_use_and_off_the_loop(provider: str, tmp_p
     on_the_loop = sorted(name for name, on_main in found.items() if on_main and name.split(".")[0] in HEAVY)
     assert not on_the_loop
     assert drivers <= set(found)
-    assert "pydantic_ai" not in found, "only an agent needs it"
+    assert not answer["agents"], "pydantic-ai is for agents and questions alone"
 
 
 def test_every_node_with_a_driver_is_looked_at() -> None:
-    strangers = {name for name in BUILTIN if name.startswith(("db_", "store_", "graph_", "llm_openai"))} - set(FIRST_USES)
+    strangers = {
+        name for name in BUILTIN if name.startswith(("db_", "store_", "graph_", "llm_openai", "llm_anthropic", "llm_gemini"))
+    } - set(FIRST_USES)
     assert not strangers

@@ -32,7 +32,7 @@ def told(*parts: dict[str, Any], **options: Any) -> list[tuple[str, str, str]]:
 
 def test_each_row_of_the_table_names_known_lanes_and_nodes_that_are_here() -> None:
     nodes = foreign_nodes()
-    assert {"llm_anthropic", "store_chroma", "chroma", "tool_github", "agent_rocketride", "ocr", "filesys"} <= nodes.keys()
+    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_rocketride", "ocr", "filesys"} <= nodes.keys()
     assert not nodes.keys() & {*BUILTIN, *ALIASES}
     catalog = Catalog(installed=False)
     for node in nodes.values():
@@ -46,11 +46,11 @@ def test_each_row_of_the_table_names_known_lanes_and_nodes_that_are_here() -> No
 
 @pytest.mark.promise("foreign:known-not-offered")
 def test_the_message_says_what_the_node_is_and_no_name_is_offered_for_it() -> None:
-    problem = only(pipeline(component("w", "webhook"), component("m", "llm_anthropic", control="llm:w")))
+    problem = only(pipeline(component("w", "webhook"), component("m", "llm_mistral", control="llm:w")))
     assert (problem.code, problem.severity, problem.path) == ("foreign_provider", "error", "/components/1/provider")
     assert problem.near == ()
     assert problem.message == (
-        '"llm_anthropic" (llm) is a node of RocketRide and not part of rrext. '
+        '"llm_mistral" (llm) is a node of RocketRide and not part of rrext. '
         "For the same purpose rrext has llm_openai_api, llm_openai, llm_ollama, with other settings."
     )
     github = only(pipeline(component("w", "webhook"), component("g", "tool_github", control="tool:w")))
@@ -73,7 +73,7 @@ def test_edges_into_and_out_of_foreign_nodes_are_checked_and_right_ones_are_righ
         component("store_1", "store_chroma", "documents:split_1"),
         component("chat_1", "chat"),
         component("agent_1", "agent_crewai", "questions:chat_1"),
-        component("llm_1", "llm_anthropic", control="llm:agent_1"),
+        component("llm_1", "llm_mistral", control="llm:agent_1"),
         component("tool_1", "tool_github", control="tool:agent_1"),
         component("out_1", "response_answers", "answers:agent_1"),
     )
@@ -93,7 +93,7 @@ def test_edges_into_and_out_of_foreign_nodes_are_checked_and_right_ones_are_righ
 
 
 def test_a_lane_that_our_node_lacks_is_an_error_beside_a_foreign_one_too() -> None:
-    found_here = told(CHAT, component("m", "llm_anthropic", "questions:chat_1"), component("o", "response_text", "answers:m"))
+    found_here = told(CHAT, component("m", "llm_mistral", "questions:chat_1"), component("o", "response_text", "answers:m"))
     assert ("lane_not_accepted", "error", "/components/2/input/0/lane") in found_here
 
 

@@ -5,13 +5,15 @@ Import this module on the thread of `ModelLoop`, which it blocks for a second.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx2
 import msgspec
 from genai_prices import Usage, calc_price
+from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import (
     ContentFilterError,
     ModelAPIError,
@@ -22,14 +24,25 @@ from pydantic_ai.exceptions import (
     OutputTokenLimitExceeded,
     UnexpectedModelBehavior,
 )
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    SystemPromptPart,
+    TextPart,
+    TextPartDelta,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from rrext.errors import ToolError
 from rrext.http import PACKINGS, bad_answer, broken, failure, late, of_status, sentence_of, too_large
-from rrext.nodes.http import EndpointSettings, HttpEndpoint, ServerName, endpoint_client
-from rrext.nodes.llm.chat import ChatSettings, require_complete
+from rrext.nodes.http import RETRIED, EndpointSettings, HttpEndpoint, ServerName, endpoint_client
+from rrext.nodes.llm.chat import ChatSettings, Message, ModelReply, require_complete
 from rrext.nodes.llm.settings import Price
 
 
@@ -75,6 +88,49 @@ def openai_model(endpoint: HttpEndpoint, settings: ChatSettings) -> AgentModel:
     if settings.extra:
         requests["extra_body"] = dict(settings.extra)
     return agent_model(model, requests, server, client, window=settings.window, price=settings.price)
+
+
+def anthropic_model(server: ServerName, settings: EndpointSettings, chat: ChatSettings, *, is_remote: bool) -> AgentModel:
+    """A model of Anthropic. The version in its paths is the SDK's."""
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = sdk_client(server, settings, _key_header("x-api-key", server), is_remote=is_remote)
+    address = server.address.removesuffix("/v1")
+    sdk = AsyncAnthropic(base_url=address, api_key=NO_KEY, http_client=client, max_retries=settings.retries.count)
+    model = AnthropicModel(chat.model, provider=AnthropicProvider(anthropic_client=sdk))
+    requests = request_settings(settings, temperature=chat.temperature, max_tokens=chat.max_tokens)
+    return agent_model(model, requests, server, client, window=chat.window, price=chat.price)
+
+
+def gemini_model(server: ServerName, settings: EndpointSettings, chat: ChatSettings, *, is_remote: bool) -> AgentModel:
+    """A model of Google's Gemini API. The version in its paths is the SDK's."""
+    from google.genai.types import HttpRetryOptions
+    from pydantic_ai.providers.google import GoogleProvider
+
+    from rrext.nodes.llm.gemini_model import ClosingGoogleModel
+
+    client = sdk_client(server, settings, _key_header("x-goog-api-key", server), is_remote=is_remote)
+    retries = settings.retries
+    provider = GoogleProvider(
+        api_key=NO_KEY,
+        http_client=client,
+        base_url=server.address.removesuffix("/v1beta"),
+        retry_options=HttpRetryOptions(
+            attempts=1 + retries.count,
+            initial_delay=retries.delay,
+            max_delay=retries.longest,
+            http_status_codes=sorted(RETRIED),
+        ),
+    )
+    model = ClosingGoogleModel(chat.model.removeprefix("models/"), provider=provider)
+    requests = request_settings(settings, temperature=chat.temperature, max_tokens=chat.max_tokens)
+    return agent_model(model, requests, server, client, window=chat.window, price=chat.price)
+
+
+def _key_header(name: str, server: ServerName) -> dict[str, str]:
+    return {name: server.secret} if server.secret else {}
 
 
 def agent_model(
@@ -142,6 +198,10 @@ SENT: Final = frozenset(
 for the server of a pipeline."""
 
 
+OPENED: Final[ContextVar[list[httpx2.Response] | None]] = ContextVar("opened", default=None)
+"""The list that answers are added to when they begin, for a model whose SDK does not close each one that is left."""
+
+
 def sdk_client(
     server: ServerName, settings: EndpointSettings, key: Mapping[str, str], *, is_remote: bool
 ) -> httpx2.AsyncClient:
@@ -158,6 +218,8 @@ def sdk_client(
         if packing not in PACKINGS:
             raise bad_answer(server, "in a packing that nobody asked for")
         response.stream = _Bounded(response, server, settings.max_answer)
+        if (opened := OPENED.get()) is not None:
+            opened.append(response)
         response.headers.pop("content-encoding", None)
 
     client.event_hooks = {"request": [send], "response": [receive]}
@@ -187,10 +249,52 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+async def streamed_answer(agent: AgentModel, messages: Sequence[Message]) -> AsyncGenerator[str | ModelReply, None]:
+    """The answer to the messages of a chat, piece by piece, and then whole. Raises `ToolError`."""
+    try:
+        async with model_request_stream(agent.model, _model_messages(messages), model_settings=agent.settings) as events:
+            async for event in events:
+                if piece := _new_text(event):
+                    yield piece
+            response = events.get()
+        require_whole(agent.server, response)
+    except Exception as error:
+        raise model_failure(error, agent.server) from None
+    if response.text is None:
+        raise bad_answer(agent.server, "a message without text")
+    usage = response.usage
+    yield ModelReply(response.text, None if usage.unmeasured_requests else usage.total_tokens)
+
+
+def _model_messages(messages: Sequence[Message]) -> list[ModelMessage]:
+    found: list[ModelMessage] = []
+    for message in messages:
+        content = message["content"]
+        if message["role"] == "assistant":
+            found.append(ModelResponse([TextPart(content)]))
+            continue
+        part = SystemPromptPart(content) if message["role"] == "system" else UserPromptPart(content)
+        if found and isinstance(found[-1], ModelRequest):
+            found[-1] = ModelRequest([*found[-1].parts, part])
+        else:
+            found.append(ModelRequest([part]))
+    return found
+
+
+def _new_text(event: ModelResponseStreamEvent) -> str:
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
 def require_whole(server: ServerName, response: ModelResponse) -> None:
-    """Raise `ToolError` for an answer that was cut, filtered or refused, with the part that arrived."""
+    """Raise `ToolError` for an answer that was cut, filtered or refused, with the part that arrived, or that broke off."""
     details = response.provider_details or {}
     reason = details.get("finish_reason")
+    if response.finish_reason is None and reason is None:
+        raise broken(server, RuntimeError("the answer broke off before its end"))
     refusal = details.get("refusal") or (reason == "refusal" and "it does not say why")
     require_complete(server, response.finish_reason, response.text or "", refusal)
 

@@ -1,9 +1,10 @@
-"""`ChatModel`: a language model behind the chat completions API, with whole or streamed answers: a question of the questions
-lane becomes the messages of a chat, and a completion its answer.
+"""`LanguageModel`: what a node asks, with whole or streamed answers. `ChatModel` is one behind the chat completions API: a
+question of the questions lane becomes the messages of a chat, and a completion its answer.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
@@ -41,12 +42,8 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     price: Price | None = None
 
 
-class ChatModel:
-    """A language model behind an endpoint. Belongs to the event loop; a cancelled call closes its request."""
-
-    def __init__(self, endpoint: HttpEndpoint, settings: ChatSettings) -> None:
-        self._endpoint = endpoint
-        self._settings = settings
+class LanguageModel(ABC):
+    """A language model that is asked questions. Belongs to the event loop; a cancelled call closes its request."""
 
     async def ask(self, question: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
         """The answer as it travels on the answers lane: `{answer, expectJson}`, and `tokens` if the server counts them.
@@ -55,7 +52,7 @@ class ChatModel:
         Raises `ToolError`: `empty_question`, `answer_not_json`, and what endpoint and replies raise.
         """
         expect_json = bool(question.get("expectJson"))
-        messages = self._messages(question, expect_json)
+        messages = _asked(question, expect_json)
         reply = await self._complete(messages, expect_json, ctx)
         tokens = reply.tokens
         if expect_json and (wrong := _not_json(reply.text)):
@@ -69,7 +66,46 @@ class ChatModel:
     async def stream(self, question: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[str, None]:
         """Stream the answer as the model writes it. Raises the errors of `ask`, those of the whole answer at the end."""
         expect_json = bool(question.get("expectJson"))
-        request = {**self._request(self._messages(question, expect_json), expect_json), "stream": True}
+        said: list[str] = []
+        async with aclosing(self._pieces(_asked(question, expect_json), expect_json, ctx)) as pieces:
+            async for piece in pieces:
+                said.append(piece)
+                yield piece
+        if expect_json and (wrong := _not_json("".join(said))):
+            raise wrong
+
+    @abstractmethod
+    def agent_model(self) -> AgentModel:
+        """The model as agents use it. On the loop that is to run it: that of `ModelLoop`, since the first use imports for a
+        second."""
+
+    @abstractmethod
+    async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> ModelReply:
+        """The whole answer."""
+
+    @abstractmethod
+    def _pieces(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> AsyncGenerator[str, None]:
+        """The answer in pieces; a failure of the whole answer is raised at the end."""
+
+
+class ChatModel(LanguageModel):
+    """A language model behind the chat completions of an endpoint."""
+
+    def __init__(self, endpoint: HttpEndpoint, settings: ChatSettings) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+
+    def agent_model(self) -> AgentModel:
+        from rrext.nodes.llm.agent_models import openai_model
+
+        return openai_model(self._endpoint, self._settings)
+
+    async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> ModelReply:
+        body = await self._endpoint.post(PATH, self._request(messages, expect_json), ctx)
+        return read_reply(self._endpoint.server, body)
+
+    async def _pieces(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> AsyncGenerator[str, None]:
+        request = {**self._request(messages, expect_json), "stream": True}
         server = self._endpoint.server
         pieces: list[str] = []
         refusal: list[str] = []
@@ -85,29 +121,9 @@ class ChatModel:
                 if delta.text:
                     pieces.append(delta.text)
                     yield delta.text
-        text = "".join(pieces)
         if finish is None:
             raise broken(server, RuntimeError("the answer broke off before its end"), tries=1)
-        require_complete(server, finish, text, "".join(refusal))
-        if expect_json and (wrong := _not_json(text)):
-            raise wrong
-
-    def agent_model(self) -> AgentModel:
-        """The model as agents use it. On the loop that is to run it: that of `ModelLoop`, since the first use imports for a
-        second."""
-        from rrext.nodes.llm.agent_models import openai_model
-
-        return openai_model(self._endpoint, self._settings)
-
-    def _messages(self, question: Mapping[str, Any], expect_json: bool) -> list[Message]:
-        messages = messages_of(question, expect_json=expect_json)
-        if not messages:
-            raise ToolError("The question is empty: there is nothing to ask the model", code="empty_question")
-        return messages
-
-    async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> ModelReply:
-        body = await self._endpoint.post(PATH, self._request(messages, expect_json), ctx)
-        return read_reply(self._endpoint.server, body)
+        require_complete(server, finish, "".join(pieces), "".join(refusal))
 
     def _request(self, messages: list[Message], expect_json: bool) -> dict[str, Any]:
         settings = self._settings
@@ -119,6 +135,13 @@ class ChatModel:
         if expect_json and settings.json_mode:
             request["response_format"] = {"type": "json_object"}
         return {**request, **settings.extra}
+
+
+def _asked(question: Mapping[str, Any], expect_json: bool) -> list[Message]:
+    messages = messages_of(question, expect_json=expect_json)
+    if not messages:
+        raise ToolError("The question is empty: there is nothing to ask the model", code="empty_question")
+    return messages
 
 
 def _not_json(text: str) -> ToolError | None:

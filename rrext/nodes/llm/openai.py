@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from rrext.nodes.base.lanes import answer_value, asked_question
-from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.http import endpoint_settings, open_endpoint
 from rrext.nodes.llm.chat import ChatModel, ChatSettings
+from rrext.nodes.llm.node import LanguageModelNode
 from rrext.nodes.llm.settings import LanguageModelSettings
-from rrext.tools.context import ToolContext
-from rrext.tools.decorator import tool_function
-
-HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
-
 
 Profiles = dict[str, dict[str, Any]]
 
@@ -80,7 +74,7 @@ OLLAMA_PROFILES: Final[Profiles] = {
 """Profiles of `llm_ollama`; any other model goes with `custom` and its name."""
 
 
-class OpenAIApiNode(Node):
+class OpenAIApiNode(LanguageModelNode):
     """Asks a language model over an OpenAI-compatible API: OpenAI, Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …
 
     Questions become answers, on the lane and by the tools `ask` and `ask_stream`. Instructions, goals and examples of a
@@ -90,16 +84,12 @@ class OpenAIApiNode(Node):
 
     provider = "llm_openai_api"
     title = "LLM (OpenAI-compatible)"
-    class_types = ("llm",)
-    capabilities = ("invoke",)
-    lanes = {"questions": ("answers",)}
     profiles = {"custom": {}}
     default_profile = "custom"
     address: ClassVar[str] = ""
     """The address of the API by default."""
     service: ClassVar[str] = "openai-compatible"
     """Whose API it is, for agents: `openai` knows more than what is compatible."""
-    shared: ChatModel
 
     class Config(LanguageModelSettings):
         maxTokensName: Annotated[
@@ -131,37 +121,6 @@ class OpenAIApiNode(Node):
         )
         async with open_endpoint(settings, ctx) as endpoint:
             yield ChatModel(endpoint, chat)
-
-    async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
-        answer = await self.shared.ask(question, ctx)
-        sent = self.emit("answers", answer)
-        if sent is not None:
-            await sent
-
-    @tool_function(group="llm", annotations=HINTS)
-    async def ask(self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
-        """Ask the model one question. Answers `{answer, expectJson}`, and `tokens` if the server counts them.
-
-        Args:
-            question: The text of the question, or a question as it travels on the questions lane.
-            expectJson: Whether the answer is to be a JSON value instead of a text.
-        """
-        answer = await self.shared.ask(asked_question(question, expectJson), ctx)
-        return {**answer, "answer": answer_value(answer)}
-
-    @tool_function(group="llm", annotations=HINTS)
-    async def ask_stream(
-        self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext
-    ) -> AsyncIterator[str]:
-        """Ask the model one question and get the answer piece by piece while it is written (call it with `stream: true`).
-
-        Args:
-            question: The text of the question, or a question as it travels on the questions lane.
-            expectJson: Whether the pieces together are to be a JSON value.
-        """
-        async with aclosing(self.shared.stream(asked_question(question, expectJson), ctx)) as pieces:
-            async for piece in pieces:
-                yield piece
 
 
 class OpenAINode(OpenAIApiNode):

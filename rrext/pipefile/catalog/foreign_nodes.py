@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 _ROWS: Final = """
-llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_anthropic llm_baidu_qianfan llm_bedrock llm_deepseek
-llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_gemini llm_gmi_cloud llm_kimi llm_minimax llm_mistral
+llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_baidu_qianfan llm_bedrock llm_deepseek
+llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_gmi_cloud llm_kimi llm_minimax llm_mistral
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_nebius llm_perplexity llm_qwen llm_xai
 agent tool | questions > answers | | agent_crewai agent_crewai_manager agent_deepagent agent_langchain agent_llamaindex
 agent tool | questions > answers | | agent_rocketride

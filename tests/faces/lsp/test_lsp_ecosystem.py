@@ -30,19 +30,19 @@ def pipeline(*parts: dict[str, Any]) -> str:
 
 CHAT = part("chat_1", "chat", mode="Source", type="chat", hideForm=True, parameters={})
 DROPPER = part("dropper_1", "dropper", mode="Source", type="dropper", hideForm=True, parameters={})
-ANSWERS = part("response_answers_1", "response_answers", "answers:llm_anthropic_1", laneName="answers")
-KEY = {"apikey": "${ROCKETRIDE_ANTHROPIC_KEY}"}
+ANSWERS = part("response_answers_1", "response_answers", "answers:llm_mistral_1", laneName="answers")
+KEY = {"apikey": "${ROCKETRIDE_MISTRAL_KEY}"}
 
 PIPELINES = {
     "a chat with another model": pipeline(
         CHAT,
-        part("llm_anthropic_1", "llm_anthropic", "questions:chat_1", profile="claude-sonnet", **{"claude-sonnet": KEY}),
+        part("llm_mistral_1", "llm_mistral", "questions:chat_1", profile="mistral-large", **{"mistral-large": KEY}),
         ANSWERS,
     ),
     "an agent with tools": pipeline(
         CHAT,
         part("agent_rocketride_1", "agent_rocketride", "questions:chat_1", instructions=["Be brief."]),
-        part("llm_gemini_1", "llm_gemini", control="llm:agent_rocketride_1"),
+        part("llm_qwen_1", "llm_qwen", control="llm:agent_rocketride_1"),
         part("memory_persistent_1", "memory_persistent", control="memory:agent_rocketride_1"),
         part("tool_github_1", "tool_github", control="tool:agent_rocketride_1"),
         part("tool_http_request_1", "tool_http_request", control="tool:agent_rocketride_1"),

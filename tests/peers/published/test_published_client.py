@@ -185,7 +185,7 @@ async def test_a_wrong_pipeline_is_not_used(client: RocketRideClient) -> None:
     for wrong, text in (
         (pipeline("w") | {"source": "nothing"}, "nothing"),
         (pipeline("w", "nonsense"), "nonsense"),
-        ({"components": [component("x", "llm_anthropic")], "source": "x"}, "llm_anthropic"),
+        ({"components": [component("x", "llm_mistral")], "source": "x"}, "llm_mistral"),
     ):
         with pytest.raises(RuntimeError, match=text):
             await client.use(pipeline=wrong)

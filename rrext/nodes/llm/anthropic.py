@@ -1,0 +1,48 @@
+"""`llm_anthropic`: the models of Anthropic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.nodes.http import EndpointSettings, ServerName
+from rrext.nodes.llm.chat import ChatSettings
+from rrext.nodes.llm.sdk import SdkNode
+
+if TYPE_CHECKING:
+    from rrext.nodes.llm.agent_models import AgentModel
+
+DEFAULT: Final = "claude-sonnet-4-6"
+
+ANTHROPIC_PROFILES: Final[dict[str, dict[str, Any]]] = {
+    "custom": {},
+    "claude": {"model": DEFAULT},  # of RocketRide's examples
+    **{
+        name: {"model": name}
+        for name in (
+            DEFAULT,
+            "claude-opus-4-7",
+            "claude-opus-4-6",
+            "claude-opus-4-5",
+            "claude-sonnet-4-5",
+            "claude-haiku-4-5",
+        )
+    },
+}
+"""Profiles of `llm_anthropic`; any other model goes with `custom` and its name."""
+
+
+class AnthropicNode(SdkNode):
+    """Asks a model of Anthropic. A profile names the model; `base_url` may lead to a proxy of one's own."""
+
+    provider = "llm_anthropic"
+    title = "LLM (Anthropic)"
+    profiles = ANTHROPIC_PROFILES
+    default_profile = DEFAULT
+    address = "https://api.anthropic.com"
+    needs = ("anthropic", "anthropic")
+
+    @classmethod
+    def _made(cls, server: ServerName, settings: EndpointSettings, chat: ChatSettings, *, is_remote: bool) -> AgentModel:
+        from rrext.nodes.llm.agent_models import anthropic_model
+
+        return anthropic_model(server, settings, chat, is_remote=is_remote)

@@ -1,0 +1,55 @@
+"""`LanguageModelNode`, the base of the nodes that ask a language model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, Final
+
+from rrext.nodes.base.lanes import answer_value, asked_question
+from rrext.nodes.base.node import Node
+from rrext.nodes.llm.chat import LanguageModel
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
+
+
+class LanguageModelNode(Node):
+    """Asks a language model: questions become answers, on the lane and by the tools `ask` and `ask_stream`."""
+
+    class_types = ("llm",)
+    capabilities = ("invoke",)
+    lanes = {"questions": ("answers",)}
+    shared: LanguageModel
+
+    async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        answer = await self.shared.ask(question, ctx)
+        sent = self.emit("answers", answer)
+        if sent is not None:
+            await sent
+
+    @tool_function(group="llm", annotations=HINTS)
+    async def ask(self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
+        """Ask the model one question. Answers `{answer, expectJson}`, and `tokens` if the server counts them.
+
+        Args:
+            question: The text of the question, or a question as it travels on the questions lane.
+            expectJson: Whether the answer is to be a JSON value instead of a text.
+        """
+        answer = await self.shared.ask(asked_question(question, expectJson), ctx)
+        return {**answer, "answer": answer_value(answer)}
+
+    @tool_function(group="llm", annotations=HINTS)
+    async def ask_stream(
+        self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext
+    ) -> AsyncIterator[str]:
+        """Ask the model one question and get the answer piece by piece while it is written (call it with `stream: true`).
+
+        Args:
+            question: The text of the question, or a question as it travels on the questions lane.
+            expectJson: Whether the pieces together are to be a JSON value.
+        """
+        async with aclosing(self.shared.stream(asked_question(question, expectJson), ctx)) as pieces:
+            async for piece in pieces:
+                yield piece
