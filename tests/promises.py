@@ -144,6 +144,9 @@ PROMISES: dict[str, str] = {
     "trace:tree": (
         "A trace file has each call with all that it called, turns of agents, tokens, costs and failures; content if asked for"
     ),
+    "trace:otel": (
+        "With `--otel` calls, agents, turns and requests to models are spans in the trace of the caller; content if asked for"
+    ),
     "trace:never-blocks": "A trace that is not written in time holds up no call, and says how many events it lost",
     "events:caller:own-call": (
         "A caller who asks for the events of its call, write or close gets those of it and of the calls within it, in order "

@@ -14,7 +14,7 @@ from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import catalog_from, environment_from, packages_from, root_from
 from rrext.cli.output import NodeLog, Results, print_error, unreadable
 from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, end_process, exit_code_of
-from rrext.cli.tracing import TRACE_FLUSH, begin_trace
+from rrext.cli.tracing import Traces
 from rrext.columns import printable
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
@@ -162,7 +162,7 @@ async def _run(
         packages=args.python_packages,
     )  # fmt: skip
     try:
-        trace = begin_trace(args, engine)
+        traces = Traces(args, engine)
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE
@@ -175,8 +175,7 @@ async def _run(
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
         code = await exit_code_of(work(pipeline, results), interrupts)
         is_clean = await pipeline.close()
-    for writer in trace:
-        writer.flush(TRACE_FLUSH)
+    traces.end()
     if not is_clean:
         end_process(code)
     return code

@@ -10,78 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from commands import Done, call, component, here, pipeline
+from commands import Done, call, component, here
 
 from rrext.cli.commands.trace import shown_time
 from rrext.engine.local_engine import LocalEngine
 from rrext.server.trace_file import TraceFile
 from rrext.testing.sessions import pair
-
-CREW = '''
-from rrext import Node, ToolContext, ToolError, tool_function
-from rrext.tools.context import CallInfo, TurnUsage
-
-
-class Boss(Node):
-    """An agent that plays its part."""
-
-    provider = "boss"
-
-    class Config:
-        key: str = ""
-
-    @tool_function
-    async def run_agent(self, query: str, bearer_token: str = "", *, ctx: ToolContext) -> dict:
-        """Ask the agent."""
-        tell, info = ctx.callbacks, CallInfo(tool="run_agent")
-        tell.agent_start(info, "boss")
-        tell.agent_turn_start(info, "boss", 1)
-        tell.agent_chunk(info, "boss", f"I look with {self.config.key}.")
-        usage = TurnUsage(model="large", input_tokens=1200, output_tokens=40, cost=0.0042, finish="tool_calls")
-        tell.agent_turn_end(info, "boss", 1, usage)
-        for name in ("no_such_tool", "find"):
-            tell.agent_tool_call(info, "boss", name, {"what": "x"})
-        try:
-            await ctx.call("hand_1", "find", {"what": query})
-        except ToolError as error:
-            tell.agent_tool_result(info, "boss", "find", None, error)
-        tell.agent_tool_result(info, "boss", "no_such_tool", None, ToolError("there is no such tool", code="unknown"))
-        tell.agent_tool_call(info, "boss", "ask_helper", {})
-        said = await ctx.call("help_1", "ask_helper", {})
-        tell.agent_tool_result(info, "boss", "ask_helper", said, None)
-        tell.agent_turn_start(info, "boss", 2)
-        usage = TurnUsage(model="large", input_tokens=1300, output_tokens=9, cost=0.004, finish="stop")
-        tell.agent_turn_end(info, "boss", 2, usage)
-        tell.agent_end(info, "boss", None)
-        return {"content": said}
-
-
-class Helper(Node):
-    """A sub-agent."""
-
-    provider = "helper"
-
-    @tool_function
-    async def ask_helper(self, *, ctx: ToolContext) -> str:
-        """Ask the helper."""
-        tell, info = ctx.callbacks, CallInfo(tool="ask_helper")
-        tell.agent_start(info, "helper")
-        tell.agent_turn_start(info, "helper", 1)
-        tell.agent_turn_end(info, "helper", 1, TurnUsage(input_tokens=10, output_tokens=2, estimated=True))
-        tell.agent_end(info, "helper", None)
-        return "found"
-
-
-class Hand(Node):
-    """A tool that fails."""
-
-    provider = "hand"
-
-    @tool_function
-    def find(self, what: str) -> str:
-        """Find it."""
-        raise ToolError(f"nothing is {what!r}", code="nothing")
-'''
 
 TREE = """\
 boss_1.run_agent  T  3 turns  ~2,510 → ~51 tokens  $0.0082
@@ -97,15 +31,6 @@ boss_1.run_agent  T  3 turns  ~2,510 → ~51 tokens  $0.0082
    └─ turn 2  T
       └─ chat large  T  1,300 → 9 tokens  $0.004  stop
 """
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> tuple[str, str]:
-    """A pipeline with an agent, and the file of its nodes."""
-    (tmp_path / "crew.py").write_text(CREW)
-    boss = component("boss_1", "boss", control="s", key="${ROCKETRIDE_KEY}")
-    others = [component("hand_1", "hand", control="s"), component("help_1", "helper", control="s")]
-    return pipeline(tmp_path, component("s", "tools"), boss, *others), str(tmp_path / "crew.py")
 
 
 def drawn(done: Done) -> str:

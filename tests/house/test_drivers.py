@@ -17,7 +17,7 @@ HEAVY = (
     *("sqlalchemy", "sqlglot", "psycopg", "pymysql", "duckdb"),
     *("qdrant_edge", "pgvector", "numpy", "tokenizers", "safetensors", "onnxruntime"),
     *("neo4j", "ladybug", "kreuzberg", "chardet", "chardetng_py", "httpx2", "sandlock", "mcp"),
-    *("pydantic_ai", "openai", "anthropic", "google", "genai_prices"),
+    *("pydantic_ai", "openai", "anthropic", "google", "genai_prices", "opentelemetry"),
 )
 
 IMPORT_ALL = """

@@ -36,7 +36,7 @@ from rrext.cli.options import (
     whole_number,
 )
 from rrext.cli.terminal import has_terminal, print_listening
-from rrext.cli.tracing import add_trace_options, begin_trace
+from rrext.cli.tracing import Traces, add_trace_options
 from rrext.errors import InvalidPipeline, RrextError, UsageError
 from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.secrets.redaction import redact_streams
@@ -260,6 +260,7 @@ def _serve_claimed(
     asyncio.set_event_loop(loop)
 
     refused: list[tuple[str, InvalidPipeline]] = []
+    traces: list[Traces] = []
     face: Face = args.face
 
     async def load() -> ServingProcess | None:
@@ -287,7 +288,8 @@ def _serve_claimed(
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
-        writers.extend(begin_trace(args, engine))
+        traces.append(Traces(args, engine))
+        writers.extend(traces[0].writers)
         # All of them, to report the problems of each.
         loaded = [await _load(engine, path, limits, refused, partial=args.partial) for path in args.files]
         if not all(loaded):
@@ -322,7 +324,9 @@ def _serve_claimed(
 
     process = loop.run_until_complete(load())
     if process is not None:
-        return process.run()
+        code = process.run()
+        traces[0].end()
+        return code
     if refused and (args.stdio or (args.listen is None and args.ws is None)):
         from rrext.server.refusal import answer_first_request, refusal_of
 

@@ -15,7 +15,7 @@ from rrext.cli.options import Command
 from rrext.cli.output import Results
 from rrext.cli.terminal import duration, terminal_width
 from rrext.columns import cut, one_line, printable
-from rrext.engine.events.records import AgentStep, AgentTurn, CallEnded, CallStarted
+from rrext.engine.events.records import AgentStep, CallEnded, CallStarted
 from rrext.engine.views.spans import Span, Spans, TokenUsage, usage_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class Drawing:
             self._open[span.began.call] = span
 
     def _ended(self, span: Span) -> None:
-        if isinstance(span.ended, AgentTurn) and span.kind == "chat" and span.ended.step == "end":
-            self._usage.add(span.ended)
+        if span.kind == "chat":
+            self._usage.join(span.usage)
         if span.kind == "tool":
             self._calls += 1
             self._failed += span.failure is not None
@@ -153,10 +153,8 @@ def _label(span: Span) -> str:
         usage = usage_of(span)
         if usage.turns:
             parts += [f"{usage.turns} turn{'s' if usage.turns > 1 else ''}", _tokens(usage)]
-    elif span.kind == "chat" and isinstance(span.ended, AgentTurn) and span.ended.step == "end":
-        usage = TokenUsage()
-        usage.add(span.ended)
-        parts += [_tokens(usage), *([span.ended.finish] if span.ended.finish else [])]
+    elif span.kind == "chat":
+        parts += [_tokens(span.usage), getattr(span.ended, "finish", None) or ""]
     if span.failure is not None and span.kind != "turn":
         code, message = span.failure
         parts.append(f"{code}: {message}" if message else code)

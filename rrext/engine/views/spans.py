@@ -25,14 +25,37 @@ MAX_TEXT: Final = 1024 * 1024
 SpanKind = Literal["call", "tool", "agent", "turn", "chat"]
 
 
+class TokenUsage(msgspec.Struct):
+    """The sum of what turns of agents used. `is_estimated`: some of it is counted by rrext."""
+
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    is_estimated: bool = False
+
+    def add(self, turn: AgentTurn) -> None:
+        """Add the end of a turn."""
+        told = turn.input_tokens or 0, turn.output_tokens or 0, turn.cost or 0.0
+        self.join(TokenUsage(1, *told, is_estimated=bool(turn.estimated)))
+
+    def join(self, other: TokenUsage) -> None:
+        """Add what others used."""
+        self.turns += other.turns
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.cost += other.cost
+        self.is_estimated |= other.is_estimated
+
+
 class Span:
     """Something that takes time. `began` and `ended` are the events at its ends; `ended` is None while it goes on.
 
-    `call` is a command that calls no tool. `text` has the pieces of a model's answer, if the events have them. `made` belongs
-    to who is told of spans.
+    `call` is a command that calls no tool. `usage` is that of a request to a model, and of an agent without those inside of it.
+    `text` has the pieces of a model's answer, if the events have them. `made` belongs to who is told of spans.
     """
 
-    __slots__ = ("began", "children", "ended", "kind", "made", "name", "parent", "text", "traceparent")
+    __slots__ = ("began", "children", "ended", "kind", "made", "name", "parent", "text", "traceparent", "usage")
 
     def __init__(self, kind: SpanKind, name: str, began: CallEvent, parent: Span | None) -> None:
         self.kind: SpanKind = kind
@@ -42,6 +65,7 @@ class Span:
         self.parent = parent
         self.children: list[Span] = []
         self.traceparent: str | None = None
+        self.usage = TokenUsage()
         self.text: list[str] = []
         self.made: Any = None
 
@@ -201,6 +225,8 @@ class Spans:
             agent.chat = self._begin("chat", "chat", event, agent.turn)
             self._begun(agent.chat)
         elif agent.chat is not None:
+            for span in (agent.chat, agent.span):
+                span.usage.add(event)
             agent.chat.name = f"chat {event.model}" if event.model else "chat"
             self._end(agent.chat, event)
 
@@ -219,30 +245,12 @@ def _take_announced(agent: _Agent, tool: str | None) -> None:
         agent.announced.remove(found)
 
 
-class TokenUsage(msgspec.Struct):
-    """The sum of what turns of agents used. `is_estimated`: some of it is counted by rrext."""
-
-    turns: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    is_estimated: bool = False
-
-    def add(self, turn: AgentTurn) -> None:
-        """Add the end of a turn."""
-        self.turns += 1
-        self.input_tokens += turn.input_tokens or 0
-        self.output_tokens += turn.output_tokens or 0
-        self.cost += turn.cost or 0.0
-        self.is_estimated |= bool(turn.estimated)
-
-
 def usage_of(span: Span) -> TokenUsage:
-    """What an agent or a call used: the turns of its own, and of all agents inside of it."""
+    """What a span and those inside of it used. Raises nothing for spans that do not know these."""
     usage, waiting = TokenUsage(), [span]
     while waiting:
         each = waiting.pop()
         waiting += each.children
-        if each.kind == "chat" and isinstance(each.ended, AgentTurn) and each.ended.step == "end":
-            usage.add(each.ended)
+        if each.kind == "agent":
+            usage.join(each.usage)
     return usage
