@@ -1,0 +1,1 @@
+"""`agent`: a model that uses the tools of its pipeline."""
