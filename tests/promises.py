@@ -156,6 +156,10 @@ PROMISES: dict[str, str] = {
         "`client.chat_events` gives what a pipeline does while it answers, in order, on asyncio, trio and blocking; leaving it "
         "cancels the question, and a slow reader costs bounded memory and is told what it missed"
     ),
+    "chat:terminal:live": (
+        "`rrext chat` at a terminal shows text as it comes and tools while they run, asks where one needs a permit, and Ctrl-C "
+        "stops the question, never the chat; with `--at` too"
+    ),
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
     "variables:values:never-leave": (

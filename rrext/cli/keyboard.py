@@ -11,10 +11,14 @@ import signal
 import sys
 import termios
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+
+
+PROMPT_PAUSE: Final = 0.05
+"""Seconds until a prompt that is given up, and has not begun, is looked at again."""
 
 
 def why_no_prompt(instead: str) -> str | None:
@@ -71,6 +75,38 @@ class Keyboard:
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
 
+    async def confirmed(self, question: str) -> bool:
+        """Whether the user says yes; asked again until the answer is yes or no. Ctrl-C is no, and stops the running work."""
+        from prompt_toolkit import PromptSession
+
+        session: PromptSession[str] = PromptSession()
+        before = termios.tcgetattr(0)
+        asked: asyncio.Future[str] | None = None
+        try:
+            while True:
+                asked = asyncio.get_running_loop().run_in_executor(None, lambda: session.prompt(question, handle_sigint=False))
+                await asyncio.wait([asked])
+                answer = asked.result().strip().lower()
+                if answer in ("y", "yes", "n", "no"):
+                    return answer[0] == "y"
+        except KeyboardInterrupt:
+            self._interrupt()
+            return False
+        except EOFError:
+            return False
+        except asyncio.CancelledError:  # nobody waits for the answer any more: the thread must give the keyboard back
+            if asked is not None:
+                await _given_up(session, asked)
+            raise
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+    def _interrupt(self) -> None:
+        if self._loop is None:
+            os.kill(os.getpid(), signal.SIGINT)  # which ends the command
+        else:
+            self._stop()
+
     async def stoppable(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do work that Ctrl-C may cancel; False if it did."""
         task = self._work = asyncio.ensure_future(work)
@@ -87,6 +123,20 @@ class Keyboard:
         finally:
             self._work = None
         return True
+
+
+async def _given_up(session: PromptSession[str], asked: asyncio.Future[str]) -> None:
+    """End the prompt of a thread."""
+
+    def leave() -> None:
+        if session.app.is_running and not session.app.is_done:
+            session.app.exit(exception=EOFError())
+
+    while not asked.done():  # the thread may be about to begin
+        if session.app.is_running and session.app.loop is not None:
+            session.app.loop.call_soon_threadsafe(leave)
+        await asyncio.wait([asked], timeout=PROMPT_PAUSE)
+    asked.exception()
 
 
 def history(name: str) -> Any:

@@ -49,7 +49,7 @@ COMMANDS = {
 MODULES = {"schema": "nodes", "help": "completion"}
 """The module of `rrext.cli.commands` with a command; others have a module of their own name."""
 
-AT_SERVERS = frozenset(("tools", "tool", "send"))
+AT_SERVERS = frozenset(("tools", "tool", "send", "chat"))
 """Commands that can use a server in place of a file; `--at` changes their options."""
 
 EXAMPLES = """examples:

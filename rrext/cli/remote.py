@@ -20,7 +20,7 @@ import msgspec
 from rrext.cli.exit_codes import EXIT_USAGE
 from rrext.cli.options import context_from, key_from
 from rrext.cli.output import Results, print_error
-from rrext.cli.pipeline import Interrupts, Pipeline, Work, exit_code_of, is_cancel
+from rrext.cli.pipeline import Absorbs, Interrupts, Pipeline, Work, exit_code_of, is_cancel
 from rrext.engine.interface.call import Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, ParseError, RrextError, ToolTimeout, UnknownCommand, UsageError
@@ -318,12 +318,13 @@ class RemotePipeline(ServerPipeline):
 
     def __init__(self, client: Client, token: str | None) -> None:
         super().__init__(token)
-        self._client = client
+        self.client = client
+        """Its connection."""
+        self.token = token
+        """Its name; None for the only one."""
 
     async def body(self, arguments: dict[str, Any], tail: bytes | None, feed: Feed | None) -> dict[str, Any]:
-        return await self._client.request(
-            COMMAND, arguments, tail, on_event=None if feed is None else partial(feed_event, feed)
-        )
+        return await self.client.request(COMMAND, arguments, tail, on_event=None if feed is None else partial(feed_event, feed))
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         from asyncio import to_thread
@@ -331,22 +332,22 @@ class RemotePipeline(ServerPipeline):
         return await to_thread(work)
 
 
-def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False) -> int:
-    """As `run_blocking`, for work with concurrent requests."""
+def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False, absorbs: Absorbs | None = None) -> int:
+    """As `run_blocking`, for work with concurrent requests. `absorbs` may keep signals from ending the work."""
     import asyncio
 
     with Results(keeps_stdin=keeps_stdin) as results, asyncio.Runner() as runner:
-        return runner.get_loop().run_until_complete(_run(args, work, results))
+        return runner.get_loop().run_until_complete(_run(args, work, results, absorbs))
 
 
-async def _run(args: argparse.Namespace, work: Work, results: Results) -> int:
+async def _run(args: argparse.Namespace, work: Work, results: Results, absorbs: Absorbs | None) -> int:
     import asyncio
 
     from rrext.client.client import Client
 
     me, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert me is not None  # this coroutine runs in it
-    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
+    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
         try:
             async with Client.connect(args.at, key=key_from(args), context=context_from(args)) as client:
                 return await exit_code_of(work(RemotePipeline(client, args.token), results), interrupts)

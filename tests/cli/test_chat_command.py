@@ -14,6 +14,8 @@ import pytest
 from command_terminal import Terminal, at_terminal
 from commands import EXAMPLES, call, component, here, pipeline, spawned, until
 
+from rrext.cli.live_area import LiveText, end_of_blocks, plain
+
 CHAT = str(EXAMPLES / "chat.pipe")
 OPEN = "The library is open from nine to five."
 NODE = '''
@@ -39,6 +41,75 @@ class Memory(Node):
         before = [f"{message['role']}: {message['content']}" for message in question["history"]]
         await self.emit("answers", {"answer": f"{text} after {len(before)}: {before[-1] if before else 'nothing'}"})
 '''
+
+
+GUIDE = '''
+import asyncio
+from pathlib import Path
+
+from rrext import Node, RrextError, ToolContext, ToolError, tool_function
+from rrext.tools.context import CallInfo, TurnUsage
+
+
+class Handy(Node):
+    """Tools that wait for a file, and that need a permit."""
+
+    provider = "handy"
+
+    @tool_function
+    async def look_up(self, city: str) -> str:
+        """Look up a city."""
+        while not Path("go").exists():
+            await asyncio.sleep(0.01)
+        return "open"
+
+    @tool_function
+    async def erase(self, path: str) -> bool:
+        """Erase a file."""
+        return True
+
+
+class Guide(Node):
+    """An agent by script."""
+
+    provider = "guide"
+    lanes = {"questions": ("answers",)}
+
+    async def write_questions(self, question, *, ctx: ToolContext):
+        steps, info, me = ctx.callbacks, CallInfo(tool="", node_id=self.node_id), self.node_id
+        steps.agent_start(info, me)
+        steps.agent_turn_start(info, me, 1)
+        steps.agent_chunk(info, me, "I **look**.")
+        steps.agent_turn_end(info, me, 1, TurnUsage(model="script", input_tokens=20, output_tokens=3, cost=0.25))
+        for node, tool, given in (("handy_1", "look_up", {"city": "Oslo"}), ("tools_1", "erase_file", {"path": "a.txt"})):
+            steps.agent_tool_call(info, me, tool, given)
+            try:
+                answer = await ctx.call(node, tool, given)
+            except RrextError as error:
+                answer = error.code
+                steps.agent_tool_result(info, me, tool, None, error)
+        steps.agent_tool_call(info, me, "fly", {})
+        steps.agent_tool_result(info, me, "fly", None, ToolError("there is no such tool", code="no_tool"))
+        said = f"It is **{answer}**.\\n\\n- one\\n- two{question.get('session', '')}"
+        for place in range(0, len(said), 3):
+            steps.agent_chunk(info, me, said[place : place + 3])
+        steps.agent_end(info, me, None)
+        await self.emit("answers", {"answer": said})
+'''
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> str:
+    (tmp_path / "guide_node.py").write_text(GUIDE)
+    reference = {"type": "node", "node": "handy_1", "tool": "erase", "name": "erase_file", "permission": "ask"}
+    tools = component("tools_1", "tools", tools=[reference])
+    handy = {**component("handy_1", "handy"), "control": [{"classType": "tool", "from": "tools_1"}]}
+    answers = component("a", "response_answers", "answers:guide_1")
+    path = pipeline(tmp_path, component("c", "chat"), tools, handy, component("guide_1", "guide", "questions:c"), answers)
+    document = json.loads(Path(path).read_text())
+    document.pop("source", None)
+    Path(path).write_text(json.dumps(document))
+    return path
 
 
 @pytest.fixture
@@ -164,3 +235,79 @@ def test_json_at_a_terminal_is_json(tmp_path: Path) -> None:
     with at_terminal(["chat", CHAT, "hello", "--json"], folder=tmp_path) as terminal:
         assert terminal.ended() == 0
         assert json.loads(terminal.shown)["question"] == "hello"
+
+
+@pytest.mark.promise("chat:terminal:live")
+@pytest.mark.parametrize("hidden", ["", "rich"])
+def test_a_terminal_shows_text_and_tools_as_they_come_and_asks_for_permits(guide: str, tmp_path: Path, hidden: str) -> None:
+    words = ["chat", guide, "--nodes", "guide_node.py", "--source", "c"]
+    with at_terminal(words, folder=tmp_path, hidden=hidden, NO_COLOR="1") as terminal:
+        terminal.until("chat>")
+        terminal.type("go\r")
+        terminal.until("I look." if not hidden else "I **look**.")
+        terminal.until('… look_up(city="Oslo")')
+        (tmp_path / "go").touch()
+        terminal.until('✓ look_up(city="Oslo") · ')
+        terminal.until('The tool "erase_file" of "tools_1", called by "guide_1", needs a permit.')
+        terminal.until('"path": "a.txt"')
+        terminal.until("[y/n]")
+        terminal.type("perhaps\r")
+        terminal.until("[y/n]")
+        terminal.type("y\r")
+        terminal.until('✓ erase_file(path="a.txt") · ')
+        terminal.until("✗ fly() · there is no such tool\n")
+        terminal.until("- two\n" if hidden else " • two\n")
+        assert "True" not in terminal.until("chat>"), "the answer was shown already, as it came"
+        terminal.type("/trace\r")
+        terminal.until("agent guide_1  ")
+        terminal.until("─ turn 1  ")
+        terminal.until("20 → 3 tokens  $0.25")
+        assert "not ended" not in terminal.until("─ handy_1.look_up  ") + terminal.until("ms")
+        terminal.until("no_tool: there is no such tool\n")
+        terminal.type("/tools\r")
+        terminal.until("look_up     Look up a city.  (handy_1)\n")
+        terminal.until("chat>")
+        terminal.type("again\r")
+        terminal.until("[y/n]")
+        terminal.type("\x03")
+        terminal.until("cancelled")
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.promise("chat:terminal:live")
+def test_a_chat_with_a_server_is_the_same_and_names_its_session(guide: str, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    with spawned("serve", "--listen", "unix:s.sock", guide, "--nodes", "guide_node.py", cwd=tmp_path) as server:
+        assert server.stderr is not None
+        until(server.stderr, "listening at")
+        words = ["chat", "--at", "unix:s.sock", "--source", "c", "--session", "mine"]
+        with at_terminal([*words, "go"], folder=tmp_path, NO_COLOR="1") as terminal:
+            terminal.until("[y/n]")
+            terminal.type("n\r")
+            terminal.until('✗ erase_file(path="a.txt")\n')
+            terminal.until("it was denied\n")
+            terminal.until("• twomine\n")
+            assert terminal.ended() == 0
+        done = call(*words, "go", "--events", "--json", cwd=tmp_path)
+        assert done.lines[0]["result"]["answers"] == ["It is **unavailable**.\n\n- one\n- twomine"]
+        kinds = [json.loads(line)["event"] for line in done.err.splitlines()]
+        assert (kinds[0], kinds[-1], "tool_begun" in kinds) == ("agent_begun", "agent_ended", True)
+        server.terminate()
+        server.wait(30)
+
+
+def test_a_long_text_is_drawn_in_time_by_its_length_and_finished_blocks_are_never_torn() -> None:
+    text = LiveText(plain)
+    blocks = [f"Block {number}\nhas two lines." for number in range(200)] + ["```\na\n\nb\n```"] * 3
+    whole = "\n\n".join(blocks)
+    finished: list[str] = []
+    drawn = 0
+    for place in range(0, len(whole), 5):
+        finished += text.add(whole[place : place + 5])
+        drawn += sum(map(len, text.last))
+    finished += text.end()
+    assert "\n".join(finished) == whole
+    assert drawn < 20 * len(whole)
+    assert end_of_blocks("a\n\n~~~\n\n") == len("a\n\n")

@@ -121,7 +121,7 @@ class Drawing:
         if span.kind == "call" and not span.children and span.failure is None:
             return  # it listed tools, or opened a pipe
         when = datetime.fromtimestamp(span.began.time, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
-        for line in _lines(span):
+        for line in span_lines(span):
             self._write(f"{when}  {line}" if when else line)
             when = ""
 
@@ -130,7 +130,7 @@ class Drawing:
         self._results.write_line((line if self._width is None else cut(line, self._width)).encode("utf-8", "replace"))
 
 
-def _lines(span: Span, lead: str = "") -> Iterator[str]:
+def span_lines(span: Span, lead: str = "") -> Iterator[str]:
     """The lines of a span, and of those inside of it."""
     yield _label(span)
     last = len(span.children) - 1
@@ -138,7 +138,7 @@ def _lines(span: Span, lead: str = "") -> Iterator[str]:
         yield f"{lead}{'│' if span.children else ' '}  {text}"
     for place, child in enumerate(span.children):
         branch, below = ("└─ ", "   ") if place == last else ("├─ ", "│  ")
-        first, *rest = _lines(child, "")
+        first, *rest = span_lines(child, "")
         yield f"{lead}{branch}{first}"
         for line in rest:
             yield f"{lead}{below}{line}"

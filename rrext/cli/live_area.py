@@ -1,0 +1,125 @@
+"""The end of a terminal's screen that is drawn anew while it changes, and text as it is shown there.
+
+Lines that are finished are written once, above the area. Only what may still change is in the area: a whole text that is drawn
+anew with each piece costs time by the square of its length.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from shutil import get_terminal_size
+from typing import Final, TypeAlias
+
+from rrext.cli.output import Results
+from rrext.cli.terminal import terminal_width
+from rrext.columns import printable, wrapped
+
+Render: TypeAlias = Callable[[str, int], list[str]]
+"""The lines of a text, for a terminal of that width."""
+
+FENCES: Final = ("```", "~~~")
+STYLES: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class LiveArea:
+    """The lines at the end of the screen. On the loop's thread."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._height = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these lines in place of the area's; of more than the screen has, the last."""
+        room = max(get_terminal_size().lines - 1, 1)
+        self._replace((), lines[-room:])
+
+    def put(self, lines: Sequence[str]) -> None:
+        """Write finished lines in the place of the area, which is empty then."""
+        self._replace(lines, ())
+
+    def _replace(self, lines: Sequence[str], area: Sequence[str]) -> None:
+        erase = f"\x1b[{self._height}F\x1b[J" if self._height else ""
+        written = "".join(f"{line}\n" for line in (*lines, *area))
+        if erase or written:
+            self._results.write((erase + written).encode("utf-8", "replace"))
+        self._height = len(area)
+
+
+class LiveText:
+    """A text that grows: its finished blocks are written once, the last one is drawn anew."""
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+        self._rest = ""
+        self._has_block = False
+
+    def add(self, piece: str) -> list[str]:
+        """Add a piece; the lines of what is finished now."""
+        self._rest += printable(piece)
+        end = end_of_blocks(self._rest)
+        finished, self._rest = self._rest[:end], self._rest[end:]
+        return self._block(finished)
+
+    @property
+    def last(self) -> list[str]:
+        """The lines of the block that may still grow."""
+        return self._spaced(self._shown(self._rest))
+
+    def end(self) -> list[str]:
+        """The lines of the last block; the text begins anew."""
+        lines, self._rest = self._block(self._rest), ""
+        self._has_block = False
+        return lines
+
+    def _block(self, text: str) -> list[str]:
+        lines = self._spaced(self._shown(text))
+        self._has_block = self._has_block or bool(lines)
+        return lines
+
+    def _spaced(self, lines: list[str]) -> list[str]:
+        return ["", *lines] if lines and self._has_block else lines
+
+    def _shown(self, text: str) -> list[str]:
+        return self._render(text.strip("\n"), terminal_width() - 1) if text.strip() else []
+
+
+def end_of_blocks(text: str) -> int:
+    """Where the finished blocks of a Markdown text end: at its last empty line outside of a fence."""
+    end = at = 0
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        at += len(line)
+        content = line.strip()
+        if fence:
+            fence = "" if content.startswith(fence) else fence
+        elif content.startswith(FENCES):
+            fence = content[:3]
+        elif not content and line.endswith("\n"):
+            end = at
+    return end
+
+
+def plain(text: str, width: int) -> list[str]:
+    """The lines of a text, as they are."""
+    return [part for line in text.split("\n") for part in (wrapped(line, width) if len(line) > width else [line])]
+
+
+def markdown() -> Render:
+    """A function that shows Markdown. Raises `ImportError` without its package."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    def render(text: str, width: int) -> list[str]:
+        file = StringIO()
+        system = None if os.environ.get("NO_COLOR") else "standard"
+        console = Console(file=file, width=width, force_terminal=True, color_system=system, legacy_windows=False)
+        console.print(Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
+        lines = [line.rstrip() for line in file.getvalue().split("\n")]
+        shown = [place for place, line in enumerate(lines) if STYLES.sub("", line).strip()]  # tables and code have a margin
+        return lines[shown[0] : shown[-1] + 1] if shown else []
+
+    return render
