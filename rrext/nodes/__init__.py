@@ -20,6 +20,7 @@ BUILTIN: dict[str, str] = {
     "response_video": "rrext.nodes.basic.response:ResponseVideoNode",
     "prompt": "rrext.nodes.basic.prompt:PromptNode",
     "question": "rrext.nodes.basic.prompt:QuestionNode",
+    "memory_persistent": "rrext.nodes.basic.persistent_memory:PersistentMemoryNode",
     "memory_internal": "rrext.nodes.basic.memory:MemoryNode",
     "tool_filesystem": "rrext.nodes.files.filesystem:FilesystemNode",
     "tool_http_request": "rrext.nodes.basic.http_request:HttpRequestNode",

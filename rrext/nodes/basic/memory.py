@@ -58,7 +58,7 @@ class MemoryNode(Node):
             value: Any JSON value.
         """
         key = key.strip()
-        encoded = _json(value)
+        encoded = json_of(value)
         with self._lock:
             self._enter(ctx)
             old = self._values.get(key)
@@ -133,7 +133,7 @@ class MemoryNode(Node):
             )
 
 
-def _json(value: Any) -> bytes:
+def json_of(value: Any) -> bytes:
     """The value as JSON; raises for one that would come back as another (NaN, a key that is no string, an object)."""
     try:
         encoded = msgspec.json.encode(value)

@@ -45,7 +45,6 @@ text | text > documents | | dictionary
 text | text > text documents | | summarization
 text | text table > answers documents | | extract_data
 guard | questions answers documents > questions answers documents | | guardrails
-memory | questions answers > questions answers | | memory_persistent
 rerank | questions > documents answers | | rerank_cohere
 search | questions > answers text | | search_exa
 image | image > text | | accessibility_describe
