@@ -16,6 +16,7 @@ import msgspec
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.host_offers import TTL
 from rrext.faces.mcp.listing import ListedTools, start_of
+from rrext.faces.mcp.progress import CallSteps
 from rrext.faces.mcp.protocol import (
     CAPABILITIES,
     CLIENT_KEY,
@@ -104,6 +105,7 @@ class McpConnection:
         self._is_over = False  # whether nothing more is written
         self._listed = ListedTools()
         self._progress: dict[RequestId, Any] = {}  # the progress tokens of calls
+        self._steps: dict[RequestId, CallSteps] = {}  # of these calls, as far as they had progress
         self._cancelled: set[RequestId] = set()  # those that get no answer; also some that were answered before
         self._listening: dict[RequestId, bool] = {}  # open subscriptions, and whether each is told of changed tools
         self._takes_batches = False  # by the version of a handshake
@@ -354,9 +356,14 @@ class McpConnection:
             return self._question(request_id, name, told)
         token = self._progress.get(request_id)
         call = self._suspendable.get(request_id)
-        if name != "rrext_progress" or token is None or (call is not None and call.answers_to is None):
+        if token is None or (call is not None and call.answers_to is None) or name not in ("rrext_progress", "rrext_call"):
             return [b""]
-        return self._notification("notifications/progress", {"progressToken": token, **told})
+        steps = self._steps.setdefault(request_id, CallSteps())
+        if name == "rrext_call":
+            told = steps.step(told) or {}
+        elif not steps.reported(told["progress"], told.get("total")):
+            return [b""]
+        return self._notification("notifications/progress", {"progressToken": token, **told}) if told else [b""]
 
     def _question(self, request_id: RequestId, event: str, told: dict[str, Any]) -> list[bytes]:
         """A question to the user, or the word that it needs no answer any more. Raises `TooManyRequests`."""
@@ -394,6 +401,7 @@ class McpConnection:
         request with which the host waits for the call; None if the call is suspended.
         """
         self._progress.pop(request_id, None)
+        self._steps.pop(request_id, None)
         call = self._suspendable.pop(request_id, None)
         if call is not None:
             with self._turns:

@@ -45,6 +45,7 @@ from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, TTL, HostOffers
 from rrext.faces.mcp.listing import ListedTools, decoded, start_of, watch_tools
+from rrext.faces.mcp.progress import CallSteps
 from rrext.faces.mcp.protocol import CAPABILITIES, NO_RESULTS, PATH, SERVER, VERSIONS, content_of, content_of_error, failure_of
 from rrext.faces.mcp.questions import METHOD as ELICIT
 from rrext.faces.mcp.questions import SuspendableCall, SuspendedCalls, answer, can_ask, modes_of, question
@@ -594,6 +595,7 @@ class ProgressFeed:
         self._ask = ask
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=MAX_WAITING_PROGRESS)
         self._changed = asyncio.Event()
+        self._steps = CallSteps()
         self._is_over = False
 
     async def sent_during(self, call: Coroutine[Any, Any, T]) -> T:
@@ -619,6 +621,10 @@ class ProgressFeed:
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Take a report."""
+        if self._steps.reported(value, total):
+            self._add(value, total, message)
+
+    def _add(self, value: float, total: float | None, message: str | None) -> None:
         text = None if message is None else message.encode("utf-8", "replace").decode()
         self._waiting.append((value, total, text))
         self._loop.call_soon_threadsafe(self._changed.set)
@@ -627,7 +633,9 @@ class ProgressFeed:
         """Drop a chunk: no call of this protocol asks for them."""
 
     def call_event(self, body: dict[str, Any]) -> None:
-        """Drop an event: no call of this protocol asks for them."""
+        """Take a step of the call."""
+        if (told := self._steps.step(body)) is not None:
+            self._add(told["progress"], told.get("total"), told["message"])
 
     async def ask(self, event: str, body: dict[str, Any]) -> Any:
         """Ask the client."""

@@ -64,7 +64,7 @@ class ListedTools:
         if token is not None:
             if type(token) is not int and not isinstance(token, str):
                 raise InvalidArguments.at("/_meta/progressToken", "expected a string or a whole number")
-            arguments["progress"] = True
+            arguments["progress"] = arguments["events"] = True
         return arguments
 
     def _objects_decoded(self, name: str, given: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from http_server import ACCEPT, HttpServer
+from http_server import ACCEPT, HttpServer, request
 from mcp_host import Host
 
 
@@ -75,6 +75,15 @@ def test_a_deadline_and_its_error_are_those_of_stdio(server: HttpServer) -> None
     meta = {"rrext/timeout": 0.05}
     result = server.result("tools/call", {"name": "wait", "arguments": {"key": "never"}, "_meta": meta})
     assert result["_meta"]["rrext/error"]["code"] == "tool_timeout"
+
+
+def test_the_calls_within_a_call_are_progress_with_a_message(server: HttpServer) -> None:
+    given = {"node": "", "tool": "add", "input": {"a": 1}}
+    params = {"name": "ask_async", "arguments": given, "_meta": {"progressToken": "p"}}
+    _, _, body = server.send("POST", *request("tools/call", params))
+    messages = [msgspec.json.decode(line[6:]) for line in body.splitlines() if line.startswith(b"data: {")]
+    assert [message["params"]["message"] for message in messages[:-1]] == ["calls probe_1.add", "probe_1.add has ended"]
+    assert messages[-1]["result"]["structuredContent"] == {"sum": 2}
 
 
 def test_cutting_the_connection_cancels_the_call(server: HttpServer) -> None:

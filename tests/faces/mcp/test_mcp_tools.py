@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from math import nextafter
 from typing import Any
 from uuid import uuid4
 
 import jsonschema_rs
 import pytest
 from mcp_host import Host
+
+from rrext.faces.mcp.progress import CallSteps
 
 pytestmark = pytest.mark.promise("mcp:both-eras")
 
@@ -141,6 +144,33 @@ def test_progress_arrives_before_the_result_under_the_token_of_the_host(host: Ho
     assert note["params"] == {"progressToken": key, "progress": 1, "message": "parked"}
     host.call("open_gate", key=key)
     assert host.answer(request)["result"]["content"][0]["text"] == "passed"
+
+
+def test_the_calls_within_a_call_are_progress_with_a_message(host: Host) -> None:
+    key = uuid4().hex
+    host.notes.clear()
+    given = {"node": "", "tool": "add", "input": {"a": 1}}
+    host.answer(host.ask("tools/call", {"name": "ask_async", "arguments": given, "_meta": {"progressToken": key}}))
+    assert [note["params"] for note in host.notes] == [
+        {"progressToken": key, "progress": 1, "message": "calls probe_1.add"},
+        {"progressToken": key, "progress": 2, "message": "probe_1.add has ended"},
+    ]
+
+
+def test_steps_of_agents_stand_between_the_progress_of_the_tool_and_never_below_it() -> None:
+    steps = CallSteps()
+    agent = {"event": "agent_step", "call": 1, "agent": "helper"}
+    assert steps.step({**agent, "step": "start"}) == {"progress": 1, "message": "helper begins"}
+    assert steps.step({**agent, "step": "chunk", "data": "word"}) is None
+    assert steps.reported(0.5, 2)
+    told = steps.step({"event": "agent_turn", "call": 1, "agent": "helper", "step": "start", "turn": 2})
+    assert told is not None
+    assert (told["total"], told["message"]) == (2, "helper asks its model, turn 2")
+    assert 1 < told["progress"] < 1.1
+    assert not steps.reported(0.9, 2)
+    assert steps.reported(2, 2)
+    failed = {"event": "call_ended", "call": 2, "caller": 1, "nodeId": "n", "tool": "t", "code": "full", "message": "no room"}
+    assert steps.step(failed) == {"progress": nextafter(2, 3), "total": 2, "message": "n.t failed: no room"}
 
 
 def test_a_host_that_gives_no_token_gets_no_progress(host: Host) -> None:
