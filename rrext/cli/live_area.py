@@ -13,7 +13,7 @@ from shutil import get_terminal_size
 from typing import Final, TypeAlias
 
 from rrext.cli.output import Results
-from rrext.cli.terminal import terminal_width
+from rrext.cli.terminal import MIN_TERMINAL_WIDTH, terminal_width
 from rrext.columns import printable, wrapped
 
 Render: TypeAlias = Callable[[str, int], list[str]]
@@ -32,8 +32,10 @@ class LiveArea:
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines in place of the area's; of more than the screen has, the last."""
-        room = max(get_terminal_size().lines - 1, 1)
-        self._replace((), lines[-room:])
+        columns, height = get_terminal_size()
+        room = max(height - 1, 1)
+        # of a terminal so narrow that lines would be broken, nobody knows how many there are
+        self._replace((), lines[-room:] if columns >= MIN_TERMINAL_WIDTH else ())
 
     def put(self, lines: Sequence[str]) -> None:
         """Write finished lines in the place of the area, which is empty then."""

@@ -74,6 +74,9 @@ class ChatDisplay:
             case ChatText(depth=0):
                 self.said += event.text
                 self._put(self._text.add(event.text))
+            case ModelAsked(depth=0):  # what it answers is a text of its own
+                self.said = ""
+                self._put(self._text.end())
             case ToolBegun():
                 self.said = ""
                 self._running[event.call, event.tool] = "  " * event.depth + call_text(event)

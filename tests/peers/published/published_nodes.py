@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from rrext import Node, ToolContext, tool_function
 
@@ -18,6 +19,25 @@ class Teller(Node):
         print("heard", text)
         self.publish("thinking", {"text": text})
         self.emit("text", text)
+
+
+class Thinker(Node):
+    """Tells the client what it thinks of a question, and answers once the tool `decide` was called."""
+
+    provider = "thinker"
+    lanes = {"questions": ["answers"]}
+    decided = asyncio.Event()
+
+    async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        """Think until it is decided."""
+        ctx.publish("thinking", {"message": "I think"})
+        await self.decided.wait()
+        await self.emit("answers", {"answer": "42", "expectJson": False})  # type: ignore[misc]
+
+    @tool_function
+    async def decide(self) -> None:
+        """Let the answer come."""
+        self.decided.set()
 
 
 class Refuser(Node):

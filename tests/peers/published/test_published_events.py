@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from published_server import KEY, PATIENCE, PublishedServer, pipeline
+from published_server import KEY, PATIENCE, PublishedServer, component, pipeline
 
 if TYPE_CHECKING:
     from rocketride import RocketRideClient
@@ -181,6 +181,28 @@ async def test_pipes_hear_the_messages_of_their_nodes(listener: RocketRideClient
     await listener.set_events(token, ["SSE"])
     await listener.send(token, "all", {}, "text/plain")
     assert (await ear.wanted("apaevt_sse", type="thinking"))["body"]["data"] == {"text": "all"}
+    await listener.terminate(token)
+
+
+async def test_a_chat_hears_what_its_agent_thinks_while_it_thinks(listener: RocketRideClient) -> None:
+    from rocketride.schema import Question
+
+    components = [
+        component("c", "chat"),
+        {**component("thinker", "thinker", ("questions", "c")), "control": [{"classType": "tool", "from": "c"}]},
+        component("out", "response_answers", ("answers", "thinker"), laneName="answers"),
+    ]
+    token = (await listener.use(pipeline={"components": components, "source": "c", "project_id": "thinking"}))["token"]
+    question = Question()
+    question.addQuestion("What is it?")
+    heard: list[Any] = []
+
+    async def decide(kind: str, data: dict[str, Any]) -> None:
+        heard.append((kind, data))
+        await listener.tool(token=token, tool="decide")
+
+    assert (await listener.chat(token=token, question=question, on_sse=decide))["answers"] == ["42"]
+    assert heard == [("thinking", {"message": "I think"})]
     await listener.terminate(token)
 
 
