@@ -36,19 +36,9 @@ class Database(Node):
         """Run a statement."""
 
 
-class Web(Node):
-    """Fetches pages."""
-
-    provider = "tool_http_request"
-
-    @tool_function
-    def fetch(self, url: str) -> None:
-        """Fetch a page."""
-
-
 def catalog() -> Catalog:
     """The built-in nodes and these."""
     found = Catalog()
-    for node in (Agent, Model, Database, Web):
+    for node in (Agent, Model, Database):
         found.add(node)
     return found

@@ -91,7 +91,8 @@ def settings_of(provider: str) -> Iterator[tuple[str, Any]]:
     settings = CATALOG.settings_of(node_of(provider))
     variables = cycle(VARIABLES)
     for name, schema in ({} if settings is None else settings.schema["properties"]).items():
-        kinds = {schema.get("type"), *(option.get("type") for option in schema.get("anyOf", ()))}
+        options = (schema, *schema.get("anyOf", ()))
+        kinds = {option.get("type") for option in options if option.get("additionalProperties") is not False}
         if name in AS_DATA or not kinds & {"string", "array", "object", None}:
             continue
         for around in PLACES if any(part in name for part in LEAD) else WHOLE:
