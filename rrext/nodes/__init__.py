@@ -29,6 +29,11 @@ BUILTIN: dict[str, str] = {
     "graph_ladybug": "rrext.nodes.graph.ladybug:LadybugNode",
     "graph_neo4j": "rrext.nodes.graph.neo4j:Neo4jNode",
     "llm_scripted": "rrext.nodes.llm.scripted:ScriptedNode",
+    "agent": "rrext.nodes.agent.node:AgentNode",
+    "agent_crewai_manager": "rrext.nodes.agent.node:CrewManagerNode",
+    "agent_crewai_subagent": "rrext.nodes.agent.node:CrewSubagentNode",
+    "agent_deepagent": "rrext.nodes.agent.node:DeepAgentNode",
+    "agent_deepagent_subagent": "rrext.nodes.agent.node:DeepSubagentNode",
     "db_sqlite": "rrext.nodes.sql.sqlite:SqliteNode",
     "db_duckdb": "rrext.nodes.sql.duckdb.node:DuckdbNode",
     "db_postgres": "rrext.nodes.sql.postgres.node:PostgresNode",
@@ -50,6 +55,9 @@ BUILTIN: dict[str, str] = {
 
 ALIASES: dict[str, str] = {
     "db_mariadb": "db_mysql",
+    "agent_rocketride": "agent",
+    "agent_langchain": "agent",
+    "agent_crewai": "agent",
     "mcp_client": "tool_mcp_client",
     "db_neo4j": "graph_neo4j",
     "preprocessor_langchain": "split",

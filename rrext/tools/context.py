@@ -48,6 +48,10 @@ class NestedCalls(Protocol):
         """The result of another pipeline for a text, see `ToolContext.run_pipeline`."""
         ...
 
+    def so_far(self, done: dict[str, Any]) -> None:
+        """Note what the call has done so far, see `ToolContext.so_far`."""
+        ...
+
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a message of the call, see `ToolContext.publish`."""
         ...
@@ -378,6 +382,14 @@ class ToolContext:
             checked_message(type, data, DEFAULTS)
         else:
             self._nested.publish(self.node_id, type, data)
+
+    def so_far(self, done: dict[str, Any]) -> None:
+        """Note what this call has done so far, a small JSON object, in place of what was noted before. Thread-safe.
+
+        If the call is cancelled or misses its deadline, `data.done` of its error is that object.
+        """
+        if self._nested is not None:
+            self._nested.so_far(done)
 
     @property
     def question_modes(self) -> Sequence[str]:

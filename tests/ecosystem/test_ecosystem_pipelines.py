@@ -28,7 +28,7 @@ def spawn(*files: Path, partial: bool = True) -> Client:
     return Client.spawn(*files, partial=partial, env={"PYTHONPATH": ROOT})
 
 
-@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["ocr", "weaviate"]), (ASSISTANT, ["agent_crewai", "tool_git"])])
+@pytest.mark.parametrize(("file", "missing"), [(LIBRARY, ["ocr", "weaviate"]), (ASSISTANT, ["tool_git"])])
 def test_the_only_errors_are_what_is_missing_here_and_the_last_line_says_how_to_run_the_rest(
     file: Path, missing: list[str]
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_chat_names_its_source_too() -> None:
     assert 'Did you mean "chat_1"?' in wrong.stderr
     done = rrext("chat", "--partial", ASSISTANT, "Where to?")
     assert done.returncode == 1
-    assert 'Node "agent_crewai_1" is not available here: "agent_crewai" (agent, tool) is a node of RocketRide' in done.stderr
+    assert 'Node "llm_openai_1" is not available here: The variable ${ROCKETRIDE_TRIP_KEY} has no value' in done.stderr
 
 
 @pytest.mark.promise("sources:several:named")
@@ -95,15 +95,14 @@ async def test_a_server_of_both_takes_questions_and_refuses_files_that_nobody_co
             await client.send(b"# A book", token="library", source="dropper_1")
         (sent,) = await client.send_files([__file__], token="library", source="dropper_1")
         assert isinstance(sent.error, Unavailable)
-        with pytest.raises(Unavailable, match=r'"agent_crewai" \(agent, tool\) is a node of RocketRide'):
+        with pytest.raises(Unavailable, match='Node "llm_openai_1" is not available here'):
             await client.chat(question="Where to?", token="assistant")
         tools = {tool["nodeId"] for tool in await client.tools(token="assistant")}
         assert "tool_python_1" in tools
-        assert not tools & {"tool_git_1", "agent_crewai_1", "llm_openai_1"}
+        assert not tools & {"tool_git_1", "llm_openai_1"}
         with pytest.raises(Unavailable, match=r'"tool_git" \(tool\) is a node of RocketRide'):
             await client.tool(tool="git_log", node_id="tool_git_1", token="assistant")
         assert [node["nodeId"] for node in (await client.status("assistant"))["unavailable"]] == [
-            "agent_crewai_1",
             "llm_openai_1",
             "tool_git_1",
         ]
@@ -116,7 +115,7 @@ async def test_use_loads_in_part_if_it_is_asked_to() -> None:
             await client.use(filepath=ASSISTANT)
         assert "partial: true" in (caught.value.hint or "")
         used = await client.use(filepath=ASSISTANT, partial=True)
-        assert [node["nodeId"] for node in used["unavailable"]] == ["agent_crewai_1", "llm_openai_1", "tool_git_1"]
+        assert [node["nodeId"] for node in used["unavailable"]] == ["llm_openai_1", "tool_git_1"]
         code: Any = await client.tool(tool="execute", input={"code": "print(1)"})
         assert code["stdout"] == "1\n"
 
@@ -129,4 +128,4 @@ def test_the_blocking_client_has_the_same_words() -> None:
         assert pipe.result["asked"][0]["questions"][0]["text"] == "Who?"
         assert client.chat(question="Who?", source="chat_1")["asked"]
         used = client.use(filepath=ASSISTANT, token="other", partial=True)
-        assert len(used["unavailable"]) == 3
+        assert len(used["unavailable"]) == 2

@@ -73,7 +73,7 @@ class ModelNode(Node):
 class AgentNode(Node):
     """Asks a model and calls tools."""
 
-    provider = "agent"
+    provider = "guide"
     title = "Agent"
     lanes = {"questions": ("answers",)}
     invoke = {"llm": {"min": 1, "max": 1}, "tool": {}, "memory": {"max": 1}}
@@ -184,7 +184,7 @@ BIG = """// A pipeline with a bit of everything
     "components": [
         {"id": "chat_1", "provider": "chat", "config": {}},
         {
-            "id": "a", "provider": "agent", // the agent
+            "id": "a", "provider": "guide", // the agent
             "config": {"allowed_tools": ["read", "write"], "instructions": ["x"]},
             "input": [{"lane": "questions", "from": "chat_1"}],
         },

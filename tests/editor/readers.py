@@ -24,7 +24,7 @@ class Agent(Node):
     It thinks with `llm`, and acts with tools.
     """
 
-    provider = "agent"
+    provider = "guide"
     title = "An *agent*"
     class_types = ("agent", "tool")
     lanes = {"questions": ("answers",)}
@@ -94,7 +94,7 @@ TALK: dict[str, Any] = {
     "components": [
         {"id": "answers_1", "provider": "response_answers", "config": {}, "input": [{"lane": "answers", "from": "agent_1"}]},
         {"id": "chat_1", "provider": "chat", "config": {}},
-        {"id": "agent_1", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "chat_1"}]},
+        {"id": "agent_1", "provider": "guide", "config": {}, "input": [{"lane": "questions", "from": "chat_1"}]},
         {
             "id": "llm_1",
             "provider": "llm",
@@ -119,7 +119,7 @@ def at(analysis: Analysis, piece: str, nth: int = 0, inside: int = 1) -> int:
 # any text
 
 IDS = ["a", "b", "llm_1", "x y", 'q"', "\\", "é😀", "${ROCKETRIDE_ID}", "a/b~c", "[l](http://evil.example)", "-", "7"]
-PROVIDERS = ["webhook", "chat", "agent", "llm", "desk", "anything", "response_text", "strange", "${ROCKETRIDE_NODE}"]
+PROVIDERS = ["webhook", "chat", "guide", "llm", "desk", "anything", "response_text", "strange", "${ROCKETRIDE_NODE}"]
 CONFIGS = [
     {},
     {"mode": "Source"},

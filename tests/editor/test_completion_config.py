@@ -133,7 +133,7 @@ def test_lanes_of_a_response_are_those_that_arrive_first() -> None:
 def test_tools_of_the_nodes_that_are_bound_to_it_are_offered_where_a_tool_is_named(inside: str) -> None:
     others = ', {"id": "f", "provider": "files", "config": {}, "control": [{"classType": "tool", "from": "me"}]}'
     others += ', {"id": "p", "provider": "tool_python", "config": {}, "control": [{"classType": "tool", "from": "x"}]}'
-    typing = config(inside, "agent", others=others)
+    typing = config(inside, "guide", others=others)
     assert [offer.label for offer in typing.offers if offer.kind == "tool"] == ["read", "write"]
     assert typing.detail("read") == "f (files)"
     assert "Read a file." in page(typing, "read")

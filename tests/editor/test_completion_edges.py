@@ -7,7 +7,7 @@ from editor.completing import at, value_at
 
 CHAT = '{"id": "chat", "provider": "chat", "config": {}}'
 WEBHOOK = '{"id": "in", "provider": "webhook", "config": {}}'
-AGENT = '{"id": "agent", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "chat"}]}'
+AGENT = '{"id": "agent", "provider": "guide", "config": {}, "input": [{"lane": "questions", "from": "chat"}]}'
 
 
 def node(node_id: str, provider: str, inside: str = "") -> str:
@@ -75,7 +75,7 @@ def test_a_node_that_is_not_known_may_fit_and_stands_between() -> None:
 def test_who_asks_for_what_the_component_serves_comes_before_who_only_calls_it() -> None:
     typing = at(pipeline(CHAT, AGENT, WEBHOOK, bound('"from": "¦"')))
     assert typing.labels == ["agent", "in", "chat"]
-    assert typing.detail("agent") == "agent · invokes tool"
+    assert typing.detail("agent") == "guide · invokes tool"
     typing = at(pipeline(CHAT, AGENT, bound('"from": "¦"', "llm_profiled")))
     assert typing.labels == ["agent", "chat"]
     assert typing.detail("chat") == "chat · invokes only tool"

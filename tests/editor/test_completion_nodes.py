@@ -174,7 +174,7 @@ def test_settings_that_the_default_profile_gives_need_not_be_set() -> None:
 
 
 def test_what_somebody_asks_for_is_bound_to_him_and_what_only_has_tools_to_the_source() -> None:
-    agent = '{"id": "a", "provider": "agent", "config": {}, "input": [{"lane": "questions", "from": "in"}]}'
+    agent = '{"id": "a", "provider": "guide", "config": {}, "input": [{"lane": "questions", "from": "in"}]}'
     typing = at(f'{{"components": [{WEBHOOK}, {agent}, ¦]}}')
     assert value_at(typing.accept("llm_profiled"), "/components/2/control") == [{"classType": "llm", "from": "a"}]
     assert value_at(typing.accept("files"), "/components/2/control") == [{"classType": "tool", "from": "a"}]

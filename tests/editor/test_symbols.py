@@ -40,7 +40,7 @@ def test_the_chain_is_followed_from_its_source() -> None:
 def test_what_is_said_beside_a_name_shows_the_chain() -> None:
     found = {symbol.name: symbol for symbol in symbols_of(look(TALK))}
     assert found["llm_1"].detail == "llm · llm for agent_1"
-    assert found["agent_1"].detail == "agent · questions from chat_1"
+    assert found["agent_1"].detail == "guide · questions from chat_1"
     assert [found[name].kind for name in ("chat_1", "agent_1", "llm_1", "desk_1", "answers_1")] == [
         "source",
         "node",

@@ -76,7 +76,7 @@ class Free(Node):
 
 
 class Agent(Node):
-    provider = "agent"
+    provider = "boss"
     takes_references = True
     keeps_references = True
     lanes = {"text": ()}
@@ -114,7 +114,7 @@ def pipeline(*references: Any) -> dict[str, Any]:
     return {
         "components": [
             {"id": "source", "provider": "source", "config": {}},
-            {"id": "agent_1", "provider": "agent", "config": {"tools": list(references)},
+            {"id": "agent_1", "provider": "boss", "config": {"tools": list(references)},
              "input": [{"lane": "text", "from": "source"}], "control": [{"classType": "tool", "from": "source"}]},
             {"id": "model_1", "provider": "model", "config": {}, "control": [{"classType": "llm", "from": "agent_1"}]},
             {"id": "red", "provider": "store", "config": {}, "control": bound},

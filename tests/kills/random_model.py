@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from listening_server import PATIENCE
-from model_server import TASKS, Line, Message, Server, pipeline
+from served_model import TASKS, Line, Message, Server, pipeline
 
 CLIENTS = 4
 BURST = 40

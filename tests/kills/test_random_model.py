@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from model_server import WAYS, served
 from random_model import Model
+from served_model import WAYS, served
 
 OPERATIONS = int(os.environ.get("RREXT_MODEL_OPERATIONS", "1000"))
 SEEDS = range(1, 1 + int(os.environ.get("RREXT_MODEL_SEEDS", "2")))

@@ -8,15 +8,6 @@ from rrext.pipefile.catalog.catalog import Catalog
 __all__ = ["catalog"]
 
 
-class Agent(Node):
-    """Answers questions, with the help of others."""
-
-    provider = "agent_rocketride"
-    lanes = {"questions": ("answers",)}
-    class_types = ("tool", "agent")
-    invoke = {"llm": {"min": 1, "max": 1}, "memory": {"min": 0, "max": 1}, "tool": {"min": 0}}
-
-
 class Model(Node):
     """A language model."""
 
@@ -39,6 +30,6 @@ class Database(Node):
 def catalog() -> Catalog:
     """The built-in nodes and these."""
     found = Catalog()
-    for node in (Agent, Model, Database):
+    for node in (Model, Database):
         found.add(node)
     return found

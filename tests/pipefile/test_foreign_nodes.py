@@ -32,7 +32,7 @@ def told(*parts: dict[str, Any], **options: Any) -> list[tuple[str, str, str]]:
 
 def test_each_row_of_the_table_names_known_lanes_and_nodes_that_are_here() -> None:
     nodes = foreign_nodes()
-    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_rocketride", "ocr", "filesys"} <= nodes.keys()
+    assert {"llm_mistral", "store_chroma", "chroma", "tool_github", "agent_llamaindex", "ocr", "filesys"} <= nodes.keys()
     assert not nodes.keys() & {*BUILTIN, *ALIASES}
     catalog = Catalog(installed=False)
     for node in nodes.values():
@@ -72,7 +72,7 @@ def test_edges_into_and_out_of_foreign_nodes_are_checked_and_right_ones_are_righ
         component("split_1", "preprocessor_llm", "text:parse_1", "table:parse_1"),
         component("store_1", "store_chroma", "documents:split_1"),
         component("chat_1", "chat"),
-        component("agent_1", "agent_crewai", "questions:chat_1"),
+        component("agent_1", "agent_llamaindex", "questions:chat_1"),
         component("llm_1", "llm_mistral", control="llm:agent_1"),
         component("tool_1", "tool_github", control="tool:agent_1"),
         component("out_1", "response_answers", "answers:agent_1"),
@@ -86,7 +86,7 @@ def test_edges_into_and_out_of_foreign_nodes_are_checked_and_right_ones_are_righ
         ("lane_not_offered", "warning", "/components/3/input/0/lane"),
         ("lane_not_accepted", "warning", "/components/3/input/0/lane"),
     ]
-    reversed_edge = told(CHAT, {**component("agent_1", "agent_crewai", control="llm:m")}, component("m", "llm_ollama"))
+    reversed_edge = told(CHAT, {**component("agent_1", "agent_llamaindex", control="llm:m")}, component("m", "llm_ollama"))
     assert ("control_on_invoker", "warning", "/components/1/control/0") in reversed_edge
     bound = told(CHAT, component("g", "tool_github", control="llm:chat_1"))
     assert ("class_type_not_served", "warning", "/components/1/control/0/classType") in bound

@@ -202,6 +202,11 @@ class Nesting:
 
         return await run_pipeline(self._run, token, text, mime_type=mime_type, name=name)
 
+    def so_far(self, done: dict[str, Any]) -> None:
+        """Note what the call has done; that of a nested run is a part of what its caller notes."""
+        if len(self._run.trail) == 1:
+            self._run.call.done = done
+
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a node's message of this call."""
         self._run.event_origin.publish(node_id, type, data, self._run.call.request_id)

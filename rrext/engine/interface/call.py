@@ -158,8 +158,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
     with a timeout, and `timed` and `began` if calls are timed. `request_id` is the name of the request for people and
-    programs, `key` the name in the answer of its connection: a worker process numbers requests anew. `unsettled` holds one
-    item, which the answering thread takes out.
+    programs, `key` the name in the answer of its connection: a worker process numbers requests anew. `done` is what it has
+    done so far, for the answer of a call that is stopped. `unsettled` holds one item, which the answering thread takes out.
     """
 
     operation: Operation
@@ -180,6 +180,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     timed: TimedCalls | None = None
     began: float = 0.0
     key: int | str | None = None
+    done: Any = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
     @property
@@ -237,6 +238,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         if not self.claim():
             return False
         work = self.work  # read after the claim: a thread that begins the call sets `work` before it checks `settled`
+        if self.done is not None:
+            error.data = {**error.data, "done": self.done}
         self._answer_failure(error)
         if work is not None:
             work.stop(reason)

@@ -15,10 +15,7 @@ _ROWS: Final = """
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_baidu_qianfan llm_bedrock llm_deepseek
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_gmi_cloud llm_kimi llm_minimax llm_mistral
 llm | questions > answers | llm_openai_api llm_openai llm_ollama | llm_nebius llm_perplexity llm_qwen llm_xai
-agent tool | questions > answers | | agent_crewai agent_crewai_manager agent_deepagent agent_langchain agent_llamaindex
-agent tool | questions > answers | | agent_rocketride
-crewai | > | | agent_crewai_subagent
-deepagent | > | | agent_deepagent_subagent
+agent tool | questions > answers | agent | agent_llamaindex
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | chroma qdrant milvus
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | astra_db atlas mongodb+srv
 store tool | documents questions > documents answers questions | store_qdrant_edge store_pgvector | pinecone weaviate

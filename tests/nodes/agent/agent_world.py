@@ -1,0 +1,156 @@
+"""A pipeline with an agent, tools for it, and a scripted model server, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from engine_world import Asked, AsyncPark, World, world
+from model_server import Call, ModelServer, Say, Step
+
+from rrext.engine.interface.call import ANONYMOUS, Caller
+from rrext.engine.interface.operations import Tool
+from rrext.nodes.agent.node import AgentNode, CrewManagerNode, CrewSubagentNode
+from rrext.nodes.base.node import Node
+from rrext.nodes.basic.memory import MemoryNode
+from rrext.nodes.basic.response import ResponseAnswersNode
+from rrext.nodes.llm.openai import OpenAIApiNode
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["Call", "Events", "Say", "Tools", "agent_world", "component", "pipeline"]
+
+
+class Tools(Node):
+    """Tools as agents meet them."""
+
+    provider = "toys"
+    lot: AsyncPark
+    seen: list[Any] = []
+
+    @tool_function
+    def add(self, a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @tool_function
+    def fail(self) -> None:
+        """Fail."""
+        raise RuntimeError("the disk is full")
+
+    @tool_function
+    def long(self, size: int) -> str:
+        """Answer at length."""
+        return "".join(str(number % 10) for number in range(size))
+
+    @tool_function
+    async def stay(self) -> None:
+        """Stay until the test lets it go."""
+        await self.lot.stay()
+
+    @tool_function
+    def whoami(self, ctx: ToolContext) -> str | None:
+        """The name of the user."""
+        return ctx.user_id
+
+
+BOUND = ({"classType": "tool", "from": "agent_1"},)
+
+
+def component(node_id: str, provider: str, control: Sequence[Any] = BOUND, **config: Any) -> dict[str, Any]:
+    return {"id": node_id, "provider": provider, "config": config, "control": list(control)}
+
+
+def pipeline(server: ModelServer, *more: dict[str, Any], model: Any = None, **config: Any) -> dict[str, Any]:
+    """`agent_1` with a model, toys, and an answer on its lane."""
+    agent = component("agent_1", "agent", [{"classType": "tool", "from": "source"}], **config)
+    agent["input"] = [{"lane": "questions", "from": "source"}]
+    answers = component("answers_1", "response_answers", ())
+    answers["input"] = [{"lane": "answers", "from": "agent_1"}]
+    settings = {"base_url": server.address, "model": "test", "apikey": "sk-4711", "retryDelay": 0.001, **(model or {})}
+    return {
+        "components": [
+            {"id": "source", "provider": "source", "config": {}},
+            agent,
+            component("model_1", "llm_openai_api", [{"classType": "llm", "from": "agent_1"}], **settings),
+            component("toys_1", "toys"),
+            answers,
+            *more,
+        ],
+        "source": "source",
+        "project_id": "3f0f5d1e-4a0b-4a57-9a63-0d5f6f4f7a11",
+    }
+
+
+NODES = (AgentNode, CrewManagerNode, CrewSubagentNode, OpenAIApiNode, Tools, MemoryNode, ResponseAnswersNode)
+
+
+class Events:
+    """The feed of a caller who wants all events, and answers questions for permits with `permit`."""
+
+    def __init__(self, *, permit: bool | None = None) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.chunks: list[bytes] = []
+        self.asked: list[dict[str, Any]] = []
+        self.permit = permit
+        self.never = asyncio.Event()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The events in short: `agent_step start`, `call_started add` …; pieces of text that follow each other are one."""
+        found: list[str] = []
+        for body in self.bodies:
+            short = f"{body['event']} {body.get('step') or body.get('tool', '')} {body.get('agentTool', '')}".rstrip()
+            if short != "agent_step chunk" or found[-1:] != [short]:
+                found.append(short)
+        return found
+
+    def call_event(self, body: dict[str, Any]) -> None:
+        self.bodies.append(body)
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        self.chunks.append(chunk)
+
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        self.asked.append(body)
+        if self.permit is None:
+            await self.never.wait()
+        return self.permit
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None: ...
+
+    def wait_for_room(self) -> None: ...
+
+    async def room(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class AgentWorld:
+    """An engine with an agent, and its model server."""
+
+    def __init__(self, inner: World, server: ModelServer) -> None:
+        self.inner = inner
+        self.server = server
+
+    def plays(self, *steps: Step) -> None:
+        self.server.next(*steps)
+
+    def ask(
+        self, query: str = "?", feed: Any = None, *, caller: Caller = ANONYMOUS, tool: str = "run_agent", **more: Any
+    ) -> Asked:
+        """Ask the agent as a client that wants events."""
+        given = {"events": feed is not None, "permits": feed is not None, "stream": feed is not None, **more}
+        operation = Tool(tool=tool, node_id="agent_1", input={"query": query}, **given)
+        return self.inner.ask(operation, feed=feed, caller=caller)
+
+
+@asynccontextmanager
+async def agent_world(
+    server: ModelServer, *more: dict[str, Any], model: Any = None, **config: Any
+) -> AsyncIterator[AgentWorld]:
+    """A world of `pipeline`."""
+    async with world(more=NODES, pipeline=pipeline(server, *more, model=model, **config)) as inner:
+        yield AgentWorld(inner, server)
