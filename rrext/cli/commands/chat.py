@@ -8,11 +8,10 @@ import fcntl
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from rrext.cli.commands.chat_display import ChatDisplay, trace_lines
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.keyboard import Keyboard, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
@@ -27,13 +26,16 @@ from rrext.cli.options import (
 )
 from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import failure_of
-from rrext.cli.remote import RemotePipeline, run_remotely
 from rrext.cli.terminal import is_terminal, terminal_width
 from rrext.cli.tracing import add_trace_options
-from rrext.client.chat_events import ChatEvent, ChatReader
 from rrext.columns import cut, one_line, printable
 from rrext.engine.interface.operations import Close, ListTools, Open, Write
 from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.cli.commands.chat_display import ChatDisplay
+    from rrext.cli.remote import RemotePipeline
+    from rrext.client.chat_events import ChatEvent
 
 MAX_CHAT_MESSAGES: Final = 40
 """Messages of a chat that go with the next question; older ones are forgotten."""
@@ -92,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
     async def chat(asker: ChatAsker, results: Results) -> int:
         display: ChatDisplay | None = None
         if results.is_terminal and is_terminal(sys.__stdout__ or sys.stdout) and not (args.json or args.events):
+            from rrext.cli.commands.chat_display import ChatDisplay  # a pipe sees the answers alone
+
             display = ChatDisplay(results, as_markdown=not args.plain)
         watch = ChatWatch(display, keyboard if can_prompt and display is not None else None, tells=args.events)
         conversation = Conversation(asker, results, keyboard, watch, session=args.session, as_json=args.json)
@@ -119,6 +123,8 @@ def run(args: argparse.Namespace) -> int:
         return await chat(RemoteAsker(pipeline, args.source), results)
 
     if args.at is not None:
+        from rrext.cli.remote import run_remotely
+
         return run_remotely(args, remotely, absorbs=keyboard.absorbs)
     return run_locally(args, locally, absorbs=keyboard.absorbs)
 
@@ -253,6 +259,8 @@ class WatchFeed:
     """Brings the events of a question from any thread to the loop, and asks for permits there."""
 
     def __init__(self, watch: ChatWatch) -> None:
+        from rrext.client.chat_events import ChatReader
+
         self._watch = watch
         self._reader = ChatReader()
         self._loop = asyncio.get_running_loop()
@@ -388,6 +396,8 @@ class Conversation:
         self._write(lines or ["the pipeline has no tools for callers; those of an agent are its own"])
 
     def _trace(self) -> None:
+        from rrext.cli.commands.chat_display import trace_lines
+
         display = self._watch.display
         self._write((trace_lines(display.turn) if display is not None else []) or ["the last question called nothing"])
 
