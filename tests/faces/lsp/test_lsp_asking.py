@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from faces.lsp.running import Desk, components, desk, pipeline
+from faces.lsp.desks import Desk, components, desk, pipeline
 
 
 @pytest.fixture

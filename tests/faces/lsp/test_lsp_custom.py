@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faces.lsp.running import Desk, desk, pipeline
+from faces.lsp.desks import Desk, desk, pipeline
 
 from rrext.server.commands import COMMANDS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faces.lsp.running import NODES, pipeline
+from faces.lsp.desks import NODES, pipeline
 
 PATIENCE = 20.0  # seconds until a test gives up; the ends themselves take about one
 

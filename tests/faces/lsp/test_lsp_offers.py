@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faces.lsp.running import Desk, desk, pipeline
+from faces.lsp.desks import Desk, desk, pipeline
 from lsprotocol import types
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pytest
-from faces.lsp.running import NODES, Desk, components, desk, pipeline
+from faces.lsp.desks import NODES, Desk, components, desk, pipeline
 
 pytestmark = pytest.mark.usefixtures("forked_servers")
 

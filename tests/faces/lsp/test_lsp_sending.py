@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from faces.lsp.running import Desk, desk
+from faces.lsp.desks import Desk, desk
 
 from rrext.pipefile.text.source import read
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faces.lsp.running import EVERYTHING, Desk, components, desk, pipeline
+from faces.lsp.desks import EVERYTHING, Desk, components, desk, pipeline
 
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.engine import EngineProcess, NotTrusted, engine_environment
