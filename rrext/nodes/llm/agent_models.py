@@ -1,6 +1,6 @@
 """`AgentModel`: the model of a node as agents use it, made of pydantic-ai and the SDK of its API, and its failures as ours.
 
-Import this module on the thread of `ModelLoop`, which it blocks for a second.
+Import this module on a thread that may block, as its import takes a second.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from rrext.nodes.llm.settings import Price
 
 @dataclass(frozen=True, kw_only=True)
 class AgentModel:
-    """A model for the runs of agents. Belongs to the loop on which it was made.
+    """A model for the runs of agents. Belongs to the loop that uses it first; it may be made on any thread.
 
     `settings` go with every request, `name` is the model's as its server knows it, `window` are the tokens that question and
     answer may have together, `price` is None if nobody knows it. `close` gives its connections back.

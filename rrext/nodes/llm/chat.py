@@ -76,8 +76,8 @@ class LanguageModel(ABC):
 
     @abstractmethod
     def agent_model(self) -> AgentModel:
-        """The model as agents use it. On the loop that is to run it: that of `ModelLoop`, since the first use imports for a
-        second."""
+        """The model as agents use it, for the loop that uses it first: that of `ModelLoop`. Blocks, and for a second or two the
+        first time, when it imports."""
 
     @abstractmethod
     async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> ModelReply:

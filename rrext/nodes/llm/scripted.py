@@ -129,7 +129,7 @@ class Script:
         self.node_id = node_id
 
     def agent_model(self) -> AgentModel:
-        """The script as a model for agents, on the loop that is to run it; see `ChatModel.agent_model`."""
+        """The script as a model for agents; see `LanguageModel.agent_model`."""
         from rrext.nodes.llm.scripted_model import scripted_model
 
         return scripted_model(self, self._config.price)

@@ -1,4 +1,4 @@
-"""A script as a model of pydantic-ai, without a network. Import this module on the thread of `ModelLoop`, as `agent_models`."""
+"""A script as a model of pydantic-ai, without a network. Import this module as `agent_models`."""
 
 from __future__ import annotations
 

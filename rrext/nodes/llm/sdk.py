@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 class SdkModel(LanguageModel):
     """A language model whose API pydantic-ai speaks. Nothing of it is imported before the first question."""
 
-    def __init__(self, make: Callable[[], AgentModel]) -> None:
+    def __init__(self, make: Callable[[], AgentModel], in_thread: Callable[..., Awaitable[Any]]) -> None:
         self._make = make
+        self._in_thread = in_thread
         self._made: AgentModel | None = None  # of the other loop
+        self._making = asyncio.Lock()
 
     def agent_model(self) -> AgentModel:
         return self._make()
@@ -51,9 +54,10 @@ class SdkModel(LanguageModel):
 
     async def _answer(self, messages: list[Message]) -> AsyncGenerator[str | ModelReply, None]:
         """On the other loop."""
+        async with self._making:
+            made = self._made = self._made or await self._in_thread(self._make)
         from rrext.nodes.llm.agent_models import streamed_answer
 
-        made = self._made = self._made or self._make()
         async with aclosing(streamed_answer(made, messages)) as items:
             async for item in items:
                 yield item
@@ -89,7 +93,7 @@ class SdkNode(LanguageModelNode):
             window=config.modelTotalTokens,
             price=config.price,
         )
-        model = SdkModel(lambda: cls._made(server, settings, chat, is_remote=ctx.remote))
+        model = SdkModel(lambda: cls._made(server, settings, chat, is_remote=ctx.remote), ctx.in_thread)
         try:
             yield model
         finally:
@@ -97,5 +101,5 @@ class SdkNode(LanguageModelNode):
 
     @classmethod
     def _made(cls, server: ServerName, settings: EndpointSettings, chat: ChatSettings, *, is_remote: bool) -> AgentModel:
-        """The model, on the loop that is to run it."""
+        """The model; blocks."""
         raise NotImplementedError
