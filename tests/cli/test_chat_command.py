@@ -264,6 +264,7 @@ def test_a_terminal_shows_text_and_tools_as_they_come_and_asks_for_permits(guide
         terminal.until("20 → 3 tokens  $0.25")
         assert "not ended" not in terminal.until("─ handy_1.look_up  ") + terminal.until("ms")
         terminal.until("no_tool: there is no such tool\n")
+        assert "question" not in terminal.until("chat>"), "one tree for one question"
         terminal.type("/tools\r")
         terminal.until("look_up     Look up a city.  (handy_1)\n")
         terminal.until("chat>")

@@ -12,7 +12,7 @@ import msgspec
 from rrext.cli.commands.trace import shown_time, span_lines
 from rrext.cli.live_area import LiveArea, LiveText, Render, markdown, plain
 from rrext.cli.output import Results
-from rrext.cli.terminal import painted, terminal_width
+from rrext.cli.terminal import MIN_WRAPPED_WIDTH, painted, terminal_width
 from rrext.client.chat_events import (
     AgentBegun,
     AgentEnded,
@@ -20,6 +20,7 @@ from rrext.client.chat_events import (
     ChatText,
     ModelAnswered,
     ModelAsked,
+    PermitAsked,
     ToolBegun,
     ToolEnded,
 )
@@ -68,7 +69,7 @@ class ChatDisplay:
         if self._held is not None:
             self._held.append(event)
             return
-        if not isinstance(event, ChatText) and len(self.turn) < MAX_TRACE:
+        if not isinstance(event, ChatText | PermitAsked) and len(self.turn) < MAX_TRACE:
             self.turn.append(event)
         match event:
             case ChatText(depth=0):
@@ -79,10 +80,10 @@ class ChatDisplay:
                 self._put(self._text.end())
             case ToolBegun():
                 self.said = ""
-                self._running[event.call, event.tool] = "  " * event.depth + call_text(event)
+                self._running[event.call, event.tool] = call_text(event)
                 self._put(self._text.end())
             case ToolEnded():
-                line = self._running.pop((event.call, event.tool), "  " * event.depth + one_line(event.tool))
+                line = self._running.pop((event.call, event.tool), one_line(event.tool))
                 self._put(self._ended(line, event))
             case _:
                 pass
@@ -139,12 +140,14 @@ class ChatDisplay:
 
     def _ended(self, line: str, event: ToolEnded) -> list[str]:
         width, took = terminal_width() - 1, f" · {shown_time(event.seconds)}" if event.node_id else ""
+        lead = "  " * event.depth
         if event.code is None:
-            return [self._painted(cut(f"✓ {line}", width - len(took)) + took, DIM)]
+            return [self._painted(cut(f"{lead}✓ {line}", width - len(took)) + took, DIM)]
         reason = one_line(event.message or event.code)
-        lines = [f"✗ {line}{took} · {reason}"]
+        lines = [f"{lead}✗ {line}{took} · {reason}"]
         if columns(lines[0]) > width:
-            lines = [cut(f"✗ {line}", width - len(took)) + took, *(f"  {part}" for part in wrapped(reason, width - 2))]
+            head = cut(f"{lead}✗ {line}", width - len(took)) + took
+            lines = [head, *(f"{lead}  {part}" for part in wrapped(reason, max(width - 2 - len(lead), MIN_WRAPPED_WIDTH)))]
         return [self._painted(each, RED) for each in lines]
 
     def _painted(self, text: str, colour: str) -> str:
