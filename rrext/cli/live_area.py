@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from io import TextIOBase
 from shutil import get_terminal_size
-from typing import Final, TypeAlias
+from threading import Lock
+from typing import Final, TextIO, TypeAlias
 
 from rrext.cli.output import Results
 from rrext.cli.terminal import MIN_TERMINAL_WIDTH, terminal_width
@@ -24,11 +26,12 @@ STYLES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class LiveArea:
-    """The lines at the end of the screen. On the loop's thread."""
+    """The lines at the end of the screen. From any thread."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
         self._height = 0
+        self._lock = Lock()
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines in place of the area's; of more than the screen has, the last."""
@@ -42,11 +45,33 @@ class LiveArea:
         self._replace(lines, ())
 
     def _replace(self, lines: Sequence[str], area: Sequence[str]) -> None:
-        erase = f"\x1b[{self._height}F\x1b[J" if self._height else ""
         written = "".join(f"{line}\n" for line in (*lines, *area))
-        if erase or written:
-            self._results.write((erase + written).encode("utf-8", "replace"))
-        self._height = len(area)
+        with self._lock:
+            erase = f"\x1b[{self._height}F\x1b[J" if self._height else ""
+            if erase or written:
+                self._results.write((erase + written).encode("utf-8", "replace"))
+            self._height = len(area)
+
+
+class AboveArea(TextIOBase):
+    """A stream of messages on the same terminal: what nodes print stands above the area, which is drawn again later."""
+
+    def __init__(self, stream: TextIO, area: LiveArea) -> None:
+        self._stream = stream
+        self._area = area
+
+    def write(self, text: str, /) -> int:
+        self._area.put(())
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
 
 
 class LiveText:

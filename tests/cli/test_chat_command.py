@@ -9,12 +9,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_terminal import Terminal, at_terminal
 from commands import EXAMPLES, call, component, here, pipeline, spawned, until
 
-from rrext.cli.live_area import LiveText, end_of_blocks, plain
+from rrext.cli.live_area import AboveArea, LiveArea, LiveText, end_of_blocks, plain
 
 CHAT = str(EXAMPLES / "chat.pipe")
 OPEN = "The library is open from nine to five."
@@ -297,6 +298,28 @@ def test_a_chat_with_a_server_is_the_same_and_names_its_session(guide: str, tmp_
         assert (kinds[0], kinds[-1], "tool_begun" in kinds) == ("agent_begun", "agent_ended", True)
         server.terminate()
         server.wait(30)
+
+
+class Screen:
+    """What was written to a terminal, by all streams in their order."""
+
+    def __init__(self) -> None:
+        self.written = ""
+
+    def write(self, data: bytes | str) -> int:
+        self.written += data if isinstance(data, str) else data.decode()
+        return len(data)
+
+
+def test_what_nodes_print_meanwhile_stands_above_what_is_drawn_anew() -> None:
+    screen: Any = Screen()
+    area = LiveArea(screen)
+    area.draw(["running"])
+    print("a line", file=AboveArea(screen, area))
+    area.draw(["running"])
+    area.put(["done"])
+    erase = "\x1b[1F\x1b[J"
+    assert screen.written == f"running\n{erase}a line\nrunning\n{erase}done\n"
 
 
 def test_a_long_text_is_drawn_in_time_by_its_length_and_finished_blocks_are_never_torn() -> None:

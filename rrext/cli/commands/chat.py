@@ -8,6 +8,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
@@ -99,13 +100,14 @@ def run(args: argparse.Namespace) -> int:
             display = ChatDisplay(results, as_markdown=not args.plain)
         watch = ChatWatch(display, keyboard if can_prompt and display is not None else None, tells=args.events)
         conversation = Conversation(asker, results, keyboard, watch, session=args.session, as_json=args.json)
-        if args.question is not None:
-            await conversation.ask(args.question)
-        elif can_prompt:
-            print("Ctrl-D ends the chat, /new begins a new one; /tools, /trace.", file=sys.stderr)
-            await conversation.run(_from_prompt(keyboard, results))
-        else:
-            await conversation.run(_from_stdin(fd))
+        with nullcontext() if display is None else display.messages_above():
+            if args.question is not None:
+                await conversation.ask(args.question)
+            elif can_prompt:
+                print("Ctrl-D ends the chat, /new begins a new one; /tools, /trace.", file=sys.stderr)
+                await conversation.run(_from_prompt(keyboard, results))
+            else:
+                await conversation.run(_from_stdin(fd))
         return EXIT_FAILED if conversation.failed else EXIT_DONE
 
     async def locally(pipeline: LocalPipeline, results: Results) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from contextlib import AbstractContextManager, redirect_stderr
 from importlib.util import find_spec
 from typing import Any, Final
 
 import msgspec
 
 from rrext.cli.commands.trace import shown_time, span_lines
-from rrext.cli.live_area import LiveArea, LiveText, Render, markdown, plain
+from rrext.cli.live_area import AboveArea, LiveArea, LiveText, Render, markdown, plain
 from rrext.cli.output import Results
 from rrext.cli.terminal import MIN_WRAPPED_WIDTH, painted, terminal_width
 from rrext.client.chat_events import (
@@ -40,7 +42,8 @@ class ChatDisplay:
     """Shows the events of a chat on a terminal. On the loop's thread."""
 
     def __init__(self, results: Results, *, as_markdown: bool) -> None:
-        self._area = LiveArea(results)
+        self.area = LiveArea(results)
+        """The end of the screen."""
         self._colours = not os.environ.get("NO_COLOR")
         self._render: Render = plain
         self._as_markdown = as_markdown and find_spec("rich") is not None
@@ -53,6 +56,10 @@ class ChatDisplay:
         """The text since the last tool: what the user has seen of the answer."""
         self.turn: list[ChatEvent] = []
         """What `/trace` draws."""
+
+    def messages_above(self) -> AbstractContextManager[object]:
+        """What is printed on stderr in this block stands above what is drawn anew."""
+        return redirect_stderr(AboveArea(sys.stderr, self.area))
 
     async def prepare(self) -> None:
         """Load what Markdown needs, which takes a sixth of a second."""
@@ -101,11 +108,11 @@ class ChatDisplay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._area.put(self._text.end())
+        self.area.put(self._text.end())
 
     def hold(self) -> None:
         """Show nothing more, until `go_on`: the user is asked something."""
-        self._area.put(self._text.end())
+        self.area.put(self._text.end())
         self._held = []
 
     def go_on(self) -> None:
@@ -116,7 +123,7 @@ class ChatDisplay:
 
     def lines(self, lines: list[str]) -> None:
         """Write lines of messages."""
-        self._area.put(lines)
+        self.area.put(lines)
 
     def _shown(self, text: str, width: int) -> list[str]:
         return self._render(text, width)
@@ -124,7 +131,7 @@ class ChatDisplay:
     def _put(self, lines: list[str]) -> None:
         """Write finished lines, and draw what may still change, a moment later if there is nothing finished."""
         if lines:
-            self._area.put(lines)
+            self.area.put(lines)
             self._draw()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(CLIENT_DEFAULTS.progress_redraw, self._draw)
@@ -136,7 +143,7 @@ class ChatDisplay:
         if self._held is None:
             width = terminal_width() - 1
             running = [self._painted(cut(f"… {line}", width), DIM) for line in self._running.values()]
-            self._area.draw([*self._text.last, *running])
+            self.area.draw([*self._text.last, *running])
 
     def _ended(self, line: str, event: ToolEnded) -> list[str]:
         width, took = terminal_width() - 1, f" · {shown_time(event.seconds)}" if event.node_id else ""
