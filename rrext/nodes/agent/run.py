@@ -186,7 +186,10 @@ class AgentRunner:
                     f'The node that is bound to agent "{self._node_id}" as "llm" gives no model to agents',
                     hint="Bind one of llm_openai_api, llm_openai, llm_ollama, llm_anthropic, llm_gemini, llm_scripted.",
                 )
-            found = self._models[id(shared)] = (shared, make())
+            made = await asyncio.to_thread(make)  # imports the SDK of its maker
+            found = self._models.setdefault(id(shared), (shared, made))
+            if found[1] is not made:  # another run has made one meanwhile
+                await made.close()
         model = found[1]
         if self._limits.cost is not None and model.price is None:
             raise ToolError(
