@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000, derandomize=False)
 hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
 
+HERE = Path(__file__).resolve().parent
 MEMORY = Path("/dev/shm")
 ROOMY = 4 << 30
 """Bytes that must be free: a vector store takes 64 MB, and several tests run at once."""
@@ -74,6 +76,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         chosen.dist = "worksteal"  # neighbours stay together, with the servers that they share
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m system` a few files are asked for: the others are not even imported."""
+    is_other = collection_path.match("test_*.py") and config.option.markexpr == "system" and not may_be_system(collection_path)
+    return True if is_other else None
+
+
+@cache
+def may_be_system(path: Path) -> bool:
+    """Whether a file of tests names the mark, or a `conftest.py` above it, whose fixtures may give it to their values."""
+    above = (folder / "conftest.py" for folder in path.parents if HERE in folder.parents)
+    return any("mark.system" in file.read_text(encoding="utf-8") for file in (path, *above) if file.exists())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Thousands of tests are made, and stay to the end: the collector need not look at them, now or ever."""
@@ -101,6 +116,9 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    unseen = sorted({str(item.path) for item in items if item.get_closest_marker("system") and not may_be_system(item.path)})
+    if unseen:
+        raise pytest.UsageError(f"`-m system` would miss tests of {', '.join(unseen)}: name the mark in the file itself")
     promise = config.getoption("--promise")
     if promise is None:
         return

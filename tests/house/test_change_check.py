@@ -61,7 +61,7 @@ def test_every_page_and_every_quick_test_of_the_house_is_there(check: Any) -> No
 def test_commits_are_checked_by_the_linters_of_continuous_integration() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
-    linters = re.findall(r'^check "[^"]+" "\$bin/(ruff|basedpyright)"(?: (check|format))?', script, re.MULTILINE)
+    linters = re.findall(r'^ *check "[^"]+" "\$bin/(ruff|basedpyright)"(?: (check|format))?', script, re.MULTILINE)
     assert len(linters) == 3
     for program, command in linters:
         assert re.search(rf"entry: python -m {program} ?{command}", hooks), f"no hook runs {program} {command}"
