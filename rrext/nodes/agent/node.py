@@ -63,6 +63,11 @@ class AgentConfig:
         int, msgspec.Meta(ge=200), "Characters of a result that the model reads at once; it can read on in a longer one."
     ] = 20_000
     defer_tools: Annotated[int, msgspec.Meta(ge=0), "With more tools than this the model searches them."] = 30
+    store: Annotated[str, "SQLite file of the sessions, made if there is none; empty: they end with the pipeline."] = ""
+    session_ttl_hours: Annotated[
+        float, msgspec.Meta(ge=0), "Hours without a turn after which a session is forgotten; 0: never."
+    ] = 0.0
+    max_history: Annotated[int, msgspec.Meta(ge=1, le=10_000), "Turns of a session that the model is told again."] = 100
     context: Annotated[
         Literal["compact", "refuse"],
         "What happens when a conversation fills the model's window: old results are left out, or it fails.",
@@ -84,6 +89,7 @@ class AgentNode(Node):
     invoke = SLOTS
     takes_references = True
     keeps_references = True
+    paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {"store": "file"}
     shared: AgentRunner
 
     Config = AgentConfig
@@ -99,7 +105,7 @@ class AgentNode(Node):
         """Import the loop, a second on a thread. Asks nobody anything yet."""
         module = await ctx.in_thread(imported, "rrext.nodes.agent.run")
         kinds = tuple(kind for kind in cls.invoke if kind != "llm")
-        runner: AgentRunner = module.AgentRunner(config, ctx.node_id, kinds)
+        runner: AgentRunner = module.AgentRunner(config, ctx, kinds)
         try:
             yield runner
         finally:

@@ -30,6 +30,7 @@ from pydantic_ai.usage import UsageLimits
 from rrext.errors import RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.agent.budget import BUDGET, Budget, RunLimits, agent_limit, estimated_tokens
+from rrext.nodes.agent.conversations import ConversationStore
 from rrext.nodes.agent.history import characters_of, fitting, instructions_of, messages_for, tokens_of
 from rrext.nodes.agent.steps import Steps
 from rrext.nodes.agent.toolset import ANY_RETRIES, PipelineTools, Repetition
@@ -42,6 +43,7 @@ from rrext.tools.validation import SchemaValidator
 
 if TYPE_CHECKING:
     from rrext.nodes.agent.node import AgentConfig
+    from rrext.nodes.base.setup import SetupContext
     from rrext.nodes.llm.agent_models import AgentModel
     from rrext.tools.context import ToolContext
 
@@ -55,10 +57,13 @@ Answer = dict[str, Any]
 class AgentRunner:
     """Runs an agent of one component. `answer` and `stream` are called on the engine's loop, all else runs on `ModelLoop`."""
 
-    def __init__(self, config: AgentConfig, node_id: str, kinds: tuple[str, ...]) -> None:
+    def __init__(self, config: AgentConfig, ctx: SetupContext, kinds: tuple[str, ...]) -> None:
         """`kinds` are the class types of the nodes whose tools the agent may use. Raises `ToolError` for a bad `output`."""
         self.config = config
-        self._node_id = node_id
+        self._node_id = ctx.node_id
+        self._conversations = ConversationStore(
+            config.store, ctx, ttl_hours=config.session_ttl_hours, max_history=config.max_history
+        )
         self.kinds = kinds
         self.instructions = instructions_of(config)
         self._limits = RunLimits(
@@ -122,7 +127,8 @@ class AgentRunner:
     # on the loop of the models
 
     async def close(self) -> None:
-        """Close the connections of the models."""
+        """Close the connections of the models, and the file of the sessions."""
+        await self._conversations.aclose()
         models, self._models = self._models, {}
         for _, model in models.values():
             await model.close()
@@ -154,7 +160,7 @@ class AgentRunner:
         steps.start()
         failure: BaseException | None = None
         try:
-            return await self._within_time(AgentRun(self, ctx, engine, budget, steps, question), budget)
+            return await self._within_time(AgentRun(self, ctx, engine, budget, steps, question))
         except BaseException as error:
             failure = error
             if isinstance(error, ToolError) and "done" not in error.data:
@@ -164,12 +170,12 @@ class AgentRunner:
             steps.end(failure)
             del failure  # its traceback references this frame
 
-    async def _within_time(self, run: AgentRun, budget: Budget) -> Answer:
+    async def _within_time(self, run: AgentRun) -> Answer:
         seconds = self._limits.seconds
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await run.answered()
+                return await run.answered(self._conversations)
         except TimeoutError:
             if not limit.expired() or seconds is None:
                 raise
@@ -221,15 +227,23 @@ class AgentRun:
         self._model: AgentModel
         self.expects_json = bool(question.get("expectJson")) and runner.config.output is None
 
-    async def answered(self) -> Answer:
-        """The answer. Raises `ToolError`."""
+    async def answered(self, conversations: ConversationStore) -> Answer:
+        """The answer. Raises `ToolError`. A question with a `session` is a turn of it."""
         began, started = datetime.now(UTC), time.monotonic()
         asked = messages_of(self._question, expect_json=self.expects_json)
         if not asked or asked[-1]["role"] != "user":
             raise ToolError("The question is empty: there is nothing to ask the agent", code="empty_question")
         told, history, prompt = messages_for(asked)
         self._model = await self._runner.model(self._ctx, self._engine)
-        content = await self._content(told, history, prompt)
+        session = self._question.get("session")
+        if session is None:
+            content, _ = await self._content(told, history, prompt)
+        elif not isinstance(session, str):
+            raise ToolError("The session of a question is a text, its name", code="bad_session")
+        else:
+            async with conversations.turn((self._ctx.user_id, self._ctx.space_id), session) as turn:
+                content, messages = await self._content(told, [*turn.messages, *history], prompt)
+                await turn.finish(messages)
         budget = self._budget
         meta = {
             "framework": "rrext",
@@ -251,7 +265,8 @@ class AgentRun:
             meta["cost"] = round(budget.cost, 6)
         return {"content": content, "meta": meta, "stack": self._steps.stack}
 
-    async def _content(self, told: list[str], history: list[ModelMessage], prompt: str) -> Any:
+    async def _content(self, told: list[str], history: list[ModelMessage], prompt: str) -> tuple[Any, list[ModelMessage]]:
+        """The content of the answer, and the messages of the turn."""
         runner, model = self._runner, self._model
         tools = PipelineTools(self._ctx, self._engine, runner.config, self._budget, runner.kinds)
         repetition = Repetition(runner.config.max_repeats)
@@ -274,7 +289,7 @@ class AgentRun:
                         self._count(node.model_response, run.ctx.state.message_history)
                         await self._call(node, run, tools, repetition)
                 assert run.result is not None
-                return run.result.output
+                return run.result.output, run.result.new_messages()
         except RrextError:
             raise
         except Exception as error:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_world import Call, Events, Say, Tools, agent_world, component
+from agent_world import AgentWorld, Call, Events, Say, Tools, agent_world, component
 from engine_world import AsyncPark, until
 from model_server import Asked, Gate, HalfStream, ModelServer, Status, Usage
 
 from rrext.engine.interface.call import Caller
-from rrext.errors import Cancelled, ToolTimeout
+from rrext.errors import Cancelled, ToolError, ToolTimeout
 
 pytestmark = pytest.mark.anyio
 ONCE = [Call("add", {"a": 1, "b": 2})]
@@ -315,3 +316,50 @@ async def test_a_question_on_the_lane_is_answered_there(server: ModelServer) -> 
         body = await w.inner.close(pipe).answer()
         assert body["answers"] == ["Three."]
         assert "a counter" in json.dumps(server.asked[0].body["messages"])
+
+
+async def test_a_session_goes_on_where_it_ended_for_its_user_alone_also_in_a_file(server: ModelServer, tmp_path: Path) -> None:
+    async def chat(w: AgentWorld, text: str, session: Any, user: str) -> Any:
+        who = Caller(user, user_id=user)
+        pipe = await w.inner.open(mime_type="application/rocketride-question", caller=who)
+        question = json.dumps({"questions": [{"text": text}], "session": session})
+        await w.inner.write(pipe, question, caller=who).answer()
+        body = await w.inner.close(pipe, caller=who).answer()
+        return body["answers"]
+
+    def told(asked: Asked) -> list[str]:
+        return [message["content"] for message in asked.body["messages"] if message["role"] == "user"]
+
+    store = str(tmp_path / "sessions.db")
+    async with agent_world(server, store=store) as w:
+        w.plays(Say(calls=ONCE), Say("3"))
+        assert await chat(w, "1 + 2?", "math", "ada") == ["3"]
+        await chat(w, "And?", "math", "bob")
+        await chat(w, "Else?", "other", "ada")
+        assert [told(asked) for asked in server.asked[2:]] == [["And?"], ["Else?"]]
+        with pytest.raises(ToolError, match="text, its name"):
+            await chat(w, "?", 7, "ada")
+    async with agent_world(server, store=store) as w:
+        await chat(w, "Plus one?", "math", "ada")
+        assert told(server.asked[-1]) == ["1 + 2?", "Plus one?"]
+        assert server.asked[-1].results == ["3"]
+
+
+async def test_a_conversation_that_fills_the_window_leaves_out_old_results_or_fails(server: ModelServer) -> None:
+    model = {"modelTotalTokens": 4000}
+
+    def grows(asked: Asked) -> Say:
+        if len(asked.results) == 4:
+            return Say("done", usage=None)
+        return Say(calls=[Call("long", {"size": 5000 + len(asked.results)})], usage=None)
+
+    server.plays(grows)
+    async with agent_world(server, model=model) as w:
+        assert (await w.ask().result())["content"] == "done"
+        last = server.asked[-1]
+        assert "left out" in last.results[0]
+        assert len(last.results[-1]) > 5000
+        assert len(json.dumps(last.body["messages"])) < 4 * 4000
+    async with agent_world(server, model=model, context="refuse") as w:
+        error = await w.ask().error()
+        assert (error.code, error.data["window"]) == ("context_too_long", 4000)
