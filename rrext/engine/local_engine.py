@@ -267,6 +267,10 @@ class LocalEngine(BaseEngine[Task]):
         """Raise `TaskNotRegistered` if the caller sees no running pipeline of this token."""
         self.tasks.get(token, caller)
 
+    def note_done(self, call: Call, done: dict[str, Any]) -> None:
+        """Keep what a call has done so far, for the answer of one that is stopped. From any thread."""
+        call.done = done
+
     # -- life
 
     async def unload(self, task: Task, reason: EndReason = "terminated", patience: float | None = None) -> None:

@@ -122,9 +122,11 @@ class AnswerArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Cancel a request of this connection. → `{cancelled}`: whether it was still running"""
+    """Cancel a request of this connection, or one of the calls within it, by its number in `rrext_call`. → `{cancelled}`:
+    whether the request was still running"""
 
     request_id: int | str
+    call: int | None = None
 
 
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
@@ -355,7 +357,7 @@ def _ping(session: Session, request: Request) -> None:
 def _cancel(session: Session, request: Request) -> None:
     """Cancel a request. An unknown id is no error, because the answer may have crossed the cancel."""
     given = decode(request.arguments, CancelArguments, session.limits)
-    was_running = session.cancel(given.request_id)
+    was_running = session.cancel(given.request_id) if given.call is None else session.cancel_inner(given.request_id, given.call)
     if not was_running:
         log.debug("cancel of request %s, which is not in flight", given.request_id)
     session.answer_own(request, {"cancelled": was_running})

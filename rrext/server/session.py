@@ -296,6 +296,15 @@ class Session:
         call = inflight.find(request_id)
         return call is not None and call.cancel("cancelled", Cancelled())
 
+    def cancel_inner(self, request_id: int | str, number: int) -> bool:
+        """Cancel a call within a request of this connection, which goes on; False if the request is not in flight."""
+        call = self._inflight.find(request_id)
+        if call is None or call.settled:
+            return False
+        if call.work is not None:
+            call.work.stop_inner(number)
+        return True
+
     def begin_end(self, request: Request) -> None:
         """Begin to drain; `end_with` answers the request after that. Raises `ShuttingDown` if the drain has begun already."""
         if self.is_draining or self._last_request is not None:

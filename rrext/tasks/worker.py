@@ -100,6 +100,9 @@ class Routed(msgspec.Struct, eq=False):
     def stop(self, reason: CancelReason) -> None:
         self.worker.cancel(self.number, reason)
 
+    def stop_inner(self, number: int) -> None:
+        self.worker.order("worker_cancel_inner", {"call": self.number, "inner": number})
+
     def overstay(self) -> None:
         """Nothing runs here."""
 
@@ -208,6 +211,7 @@ class Worker:
             "worker_paces": lambda body, tail: self.order("worker_go_on", {}),
             "worker_ask": lambda body, tail: home.asked(self, body, tail),
             "worker_ask_cancelled": lambda body, tail: home.ask_cancelled(self, msgspec.json.decode(body)["ask"]),
+            "worker_done": self._on_done,
             "worker_looked": self._on_looked,
             "worker_retired": self._on_retired,
             "worker_ended": self._on_ended,
@@ -603,6 +607,11 @@ class Worker:
             log.debug("%s", error.message)
             answer = False if event == "rrext_permission" else {"action": "cancel"}
         self.order(*answering(event, question, answer))
+
+    def _on_done(self, body: bytes, tail: bytes | None) -> None:
+        given = msgspec.json.decode(body)
+        if (routed := self.calls.get(given["request"])) is not None:
+            routed.call.done = given["done"]
 
     def _on_looked(self, body: bytes, tail: bytes | None) -> None:
         """Take the status before the event that changed it."""

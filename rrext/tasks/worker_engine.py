@@ -48,6 +48,9 @@ class AskedBack:
         self._engine.asked.pop(self._number, None)
         self._engine.notify("worker_ask_cancelled", {"ask": self._number})
 
+    def stop_inner(self, number: int) -> None:
+        """No caller knows of these."""
+
     def overstay(self) -> None:
         """Nothing runs here."""
 
@@ -71,6 +74,11 @@ class WorkerEngine(LocalEngine):
         """Send the server an event. From any thread."""
         if self.session is not None:
             self.session.send(self.session.connection.event(name, msgspec.json.encode(body), tail))
+
+    def note_done(self, call: Call, done: dict[str, Any]) -> None:
+        """Tell the server, which answers a call that is stopped before this process knows of it."""
+        super().note_done(call, done)
+        self.notify("worker_done", {"request": call.key, "done": done})
 
     def _pace(self, action: Callable[[], object]) -> None:
         """Go on with the output of nodes when the server has told what it got: answers would wait behind all of it."""

@@ -125,6 +125,12 @@ class WorkerSession(Session):
             operation = Close(pipe_id=pipe_id) if given["closes"] else Write(pipe_id=pipe_id, data="")
             self.engine.withdraw(operation, self._callers[given["caller"]], reason)
 
+    def _stop_inner(self, request: Request) -> None:
+        given = request.arguments
+        call = self._inflight.find(given["call"])
+        if call is not None and call.work is not None:
+            call.work.stop_inner(given["inner"])
+
     def _miss(self, request: Request) -> None:
         """Fail the object of a write that ended before the server's stop came."""
         given = request.arguments
@@ -219,6 +225,7 @@ _ORDERS: dict[str, Callable[[Any, Request], None]] = {
     "worker_caller": WorkerSession._take_caller,
     "worker_forget": WorkerSession._forget,
     "worker_cancel": WorkerSession._stop_call,
+    "worker_cancel_inner": WorkerSession._stop_inner,
     "worker_missed": WorkerSession._miss,
     "worker_credit": WorkerSession._give_credit,
     "worker_subscribe": WorkerSession._subscribe,

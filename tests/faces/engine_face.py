@@ -85,9 +85,13 @@ class EngineLine(Line, AnswerSink):
         await anyio.lowlevel.checkpoint()
         return number
 
-    async def cancel(self, request_id: RequestId) -> None:
+    async def cancel(self, request_id: RequestId, inner: int | None = None) -> None:
         call = self._calls.get(request_id)
-        if call is not None:
+        if inner is not None:
+            assert call is not None
+            assert call.work is not None
+            call.work.stop_inner(inner)
+        elif call is not None:
             call.cancel("cancelled", Cancelled())
 
     async def vanish(self) -> None:

@@ -138,8 +138,8 @@ class Line:
         """Send a request and return its id."""
         raise NotImplementedError
 
-    async def cancel(self, request_id: RequestId) -> None:
-        """Ask for the end of a request."""
+    async def cancel(self, request_id: RequestId, inner: int | None = None) -> None:
+        """Ask for the end of a request, or of a call within it."""
         raise NotImplementedError
 
     async def vanish(self) -> None:

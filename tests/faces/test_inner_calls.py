@@ -106,6 +106,20 @@ async def test_who_writes_and_closes_gets_the_steps_and_the_calls_of_the_nodes_t
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("inner", ["wait", "park"])
+async def test_a_caller_cancels_one_call_within_its_call_and_the_rest_goes_on(line: Line, inner: str) -> None:
+    input = {"node": "", "tool": inner, "input": {"key": f"alone {inner}"}}
+    number = await line.call("ask_async", input, events=True, token="face")
+    events = await line.until(lambda: len(line.events(number)) > 1 and line.events(number))
+    await line.cancel(number, 10**9)
+    await line.cancel(number, events[1]["call"])
+    answer = await line.answer(number)
+    assert answer.error is not None
+    assert "wants this call no longer" in answer.error.message
+    ends = [(event["call"], event.get("code")) for event in line.events(number) if event["event"] == "call_ended"]
+    assert ends == [(events[1]["call"], "cancelled"), (events[0]["call"], answer.error.code)]
+
+
 async def test_a_caller_who_does_not_ask_gets_no_events_beside_one_who_does(line: Line) -> None:
     input = {"node": "", "tool": "add", "input": {"a": 1}}
     asked = [await line.call("ask_async", input, token="face", **({"events": True} if n % 2 else {})) for n in range(20)]

@@ -149,8 +149,8 @@ class WireLine(Line):
         with anyio.fail_after(20):
             await self._ended.wait()
 
-    async def cancel(self, request_id: RequestId) -> None:
-        await self.send("cancel", {"requestId": request_id})
+    async def cancel(self, request_id: RequestId, inner: int | None = None) -> None:
+        await self.send("cancel", {"requestId": request_id, **({} if inner is None else {"call": inner})})
 
     async def vanish(self) -> None:
         await self._channel.aclose()

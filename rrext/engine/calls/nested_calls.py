@@ -205,7 +205,7 @@ class Nesting:
     def so_far(self, done: dict[str, Any]) -> None:
         """Note what the call has done; that of a nested run is a part of what its caller notes."""
         if len(self._run.trail) == 1:
-            self._run.call.done = done
+            self._run.host.engine.note_done(self._run.call, done)
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
         """Publish a node's message of this call."""
@@ -239,7 +239,8 @@ class Nesting:
             if watch is None:
                 return await _in_own_time(callee)
             with watch:
-                return watch.returned(await _in_own_time(callee))
+                number = watch.number
+                return watch.returned(await (_in_own_time(callee) if number is None else _cancellable(callee, number)))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -406,6 +407,25 @@ async def _in_own_time(callee: ToolRun) -> Encoded:
         if is_cancelled:
             raise
         raise cancelled_from_inside(callee.spec.name, callee.route.component.id) from None
+
+
+async def _cancellable(callee: ToolRun, number: int) -> Encoded:
+    """Run the callee, which the caller of the whole call may cancel alone: its own caller gets `cancelled`."""
+    call = callee.call
+    if call.inner is None:
+        call.inner = {}
+    limit = asyncio.timeout(None)
+    call.inner[number] = lambda: limit.reschedule(0)
+    try:
+        async with limit:
+            return await _in_own_time(callee)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # raised by the callee itself
+        callee.token.cancel("cancelled")
+        raise Cancelled("cancelled: the caller of the whole call wants this call no longer") from None
+    finally:
+        del call.inner[number]
 
 
 async def _in_time(callee: ToolRun, seconds: float) -> Encoded:

@@ -314,6 +314,12 @@ class CallRun(Run):
         if self.task is not None:
             self.task.cancel()
 
+    def stop_inner(self, number: int) -> None:
+        """Stop one of the calls within the call, if it still runs."""
+        stop = None if self.call.inner is None else self.call.inner.get(number)
+        if stop is not None:
+            stop()
+
     def overstay(self) -> None:
         """Start to watch the deadline: the thread that read the request still runs the call."""
         self.host.watch(self.call)
@@ -767,6 +773,8 @@ class TaskWork:
     def stop(self, reason: CancelReason) -> None:
         if self._task is not None:
             self._task.cancel()
+
+    def stop_inner(self, number: int) -> None: ...
 
     def overstay(self) -> None: ...
 

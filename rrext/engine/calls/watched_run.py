@@ -170,6 +170,11 @@ class NestedWatch:
         self._watch = watch
         self._encoded: Encoded = (b"null", None)
 
+    @property
+    def number(self) -> int:
+        """The number of the call in events."""
+        return self._watch.number
+
     def __enter__(self) -> NestedWatch:
         return self
 

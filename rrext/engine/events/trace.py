@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from time import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -189,6 +189,9 @@ class TracedCall:
     """Context manager around one call of a tool on a traced pipe."""
 
     __slots__ = ("_began", "_component", "_result", "_tool", "_trace")
+
+    number: ClassVar[None] = None
+    """Its number in the events of its caller, who does not get any."""
 
     def __init__(self, trace: PipeTrace, component: str, tool: str) -> None:
         self._trace = trace

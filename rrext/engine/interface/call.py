@@ -146,6 +146,10 @@ class StoppableWork(Protocol):
         """Stop the run of an answered call. On the loop's thread."""
         ...
 
+    def stop_inner(self, number: int) -> None:
+        """Stop one of the calls within a running call, by its number in events. On the loop's thread."""
+        ...
+
     def overstay(self) -> None:
         """Note that the run keeps the reading thread too long, so that later calls of its kind run elsewhere."""
         ...
@@ -159,7 +163,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     a run can be stopped, `task` and `route` if the tool was found before the call began, `seconds` and `deadline` of a call
     with a timeout, and `timed` and `began` if calls are timed. `request_id` is the name of the request for people and
     programs, `key` the name in the answer of its connection: a worker process numbers requests anew. `done` is what it has
-    done so far, for the answer of a call that is stopped. `unsettled` holds one item, which the answering thread takes out.
+    done so far, for the answer of a call that is stopped; `inner` stops the watched calls within it, by their numbers.
+    `unsettled` holds one item, which the answering thread takes out.
     """
 
     operation: Operation
@@ -181,6 +186,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     began: float = 0.0
     key: int | str | None = None
     done: Any = None
+    inner: dict[int, Callable[[], object]] | None = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
     @property
