@@ -160,6 +160,14 @@ PROMISES: dict[str, str] = {
         "`rrext chat` at a terminal shows text as it comes and tools while they run, asks where one needs a permit, and Ctrl-C "
         "stops the question, never the chat; with `--at` too"
     ),
+    "models:one-failure": (
+        "A failure of a model has the code that its kind has, by whatever API, in `ask` and for agents; no text holds the key"
+    ),
+    "models:left:closed": "Who leaves a model's answer closes its request at once, so that nobody pays for what nobody reads",
+    "sessions:own-user": (
+        "A session of an agent is there for its user and space alone; its finished turns outlive a crash and follow each other"
+    ),
+    "memory:own-user": "Values of `memory_persistent` are for their user and space alone; in a file they outlive the server",
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
     "variables:values:never-leave": (

@@ -29,6 +29,7 @@ def opened(path: Path | str = "", node_id: str = "memory_1", now: Any = lambda: 
     return node
 
 
+@pytest.mark.promise("memory:own-user")
 def test_values_are_kept_for_each_user_and_space_apart() -> None:
     node = opened()
     assert node.put(" k ", {"a": [None, 1.5]}, ctx=ADA) == {"ok": True, "key": "k", "scope": "user"}
@@ -43,6 +44,7 @@ def test_values_are_kept_for_each_user_and_space_apart() -> None:
     assert node.clear(" ", ctx=ADA) == {"ok": True, "cleared": ["c", "k"]}
 
 
+@pytest.mark.promise("memory:own-user")
 async def test_values_in_a_file_outlive_the_pipeline(tmp_path: Path) -> None:
     spec = pipeline(component("in", "tools"), component("memory", "memory_persistent", control="in", path="kept.db"))
     async with running(spec, folder=str(tmp_path)) as client:

@@ -121,6 +121,7 @@ def gemini_model(server: ServerName, settings: EndpointSettings, chat: ChatSetti
             attempts=1 + retries.count,
             initial_delay=retries.delay,
             max_delay=retries.longest,
+            jitter=retries.delay,
             http_status_codes=sorted(RETRIED),
         ),
     )

@@ -41,6 +41,7 @@ async def say(kept: ConversationStore, text: str, session: str = "s", tenant: An
     return [part.content for message in turn.messages for part in message.parts if isinstance(part, TextPart)]
 
 
+@pytest.mark.promise("sessions:own-user")
 @pytest.mark.parametrize("is_file", [False, True])
 async def test_a_session_has_its_turns_in_order_and_those_of_nobody_else(is_file: bool, tmp_path: Path) -> None:
     path = tmp_path / "kept.db" if is_file else ""
@@ -62,6 +63,7 @@ async def test_a_session_has_its_turns_in_order_and_those_of_nobody_else(is_file
             assert stat.S_IMODE(tmp_path.joinpath("kept.db").stat().st_mode) == 0o600
 
 
+@pytest.mark.promise("sessions:own-user")
 async def test_a_turn_that_was_not_finished_leaves_nothing() -> None:
     async with store() as kept:
         await say(kept, "one")
@@ -71,6 +73,7 @@ async def test_a_turn_that_was_not_finished_leaves_nothing() -> None:
         assert await say(kept, "two") == ["one"]
 
 
+@pytest.mark.promise("sessions:own-user")
 async def test_turns_of_one_session_follow_each_other_and_others_do_not_wait() -> None:
     begun, goes_on = anyio.Event(), anyio.Event()
     heard: list[list[str]] = []

@@ -120,39 +120,39 @@ async def test_what_passes_is_tried_again(server: ModelServer) -> None:
         assert (await asked(agent)).text == "ok"
 
 
-@pytest.mark.parametrize(
-    ("step", "code", "said"),
-    [
-        (Status(401, f"Incorrect API key provided: {KEY}"), "model_unauthorized", "Incorrect"),
-        (Status(404), "model_not_found", "scripted"),
-        (Status(429, headers={"retry-after": "7"}), "model_rate_limited", "429"),
-        (Status(429, code="insufficient_quota"), "model_rate_limited", "429"),
-        (Status(400, "this model's maximum context length is 5"), "model_bad_request", "maximum context length"),
-        (Status(302, headers={"location": "http://elsewhere.invalid"}), "model_redirected", "302"),
-        (Status(500), "model_failed", "scripted"),
-        (Reset(), "model_unreachable", "the connection failed"),
-        (Body(b"<html>"), "model_bad_answer", "cannot be read"),
-        (Body(b'data: {"error": {"message": "too busy"}}\n\n', "text/event-stream"), "model_failed", "too busy"),
-        (Body(b"", "text/event-stream"), "model_bad_answer", ""),
-        (Body(b"x" * 2000, "text/event-stream"), "model_answer_too_large", "1,000"),
-        (Body(b"x", headers={"content-encoding": "br"}), "model_bad_answer", "packing"),
-        (HalfStream(["It "]), "model_unreachable", "the connection failed"),
-        (HalfStream(["It "], clean=True), "model_unreachable", "finish_reason"),
-        (HalfStream([], calls=[Call("weather", {"city": "Oslo"})]), "model_unreachable", ""),
-        (Say("It is", finish="length"), "answer_cut", "cut"),
-        (Say("It is", finish="content_filter"), "answer_filtered", "filter"),
-        (Say("", refusal="I will not."), "answer_refused", "I will not."),
-    ],
-    ids=repr,
+FAILURES: tuple[tuple[Step, str, str], ...] = (
+    (Status(401, f"Incorrect API key provided: {KEY}"), "model_unauthorized", "Incorrect"),
+    (Status(404), "model_not_found", "scripted"),
+    (Status(429, headers={"retry-after": "7"}), "model_rate_limited", "429"),
+    (Status(429, code="insufficient_quota"), "model_rate_limited", "429"),
+    (Status(400, "this model's maximum context length is 5"), "model_bad_request", "maximum context length"),
+    (Status(302, headers={"location": "http://elsewhere.invalid"}), "model_redirected", "302"),
+    (Status(500), "model_failed", "scripted"),
+    (Reset(), "model_unreachable", "the connection failed"),
+    (Body(b"<html>"), "model_bad_answer", "cannot be read"),
+    (Body(b'data: {"error": {"message": "too busy"}}\n\n', "text/event-stream"), "model_failed", "too busy"),
+    (Body(b"", "text/event-stream"), "model_bad_answer", ""),
+    (Body(b"x" * 2000, "text/event-stream"), "model_answer_too_large", "1,000"),
+    (Body(b"x", headers={"content-encoding": "br"}), "model_bad_answer", "packing"),
+    (HalfStream(["It "]), "model_unreachable", "the connection failed"),
+    (HalfStream(["It "], clean=True), "model_unreachable", "finish_reason"),
+    (HalfStream([], calls=[Call("weather", {"city": "Oslo"})]), "model_unreachable", ""),
+    (Say("It is", finish="length"), "answer_cut", "cut"),
+    (Say("It is", finish="content_filter"), "answer_filtered", "filter"),
+    (Say("", refusal="I will not."), "answer_refused", "I will not."),
 )
-async def test_a_failure_has_the_code_that_ask_has(server: ModelServer, step: Step, code: str, said: str) -> None:
-    server.next(step)
+
+
+@pytest.mark.promise("models:one-failure")
+async def test_a_failure_has_the_code_that_ask_has(server: ModelServer) -> None:
     async with made(server, max_answer=1000) as agent:
-        error = await failure(agent)
-    assert error.code == code
-    assert said in error.message
-    if isinstance(step, Status) and "retry-after" in step.headers:
-        assert error.data["retryAfter"] == 7
+        for step, code, said in FAILURES:
+            server.next(step)
+            error = await failure(agent)
+            assert error.code == code, step
+            assert said in error.message
+            if isinstance(step, Status) and "retry-after" in step.headers:
+                assert error.data["retryAfter"] == 7
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,7 @@ async def test_a_silent_server_is_given_up(server: ModelServer, limits: dict[str
     assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
 
 
+@pytest.mark.promise("models:left:closed")
 async def test_a_cancelled_run_closes_its_request_at_once(server: ModelServer) -> None:
     server.next(Hang(["one"]))
     async with made(server) as agent, anyio.create_task_group() as group:
