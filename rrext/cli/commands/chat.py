@@ -270,7 +270,8 @@ class WatchFeed:
 
     def call_event(self, body: dict[str, Any]) -> None:
         """Show an event of the question, soon."""
-        self._loop.call_soon_threadsafe(self._show, body)
+        if not self._is_over:
+            self._loop.call_soon_threadsafe(self._show, body)
 
     def _show(self, body: dict[str, Any]) -> None:
         for event in self._reader.read(body):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
+import pydantic_ai
 from pydantic_ai import Agent, ModelRetry, StructuredDict
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.exceptions import UserError
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from rrext.nodes.base.setup import SetupContext
     from rrext.nodes.llm.agent_models import AgentModel
     from rrext.tools.context import ToolContext
+
+pydantic_ai.BANNER_ENABLED = False  # stderr belongs to the command, or to the log of the server
 
 OUTPUT_RETRIES: Final = 3
 """Answers that do not fit `output`, or are empty, before the run fails; the model is told the paths each time."""

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pydantic_ai
 import pytest
 from agent_world import AgentWorld, Call, Events, Say, Tools, agent_world, component
 from engine_world import AsyncPark, until
@@ -46,6 +47,12 @@ async def test_an_agent_calls_tools_at_once_reads_their_results_and_answers(serv
         ended = [body for body in feed.bodies if body["event"] == "call_ended" and body["tool"] == "add"]
         started = [body for body in feed.bodies if body["event"] == "call_started" and body["tool"] == "run_agent"]
         assert ended[0]["caller"] == started[0]["call"]
+
+
+async def test_the_loop_prints_nothing_of_its_own(server: ModelServer) -> None:
+    async with agent_world(server) as w:
+        await w.ask("Hello").result()
+    assert not pydantic_ai.BANNER_ENABLED  # in tests it is never shown, on a terminal once
 
 
 async def test_an_agent_without_tools_answers_and_one_without_a_question_asks_nobody(server: ModelServer) -> None:
