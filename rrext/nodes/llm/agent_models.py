@@ -43,7 +43,7 @@ from rrext.errors import ToolError
 from rrext.http import PACKINGS, bad_answer, broken, failure, late, of_status, sentence_of, too_large
 from rrext.nodes.http import RETRIED, EndpointSettings, HttpEndpoint, ServerName, endpoint_client
 from rrext.nodes.llm.chat import ChatSettings, Message, ModelReply, require_complete
-from rrext.nodes.llm.settings import Price
+from rrext.nodes.llm.price import Price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ def sdk_client(
     async def send(request: httpx2.Request) -> None:
         for name in [name for name in request.headers if name.lower() not in SENT]:
             del request.headers[name]
-        request.headers.update(key)
+        request.headers.update({"user-agent": "rrext", **key})
 
     async def receive(response: httpx2.Response) -> None:
         packing = response.headers.get("content-encoding", "").strip().lower()

@@ -15,7 +15,7 @@ from rrext.errors import ToolError
 from rrext.http import bad_answer, broken, sentence_of
 from rrext.nodes.base.lanes import answer_value, question_text
 from rrext.nodes.http import HttpEndpoint, ServerName
-from rrext.nodes.llm.settings import Price
+from rrext.nodes.llm.price import Price
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:

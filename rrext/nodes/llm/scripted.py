@@ -12,7 +12,7 @@ from rrext.errors import ToolError
 from rrext.nodes.base.lanes import answer_value, asked_question, question_text
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.llm.settings import Price
+from rrext.nodes.llm.price import Price
 from rrext.tools.decorator import tool_function
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from pydantic_ai.usage import RequestUsage
 from rrext.errors import ToolError
 from rrext.nodes.http import ServerName
 from rrext.nodes.llm.agent_models import AgentModel
+from rrext.nodes.llm.price import Price
 from rrext.nodes.llm.scripted import Script, ScriptTurn
-from rrext.nodes.llm.settings import Price
 
 NAME: Final = "scripted"
 

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
-
-import msgspec
+from typing import Annotated
 
 from rrext.nodes.http import ApiSettings
-
-
-class Price(TypedDict):
-    """What a model costs, in dollars per million tokens read (`input`) and written (`output`)."""
-
-    input: Annotated[float, msgspec.Meta(ge=0)]
-    output: Annotated[float, msgspec.Meta(ge=0)]
+from rrext.nodes.llm.price import Price
 
 
 class LanguageModelSettings(ApiSettings):

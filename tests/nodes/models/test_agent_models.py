@@ -90,6 +90,7 @@ async def test_a_model_of_an_agent_asks_with_the_settings_of_its_node(
     (request,) = server.asked
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert not [name for name in request.headers if name.startswith(("x-", "openai-"))]
+    assert request.headers["user-agent"] == "rrext"
     body = request.body
     assert {name: body[name] for name in ("model", "temperature", "max_tokens", "top_k")} == {
         "model": "test-model",
