@@ -220,6 +220,10 @@ class ChatTurn(Blocking[AsyncChatTurn]):
         """The result of the pipeline, after the last event."""
         return self.wrapped.result
 
+    def cancel(self, call: int) -> None:
+        """Cancel one tool that runs, also a sub-agent, by the `call` of its `ToolBegun`: its caller is told, and goes on."""
+        self.wrapped.cancel(call)
+
     def __enter__(self) -> ChatTurn:
         self._entered = self.portal.entered(self.wrapped)
         self._entered.__enter__()

@@ -20,7 +20,7 @@ from rrext.client.tool_call import AnsweringOptions, MakeUpdates, ask_for_questi
 from rrext.client.updates import EventUpdates, PermissionCallback, QuestionCallback, Updates
 from rrext.errors import UsageError
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.wire.messages import number_of
+from rrext.wire.messages import RequestId, number_of
 
 Ask: TypeAlias = Callable[[MakeUpdates], Awaitable[Body]]
 """Asks the question; what is given makes the updates of its requests."""
@@ -80,6 +80,8 @@ class ChatTurn:
         self._asking: anyio.CancelScope | None = None
         """Around the `async` callback that is asked."""
         self._tasks: anyio.abc.TaskGroup | None = None
+        self._request: tuple[ClientSession, RequestId] | None = None
+        """That which tells of events now."""
         self._is_over = False
         self._error: Exception | None = None
         self.result: Body | None = None
@@ -140,6 +142,12 @@ class ChatTurn:
         self._nchars -= len(event.text)
         return event
 
+    def cancel(self, call: int) -> None:
+        """Cancel one tool that runs, also a sub-agent, by the `call` of its `ToolBegun`: its caller is told, and goes on."""
+        if self._request is not None:
+            session, number = self._request
+            session.endpoint.post("cancel", {"requestId": number, "call": call}, urgent=True)
+
     def answer(self, question: Question, given: Any) -> ChatEvent:
         """Send the answer to a question; the event that tells of it."""
         body, endpoint = question.body, question.session.endpoint
@@ -157,6 +165,7 @@ class ChatTurn:
             self._error = error
         finally:
             self._is_over = True
+            self._request = None
             self._news.set()
             if self._asking is not None:
                 self._asking.cancel()
@@ -169,6 +178,7 @@ class ChatTurn:
     def _take(
         self, session: ClientSession, callbacks: Mapping[str, Answering], name: str, body: Body
     ) -> Awaitable[object] | None:
+        self._request = session, body["request"]
         if name == "rrext_call":
             for event in self._reader.read(body):
                 self._put(event)

@@ -149,6 +149,12 @@ class Guide(Node):
                 ended.append("guide")
         if text == "fail":
             raise ToolError("I am lost", code="lost")
+        if text == "delegate":
+            try:
+                await ctx.call("probe_1", "wait")
+            except RrextError as error:
+                await self.emit("answers", {"answer": error.code, "expectJson": False})  # type: ignore[misc]
+            return
         steps.agent_turn_end(info, me, 1, TurnUsage(model="script", output_tokens=2))
         steps.agent_tool_call(info, me, "sum", {"a": 2})
         answer = None

@@ -117,6 +117,20 @@ def test_what_a_sub_agent_does_is_within_the_call_of_its_tool() -> None:
     ]
 
 
+async def test_one_tool_of_a_chat_is_cancelled_alone_and_its_caller_goes_on() -> None:
+    async with spawned() as client:
+        await client.use(pipeline=GUIDED, token="guided")
+        async with client.chat_events(question="delegate", token="guided", source="chat_1") as turn:
+            async for event in turn:
+                if isinstance(event, ToolBegun):
+                    turn.cancel(event.call)
+                last = event
+        assert isinstance(last, ToolEnded)
+        assert (last.tool, last.code) == ("wait", "cancelled")
+        assert turn.result is not None
+        assert turn.result["answers"] == ["cancelled"]
+
+
 async def test_leaving_the_block_cancels_the_question_and_its_failure_is_raised_at_its_end() -> None:
     async with spawned() as client:
         await client.use(pipeline=GUIDED, token="guided")
