@@ -5,6 +5,7 @@ Import this module on a thread that may block, as its import takes a second.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ from rrext.http import PACKINGS, bad_answer, broken, failure, late, of_status, s
 from rrext.nodes.http import RETRIED, EndpointSettings, HttpEndpoint, ServerName, endpoint_client
 from rrext.nodes.llm.chat import ChatSettings, Message, ModelReply, require_complete
 from rrext.nodes.llm.price import Price
+
+for _sdk in ("openai", "anthropic", "google_genai"):
+    logging.getLogger(_sdk).setLevel(logging.INFO)  # some write all that a user asks into their lines for developers
 
 
 @dataclass(frozen=True, kw_only=True)

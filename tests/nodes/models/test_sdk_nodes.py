@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import aclosing
 from typing import Any
 
@@ -58,14 +59,17 @@ async def streamed(node: type[SdkNode], server: ModelServer, **more: Any) -> tup
 
 
 def test_a_question_is_asked_in_the_form_of_the_api_and_answered_with_its_tokens(
-    node: type[SdkNode], server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    node: type[SdkNode], server: ModelServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     for name in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(name, "of-somebody")
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-secret: of-somebody")
     question = new_question("Who?", role="You are a guide.", context=["It was Ada."])
     emitted = run_node(node, "questions", question, config=settings(server, temperature=0.5, maxTokens=9))
     assert emitted == {"answers": [{"answer": "You said: Context:\nIt was Ada.\n\nWho?", "expectJson": False, "tokens": 12}]}
+    assert "It was Ada." not in caplog.text, "what users ask is in no log"
+    assert KEY not in caplog.text
     (asked,) = server.asked
     assert (asked.key, asked.model) == (KEY, "test-model")
     assert "of-somebody" not in json.dumps(asked.headers)
