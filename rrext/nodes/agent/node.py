@@ -105,6 +105,8 @@ class AgentNode(Node):
         """Import the loop, a second on a thread. Asks nobody anything yet."""
         module = await ctx.in_thread(imported, "rrext.nodes.agent.run")
         kinds = tuple(kind for kind in cls.invoke if kind != "llm")
+        about = config.agent_description.strip() or config.goal.strip() or config.role.strip()
+        ctx.tool_description = f"{ctx.tool_description}\n\n{ctx.shown(about)}".strip()
         runner: AgentRunner = module.AgentRunner(config, ctx, kinds)
         try:
             yield runner
@@ -117,7 +119,7 @@ class AgentNode(Node):
         if sent is not None:
             await sent
 
-    @tool_function(group="agent", output_schema=ANSWER, description=lambda node: _description(node))
+    @tool_function(group="agent", output_schema=ANSWER, description="An agent: ask it in words.")
     async def run_agent(self, query: str, context: dict[str, Any] | None = None, *, ctx: ToolContext) -> dict[str, Any]:
         """Ask the agent.
 
@@ -127,7 +129,7 @@ class AgentNode(Node):
         """
         return await self.shared.answer(_asked(query, context), ctx)
 
-    @tool_function(group="agent", description=lambda node: f"{_description(node)} The text comes while it is written.")
+    @tool_function(group="agent", description="An agent: ask it in words. The text comes while it is written.")
     async def run_agent_stream(
         self, query: str, context: dict[str, Any] | None = None, *, ctx: ToolContext
     ) -> AsyncIterator[Any]:
@@ -140,11 +142,6 @@ class AgentNode(Node):
         async with aclosing(self.shared.stream(_asked(query, context), ctx)) as pieces:
             async for piece in pieces:
                 yield piece
-
-
-def _description(node: AgentNode) -> str:
-    about = node.config.agent_description.strip() or node.config.goal.strip() or node.config.role.strip()
-    return f"{about} An agent: ask it in words." if about else "An agent with tools of its own: ask it in words."
 
 
 def _asked(query: str, context: dict[str, Any] | None) -> dict[str, Any]:
