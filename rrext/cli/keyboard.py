@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import termios
 from collections.abc import Coroutine
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -123,6 +125,40 @@ class Keyboard:
         finally:
             self._work = None
         return True
+
+
+class TypedLines:
+    """The lines that are typed at a terminal, for a thread that reads them, until `stop`. A context manager of that thread."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._wake, self._stop = os.pipe()
+        self._lock = Lock()
+
+    def __enter__(self) -> TypedLines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            os.close(self._wake)
+            os.close(self._stop)
+            self._stop = -1
+
+    def __iter__(self) -> TypedLines:
+        return self
+
+    def __next__(self) -> str:
+        ready = select.select([self._fd, self._wake], [], [])[0]
+        typed = b"" if self._wake in ready else os.read(self._fd, 65536)
+        if not typed:
+            raise StopIteration
+        return typed.decode("utf-8", "replace")
+
+    def stop(self) -> None:
+        """End the lines; from any thread."""
+        with self._lock:
+            if self._stop >= 0:
+                os.write(self._stop, b"x")
 
 
 async def _given_up(session: PromptSession[str], asked: asyncio.Future[str]) -> None:

@@ -79,6 +79,11 @@ class Guide(Node):
     async def write_questions(self, question, *, ctx: ToolContext):
         steps, info, me = ctx.callbacks, CallInfo(tool="", node_id=self.node_id), self.node_id
         steps.agent_start(info, me)
+        if question["questions"][0]["text"] == "ask":
+            field = {"type": "integer", "title": "Number"}
+            said = await ctx.ask({"message": "How many?", "requestedSchema": {"properties": {"n": field}}})
+            await self.emit("answers", {"answer": f"{said['action']}: {said.get('content', {}).get('n')}"})
+            return
         steps.agent_turn_start(info, me, 1)
         steps.agent_chunk(info, me, "I **look**.")
         steps.agent_turn_end(info, me, 1, TurnUsage(model="script", input_tokens=20, output_tokens=3, cost=0.25))
@@ -273,6 +278,34 @@ def test_a_terminal_shows_text_and_tools_as_they_come_and_asks_for_permits(guide
         terminal.until("[y/n]")
         terminal.type("\x03")
         terminal.until("cancelled")
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+def test_a_question_of_a_tool_is_asked_at_the_terminal_and_ctrl_c_ends_it(guide: str, tmp_path: Path) -> None:
+    words = ["chat", guide, "--nodes", "guide_node.py", "--source", "c"]
+    with at_terminal(words, folder=tmp_path, NO_COLOR="1") as terminal:
+        terminal.until("chat>")
+        terminal.type("ask\r")
+        terminal.until("How many?\n")
+        terminal.until("Number: ")
+        terminal.type("3\r")
+        terminal.until("Send this? [y/n] ")
+        terminal.type("y\r")
+        terminal.until("accept: 3\n")
+        terminal.until("chat>")
+        terminal.type("ask\r")
+        terminal.until("Number: ")
+        terminal.type("\x03")
+        terminal.until("cancelled")
+        terminal.until("chat>")
+        terminal.type("ask\r")
+        terminal.until("Number: ")
+        terminal.type("\r")
+        terminal.until("Send this? [y/n] ")
+        terminal.type("n\r")
+        terminal.until("decline: None\n")
         terminal.until("chat>")
         terminal.type("\x04")
         assert terminal.ended() == 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import msgspec
 
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from rrext.cli.keyboard import Keyboard, history, why_no_prompt
+from rrext.cli.keyboard import Keyboard, TypedLines, history, why_no_prompt
 from rrext.cli.local import LocalPipeline, in_words_of_source, run_locally
 from rrext.cli.options import (
     Command,
@@ -51,9 +51,9 @@ EXAMPLE = """examples:
 Without a question it is a prompt on a terminal, with history in the extra `cli`, and elsewhere each line of stdin is a
 question. Earlier questions and answers go with the next one, unless --session leaves that to the agent.
 
-A terminal shows the text as it comes, the tools while they run, and asks where a tool needs a permit; elsewhere stdout
-has the answers alone. At the prompt, Ctrl-C stops the question that runs, Ctrl-D ends the chat, /new begins a new one,
-/tools lists the tools of the pipeline, /trace draws what the last question did, with times.
+A terminal shows the text as it comes and the tools while they run, and asks where a tool needs a permit or asks its user;
+elsewhere stdout has the answers alone. At the prompt, Ctrl-C stops the question that runs, Ctrl-D ends the chat, /new
+begins a new one, /tools lists the tools of the pipeline, /trace draws what the last question did, with times.
 
 Exit code 0: done. 1: a question failed. 2: the command or the pipeline is wrong, or nothing takes questions. 130: Ctrl-C.
 """
@@ -162,7 +162,7 @@ def _from_stdin(fd: int) -> Reads:
 
 
 class ChatWatch:
-    """What a chat tells while it answers, and who answers its questions for permits: the user at `keyboard`, if there is one.
+    """What a chat tells while it answers, and who answers its questions: the user at `keyboard`, if there is one.
 
     `tells` says that events are lines of JSON on stderr. On the loop's thread.
     """
@@ -198,6 +198,33 @@ class ChatWatch:
             finally:
                 display.go_on()
 
+    async def answered(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The user's answer to a question of a tool, as `rrext tool` asks it: `{action, content?}`."""
+        from rrext.cli.commands.tool import answer
+
+        assert self.display is not None
+        async with self._lock:
+            self.display.hold()
+            lines = TypedLines(0)
+
+            def ask() -> dict[str, Any]:
+                with lines:
+                    return answer(body["params"], lines)
+
+            try:
+                return await asyncio.to_thread(ask)
+            except asyncio.CancelledError:
+                print(file=sys.stderr)  # the cursor stands behind the question
+                raise
+            finally:
+                lines.stop()
+                self.display.go_on()
+
+    async def content(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        """What the user put into the form of a question; None for a user who does not agree."""
+        given = await self.answered(body)
+        return given.get("content", {}) if given["action"] == "accept" else None
+
 
 def asking_lines(body: dict[str, Any]) -> list[str]:
     """The question for a permit: the tool, who calls it, and its arguments."""
@@ -232,7 +259,9 @@ class LocalAsker:
         pipeline = self._pipeline
         caller = msgspec.structs.replace(pipeline.caller, connection_id=f"question-{self._count}")
         feed = WatchFeed(watch) if watch.wants_events else None
-        told: dict[str, Any] = {} if feed is None else {"events": True, "permits": watch.keyboard is not None}
+        told: dict[str, Any] = {} if feed is None else {"events": True}
+        if watch.keyboard is not None:
+            told |= {"permits": True, "questions": ["form", "url"]}
         about = {"name": f"Question {self._count}"}
         try:
             opened, _ = await pipeline.ask(Open(object=about, mime_type=QUESTION_TYPE, source=self._source), caller=caller)
@@ -279,8 +308,8 @@ class WatchFeed:
                 self._watch.show(event)
 
     async def ask(self, event: str, body: dict[str, Any]) -> Any:
-        """Ask the user for a permit."""
-        return await self._watch.permit(body)
+        """Ask the user."""
+        return await (self._watch.permit(body) if event == "rrext_permission" else self._watch.answered(body))
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Do nothing: nobody asked for progress."""
@@ -310,8 +339,8 @@ class RemoteAsker:
         client, token = self._pipeline.client, self._pipeline.token
         if not watch.wants_events:
             return await client.chat(question=question, token=token, source=self._source)
-        permit = None if watch.keyboard is None else watch.permit
-        async with client.chat_events(question=question, token=token, source=self._source, on_permission=permit) as turn:
+        asks = {} if watch.keyboard is None else {"on_permission": watch.permit, "on_question": watch.content}
+        async with client.chat_events(question=question, token=token, source=self._source, **asks) as turn:
             async for event in turn:
                 watch.show(event)
         return turn.result or {}

@@ -25,6 +25,7 @@ from rrext.client.chat_events import (
     PermitAsked,
     ToolBegun,
     ToolEnded,
+    UserAsked,
 )
 from rrext.columns import columns, cut, one_line, wrapped
 from rrext.engine.events.records import AgentStep, AgentTurn, CallEnded, CallEvent, CallStarted
@@ -76,7 +77,7 @@ class ChatDisplay:
         if self._held is not None:
             self._held.append(event)
             return
-        if not isinstance(event, ChatText | PermitAsked) and len(self.turn) < MAX_TRACE:
+        if not isinstance(event, ChatText | PermitAsked | UserAsked) and len(self.turn) < MAX_TRACE:
             self.turn.append(event)
         match event:
             case ChatText(depth=0):

@@ -411,7 +411,7 @@ class ToolFeed:
 
         assert self._keyboard is not None  # else the call did not offer to ask
         self._progress.clear()
-        return await self._pipeline.in_thread(partial(answer, body["params"], self._keyboard))
+        return await self._pipeline.in_thread(partial(_answer_at, body["params"], self._keyboard))
 
     def wait_for_room(self) -> None:
         """Return at once: a chunk is passed on before its tool continues."""
@@ -527,28 +527,32 @@ def _of_file(row: dict[str, Any], width: int) -> dict[str, Any]:
 CANCELLED: Final = {"action": "cancel"}
 
 
-def answer(params: Mapping[str, Any], fd: int) -> dict[str, Any]:
-    """The user's answer to the parameters of `elicitation/create`: `{action, content?}`. The end of input cancels.
+def _answer_at(params: Mapping[str, Any], fd: int) -> dict[str, Any]:
+    with open(fd, encoding="utf-8", errors="replace", closefd=False) as lines:
+        return answer(params, lines)
+
+
+def answer(params: Mapping[str, Any], lines: Iterable[str]) -> dict[str, Any]:
+    """The user's answer to the parameters of `elicitation/create`: `{action, content?}`. The end of the lines cancels.
 
     Text for a field is read as `rrext tool` reads the value of a KEY; an empty line stands for its default, or for none.
     """
     sys.stderr.write(f"{printable(str(params.get('message', '')))}\n")
-    with open(fd, encoding="utf-8", errors="replace", closefd=False) as lines:
-        if params.get("mode") == "url":
-            sys.stderr.write(f"{one_line(str(params.get('url')))}\n")
-            return _agreed(lines, "Open this page, and go on? [y/n] ", {"action": "accept"})
-        schema = params.get("requestedSchema")
-        schema = schema if isinstance(schema, dict) else {}
-        content: dict[str, Any] = {}
-        for name, field in _fields(schema):
-            text = _line(lines, f"{one_line(_label(name, field, schema))}: ")
-            if text is None:
-                return CANCELLED
-            if text:
-                content[name] = typed({"y": "true", "n": "false"}.get(text, text), field, schema)
-            elif "default" in field:
-                content[name] = field["default"]
-        return _agreed(lines, "Send this? [y/n] ", {"action": "accept", "content": content})
+    if params.get("mode") == "url":
+        sys.stderr.write(f"{one_line(str(params.get('url')))}\n")
+        return _agreed(lines, "Open this page, and go on? [y/n] ", {"action": "accept"})
+    schema = params.get("requestedSchema")
+    schema = schema if isinstance(schema, dict) else {}
+    content: dict[str, Any] = {}
+    for name, field in _fields(schema):
+        text = _line(lines, f"{one_line(_label(name, field, schema))}: ")
+        if text is None:
+            return CANCELLED
+        if text:
+            content[name] = typed({"y": "true", "n": "false"}.get(text, text), field, schema)
+        elif "default" in field:
+            content[name] = field["default"]
+    return _agreed(lines, "Send this? [y/n] ", {"action": "accept", "content": content})
 
 
 def _agreed(lines: Iterable[str], prompt: str, answer: dict[str, Any]) -> dict[str, Any]:
