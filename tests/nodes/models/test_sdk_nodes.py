@@ -117,6 +117,19 @@ async def test_a_failure_has_the_code_that_other_models_have(node: type[SdkNode]
             assert KEY not in error.message + json.dumps(error.data) + (error.hint or "")
 
 
+IN_STREAMS = {
+    AnthropicNode: b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "too busy"}}\n\n',
+    GeminiNode: b'data: {"error": {"code": 503, "message": "too busy", "status": "UNAVAILABLE"}}\n\n',
+}
+
+
+async def test_a_failure_within_a_stream_is_told_in_the_servers_words(node: type[SdkNode], server: ModelServer) -> None:
+    server.next(Body(IN_STREAMS[node], "text/event-stream"))
+    _, error = await streamed(node, server, retries=0)
+    assert error is not None
+    assert (error.code, "too busy" in error.message) == ("model_failed", True)
+
+
 async def test_an_answer_that_is_withheld_is_a_failure(server: ModelServer) -> None:
     for node, code in ((AnthropicNode, "answer_refused"), (GeminiNode, "answer_filtered")):
         server.next(Say("It is", finish="content_filter"))
