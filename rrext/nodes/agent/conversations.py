@@ -52,8 +52,8 @@ class ConversationTurn:
 
 
 class ConversationStore:
-    """Keeps the turns of sessions in memory, or in the SQLite file `path`. Belongs to the loop that uses it; files are used on
-    threads.
+    """Keeps the turns of sessions in memory, or in the SQLite file `path`. Belongs to the loop that uses it; what takes time
+    runs on threads.
 
     A session without a turn for `ttl_hours` is forgotten (0: never), and all but its last `max_history` turns.
     """
@@ -86,20 +86,12 @@ class ConversationStore:
             raise ToolError(f"A session has a name of 1 to {MAX_NAME} characters", code="bad_session")
         owner = self._rows.owner(tenant)
         async with self._line(owner, session):
-            kept = await self._in_thread(self._read, owner, session)
+            before = await self._in_thread(self._read, owner, session)
 
             async def keep(messages: Sequence[ModelMessage]) -> None:
-                from pydantic_ai.messages import ModelMessagesTypeAdapter
+                await self._in_thread(self._write, owner, session, [*messages])
 
-                said = ModelMessagesTypeAdapter.dump_json([*messages])
-                if len(said) > MAX_SESSION_BYTES:
-                    raise ToolError(
-                        f"A turn of {len(said):,} bytes is too large for a session, which holds {MAX_SESSION_BYTES:,}",
-                        code="turn_too_large",
-                    )
-                await self._in_thread(self._write, owner, session, said)
-
-            yield ConversationTurn(self._messages(kept), keep)
+            yield ConversationTurn(before, keep)
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -118,9 +110,17 @@ class ConversationStore:
             if not waiting:
                 del self._lines[owner, session]
 
-    def _messages(self, kept: list[bytes]) -> list[ModelMessage]:
+    def _read(self, owner: str, session: str) -> list[ModelMessage]:
         from pydantic_ai.messages import ModelMessagesTypeAdapter
 
+        asked = "SELECT messages FROM rrext_turns WHERE owner = ? AND session = ? ORDER BY turn DESC LIMIT ?"
+
+        def read(rows: sqlite3.Connection) -> list[bytes]:
+            if self._ttl:
+                rows.execute(RESTED, (owner, owner, self._now() - self._ttl))
+            return [row[0] for row in rows.execute(asked, (owner, session, self._max_history))]
+
+        kept = self._rows.run(read)[::-1]
         try:
             return [message for turn in kept for message in ModelMessagesTypeAdapter.validate_json(turn)]
         except ValueError:
@@ -130,17 +130,15 @@ class ConversationStore:
                 hint="Ask in another session, or move the file away.",
             ) from None
 
-    def _read(self, owner: str, session: str) -> list[bytes]:
-        asked = "SELECT messages FROM rrext_turns WHERE owner = ? AND session = ? ORDER BY turn DESC LIMIT ?"
+    def _write(self, owner: str, session: str, messages: list[ModelMessage]) -> None:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-        def read(rows: sqlite3.Connection) -> list[bytes]:
-            if self._ttl:
-                rows.execute(RESTED, (owner, owner, self._now() - self._ttl))
-            return [row[0] for row in rows.execute(asked, (owner, session, self._max_history))]
-
-        return self._rows.run(read)[::-1]
-
-    def _write(self, owner: str, session: str, said: bytes) -> None:
+        said = ModelMessagesTypeAdapter.dump_json(messages)
+        if len(said) > MAX_SESSION_BYTES:
+            raise ToolError(
+                f"A turn of {len(said):,} bytes is too large for a session, which holds {MAX_SESSION_BYTES:,}",
+                code="turn_too_large",
+            )
         told = "INSERT INTO rrext_turns (owner, session, at, messages) VALUES (?, ?, ?, ?)"
 
         def write(rows: sqlite3.Connection) -> None:
