@@ -238,15 +238,22 @@ class _Bounded(httpx2.AsyncByteStream):
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
         self._stream = stream
-        self._packed = httpx2.Response(response.status_code, headers=response.headers, stream=stream)
+        self._unpacked: Any = stream
+        if response.headers.get("content-encoding"):
+            packed = httpx2.Response(response.status_code, headers=response.headers, stream=stream)
+            self._unpacked = packed.aiter_bytes()
         self._server = server
         self._maximum = maximum
+        self._size = 0
+        self._is_left = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._packed.aiter_bytes():
-            size += len(piece)
-            if size > self._maximum:
+        # An SDK that has seen the last event reads on by another iterator, so that the connection can be used again.
+        pieces = self._stream if self._is_left else self._unpacked
+        self._is_left = True
+        async for piece in pieces:
+            self._size += len(piece)
+            if self._size > self._maximum:
                 raise too_large(self._server, self._maximum)
             yield piece
 

@@ -32,6 +32,7 @@ async def test_an_agent_calls_tools_at_once_reads_their_results_and_answers(serv
         assert sorted(first.tools) == ["add", "fail", "long", "stay", "whoami"]
         assert second.results[0] == "3"
         assert "the disk is full" in second.results[1]
+        assert server.connections == 1
         meta = answer["meta"]
         assert (meta["turns"], meta["calls"], meta["input_tokens"], meta["output_tokens"]) == (2, 2, 10, 14)
         assert (meta["framework"], meta["agent_id"], meta["model"], "cost" in meta) == ("rrext", "agent_1", "test", False)
