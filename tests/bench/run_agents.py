@@ -2,8 +2,8 @@
 
     python tests/bench/run_agents.py [--least]
 
-A run has two turns; the first calls two tools at once. The model server is a process of its own. Both sides take turns; figures are
-medians of processor time, and only ratios of one run mean something. Exit code 1: a ratio or a time missed its limit.
+A run has two turns; the first calls two tools at once. The model server is a process of its own. Both sides take turns;
+figures are medians of processor time, and only ratios of one run mean something. Exit code 1: a limit was missed.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from rrext.pipefile.catalog.catalog import Catalog  # noqa: E402
 from rrext.tools.decorator import tool_function  # noqa: E402
 
 LIMITS = {"run": 1.2, "events": 1.06, "stalled": 0.010, "tool": 0.002, "late": 0.050}
-"""CPU of a run to that of pydantic-ai alone, with events to without; seconds until a stalled model's connection and an async tool
-are closed; seconds by which the engine's loop is late at p99 while a hundred agents run."""
+"""CPU of a run to that of pydantic-ai alone, with events to without; seconds until a stalled model's connection and an async
+tool are closed; seconds by which the engine's loop is late at p99 while a hundred agents run."""
 
 SERVER = """
 import sys, threading
@@ -199,24 +199,18 @@ async def _cancelled() -> Any:
     return Cancelled()
 
 
-async def measure(rounds: int, count: int, crowd: int) -> dict[str, float]:
+async def measure(address: str, rounds: int, count: int, crowd: int) -> dict[str, float]:
     """The figures of a run of the benchmark."""
-    command = [sys.executable, "-c", SERVER, str(TESTS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert server.stdin is not None
-        address = server.stdout.readline().strip()
-        bare = alone(address)
-        samples: dict[str, list[float]] = {"alone": [], "rrext": [], "events": []}
-        async with subject(address) as rrext:
-            for run in (bare, rrext.run):
-                await run()
-            for _ in range(rounds):
-                samples["alone"].append(await cpu_of(bare, count))
-                samples["rrext"].append(await cpu_of(rrext.run, count))
-                samples["events"].append(await cpu_of(lambda: rrext.run(Events()), count))
-            late, bare_late = await lateness(rrext.run, crowd), await lateness(bare, crowd)
-        server.stdin.close()
+    bare = alone(address)
+    samples: dict[str, list[float]] = {"alone": [], "rrext": [], "events": []}
+    async with subject(address) as rrext:
+        for run in (bare, rrext.run):
+            await run()
+        for _ in range(rounds):
+            samples["alone"].append(await cpu_of(bare, count))
+            samples["rrext"].append(await cpu_of(rrext.run, count))
+            samples["events"].append(await cpu_of(lambda: rrext.run(Events()), count))
+        late, bare_late = await lateness(rrext.run, crowd), await lateness(bare, crowd)
     stalled, tool = await cancels(rounds)
     medians = {name: statistics.median(found) for name, found in samples.items()}
     return {
@@ -235,7 +229,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--least", action="store_true", help="the fewest runs, to see that all is measured")
     given = parser.parse_args()
-    figures = asyncio.run(measure(*((1, 2, 3) if given.least else (9, 20, 100))))
+    command = [sys.executable, "-c", SERVER, str(TESTS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        address = server.stdout.readline().strip()
+        figures = asyncio.run(measure(address, *((1, 2, 3) if given.least else (9, 20, 100))))
+        server.stdin.close()
     missed = [name for name, most in LIMITS.items() if figures[name] > most]
     for name, figure in figures.items():
         limit = f"  (limit {LIMITS[name]:g}{', missed' if name in missed else ''})" if name in LIMITS else ""

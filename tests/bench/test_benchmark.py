@@ -158,3 +158,16 @@ def test_one_command_prints_the_table(tmp_path: Path) -> None:
     assert done.stdout.count("\n|") == len(ROWS) + 1
     measured = [line for line in done.stdout.splitlines() if line.startswith("|") and "not measured" not in line]
     assert len(measured) - 2 == sum(row.peer is None or row.peer[0] not in ("mcp", "mcp-ts") for row in ROWS), done.stdout
+
+
+def test_the_benchmark_of_agents_measures_all_that_it_has_limits_for() -> None:
+    done = subprocess.run(
+        [sys.executable, HERE / "run_agents.py", "--least"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines() if "limit" in line] == [
+        "run",
+        "events",
+        "stalled",
+        "tool",
+        "late",
+    ]

@@ -12,7 +12,6 @@ from uuid import uuid4
 import msgspec
 import pydantic_ai
 from pydantic_ai import Agent, ModelRetry, StructuredDict
-from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -25,7 +24,6 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ToolCallPart,
 )
-from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import UsageLimits
 
 from rrext.errors import RrextError, ToolError
@@ -77,36 +75,29 @@ class AgentRunner:
             seconds=config.max_seconds,
         )
         self._models: dict[int, tuple[Any, AgentModel]] = {}
-        self.agent: Agent[AgentRun, Any] = self._new_agent()
+        self._agents: dict[bool, Agent[AgentRun, Any]] = {}
+        self.agent(expects_json=False)
 
-    def _new_agent(self) -> Agent[AgentRun, Any]:
+    def agent(self, *, expects_json: bool) -> Agent[AgentRun, Any]:
+        """pydantic-ai's agent, for questions that expect JSON or a text. Raises `ToolError` for a bad `output`."""
+        found = self._agents.get(expects_json)
+        if found is None:
+            found = self._agents[expects_json] = self._new_agent(expects_json)
+        return found
+
+    def _new_agent(self, expects_json: bool) -> Agent[AgentRun, Any]:
         schema = self.config.output
         try:
             kind: Any = str if schema is None else StructuredDict(schema, name="answer")
             validator = None if schema is None else SchemaValidator(schema)
-            agent: Agent[AgentRun, Any] = Agent(
-                output_type=kind,
-                deps_type=AgentRun,
-                name=self._node_id,
-                retries={"tools": ANY_RETRIES, "output": OUTPUT_RETRIES},
-                capabilities=[ProcessHistory(_fitting)],
-            )
+            retries: Any = {"tools": ANY_RETRIES, "output": OUTPUT_RETRIES}
+            agent: Agent[AgentRun, Any] = Agent(output_type=kind, deps_type=AgentRun, name=self._node_id, retries=retries)
         except (UserError, ValueError) as error:
             raise ToolError(f'"output" of agent "{self._node_id}" is no JSON Schema of an object: {error}') from None
-
-        @agent.output_validator
-        def _check(ctx: RunContext[AgentRun], output: Any) -> Any:
-            if validator is not None:
-                problems = validator.problems(output, DEFAULTS.max_errors)
-                if problems:
-                    raise ModelRetry("\n".join(f"/{'/'.join(map(str, path))}: {text}" for path, text in problems))
-            elif ctx.deps.expects_json and not ctx.partial_output:
-                try:
-                    answer_value({"answer": output, "expectJson": True})
-                except ToolError as error:
-                    raise ModelRetry(f"{error.message}. {JSON_ONLY}") from None
-            return output
-
+        if validator is not None:
+            agent.output_validator(_fitting(validator))
+        elif expects_json:
+            agent.output_validator(_json)
         return agent
 
     # on the engine's loop
@@ -274,7 +265,7 @@ class AgentRun:
         tools = PipelineTools(self._ctx, self._engine, runner.config, self._budget, runner.kinds)
         repetition = Repetition(runner.config.max_repeats)
         try:
-            async with runner.agent.iter(
+            async with runner.agent(expects_json=self.expects_json).iter(
                 prompt,
                 deps=self,
                 model=model.model,
@@ -287,6 +278,7 @@ class AgentRun:
                 async for node in run:
                     if Agent.is_model_request_node(node):
                         self._budget.require_turn()
+                        self._fit(run.ctx.state.message_history, node.request)
                         await self._ask(node, run)
                     elif Agent.is_call_tools_node(node):
                         self._count(node.model_response, run.ctx.state.message_history)
@@ -368,14 +360,33 @@ class AgentRun:
                     self._steps.tool_result(number, result.tool_name or "", None, error)
         repetition.note(self._budget.agent, frozenset(failed), any_succeeded=succeeded)
 
-    def fitting(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        """The messages as they fit the window of the model."""
+    def _fit(self, history: list[ModelMessage], request: ModelMessage) -> None:
+        """Make the history smaller, if it fills the window of the model together with the request."""
         compacts = self._runner.config.context == "compact"
-        return fitting(messages, self._model.window, agent=self._budget.agent, compacts=compacts)
+        whole = [*history, request]
+        found = fitting(whole, self._model.window, agent=self._budget.agent, compacts=compacts)
+        if found is not whole:
+            history[:] = found[:-1]
 
 
-def _fitting(ctx: RunContext[AgentRun], messages: list[ModelMessage]) -> list[ModelMessage]:
-    return ctx.deps.fitting(messages)
+def _fitting(validator: SchemaValidator) -> Callable[[Any], Any]:
+    """The check of an answer by its schema: the model is told the path of each problem."""
+
+    def check(output: Any) -> Any:
+        if problems := validator.problems(output, DEFAULTS.max_errors):
+            raise ModelRetry("\n".join(f"/{'/'.join(map(str, path))}: {text}" for path, text in problems))
+        return output
+
+    return check
+
+
+def _json(output: str) -> str:
+    """The check of a text that is to be JSON."""
+    try:
+        answer_value({"answer": output, "expectJson": True})
+    except ToolError as error:
+        raise ModelRetry(f"{error.message}. {JSON_ONLY}") from None
+    return output
 
 
 def _is_whole(call: ToolCallPart) -> bool:
