@@ -211,14 +211,22 @@ class ChatWatch:
                 with lines:
                     return answer(body["params"], lines)
 
+            asked = asyncio.get_running_loop().run_in_executor(None, ask)
             try:
-                return await asyncio.to_thread(ask)
+                await asyncio.wait([asked])
+                return asked.result()
             except asyncio.CancelledError:
                 print(file=sys.stderr)  # the cursor stands behind the question
+                lines.stop()
+                await asyncio.wait([asked])
                 raise
             finally:
-                lines.stop()
                 self.display.go_on()
+
+    async def idle(self) -> None:
+        """Wait until the keyboard is free: a question that is cancelled gives it back a moment later."""
+        async with self._lock:
+            pass
 
     async def content(self, body: dict[str, Any]) -> dict[str, Any] | None:
         """What the user put into the form of a question; None for a user who does not agree."""
@@ -376,6 +384,7 @@ class Conversation:
                 self._trace()
             elif question:
                 await self._keyboard.stoppable(self.ask(question))
+                await self._watch.idle()
         self._keyboard.end()
 
     async def ask(self, question: str) -> None:
