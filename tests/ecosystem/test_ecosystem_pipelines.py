@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import completed
 
 from rrext.blocking import Client as BlockingClient
 from rrext.client.client import Client
@@ -19,9 +20,12 @@ ROOT = str(HERE.parents[1])
 LIBRARY, ASSISTANT = HERE / "library.pipe", HERE / "assistant.pipe"
 
 
+pytestmark = pytest.mark.usefixtures("forked_servers")
+
+
 def rrext(*words: object) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "rrext", *map(str, words)], capture_output=True, text=True, cwd=ROOT)
+    return completed([sys.executable, "-m", "rrext", *map(str, words)], text=True, cwd=ROOT)
 
 
 def spawn(*files: Path, partial: bool = True) -> Client:
