@@ -174,7 +174,8 @@ async def test_a_silent_server_is_given_up(server: ModelServer, limits: dict[str
         error = await failure(agent)
     assert error.code == "model_timeout"
     assert said in error.message
-    assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
+    if server.asked:  # on a busy machine the time may be over before
+        assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
 
 
 @pytest.mark.promise("models:left:closed")

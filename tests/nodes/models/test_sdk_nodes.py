@@ -142,10 +142,12 @@ async def test_what_passes_is_tried_again_and_a_silent_server_given_up(node: typ
     server.next(Status(503, headers={"retry-after-ms": "1"}), Say("ok"))
     assert await streamed(node, server, retries=1) == (["ok"], None)
     server.next(Hang())
-    _, error = await streamed(node, server, retries=0, timeout=0.05)
+    asked = len(server.asked)
+    _, error = await streamed(node, server, retries=0, timeout=0.2)
     assert error is not None
     assert error.code == "model_timeout"
-    assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
+    if len(server.asked) > asked:  # on a busy machine the time may be over before
+        assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
 
 
 @pytest.mark.promise("models:left:closed")
