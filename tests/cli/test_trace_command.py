@@ -85,6 +85,7 @@ def test_a_file_that_is_no_trace_or_lacks_lines_is_told(tmp_path: Path, capfd: p
         1,
         "… 3 events are missing: the file took no more\n… a line is cut off\n1970-01-01 00:00:01.000  n.find  not ended\n",
     )
+    assert done.err == "0 calls of tools\n"
     done = here(capfd, "tool", str(path), "find", "--trace-content")
     assert done.code == 2
     done = here(capfd, "tool", str(path), "find", "--trace", str(tmp_path))

@@ -114,8 +114,8 @@ class Drawing:
     def summarize(self) -> None:
         """Tell the sums on stderr."""
         failed = f", {self._failed} failed" if self._failed else ""
-        used = f"; {_tokens(self._usage)}" if self._usage.turns else ""
-        print(f"{self._calls} calls of tools{failed}{used}", file=sys.stderr)
+        used = f"; {tokens}" if (tokens := _tokens(self._usage)) else ""
+        print(f"{self._calls} call{'' if self._calls == 1 else 's'} of tools{failed}{used}", file=sys.stderr)
 
     def _draw(self, span: Span) -> None:
         if span.kind == "call" and not span.children and span.failure is None:
