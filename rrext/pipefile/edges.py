@@ -530,6 +530,15 @@ class ReachabilityCheck:
                 message = f"{shown(draft.id)} ({draft.provider}) uses at most {most} {class_type} and has {count}."
                 related = [helper.here(f"{shown(helper.id)} is bound to it.") for helper in helpers[:10]]
                 self._problems.add("invoke_excess", message, below(draft.path, "id"), related=related)
+        if draft.settings is not None:
+            given = {
+                class_type: [
+                    (helper.node, helper.settings) for helper in helpers if helper.node and helper.settings is not None
+                ]
+                for class_type, helpers in bound.items()
+            }
+            for setting, message in node.bound_problems(draft.settings, given):
+                self._problems.add("invalid_config", message, below(draft.section, setting))
 
     # what comes out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
@@ -112,6 +112,22 @@ class AgentNode(Node):
             yield runner
         finally:
             await ModelLoop.shared().run(runner.close())
+
+    @classmethod
+    def bound_problems(cls, config: Any, bound: Mapping[str, Sequence[tuple[type[Node], Any]]]) -> Iterable[tuple[str, str]]:
+        """A limit of money needs the price of the model."""
+        if config.max_cost is None:
+            return
+        for node, settings in bound.get("llm", ()):
+            price_of = getattr(node, "price_of", None)
+            try:
+                price = getattr(settings, "price", None) if price_of is None else price_of(settings)
+            except ImportError:  # then the agent cannot run here, which it says by itself
+                continue
+            if price is None:
+                name = getattr(settings, "model", "") or node.provider
+                text = 'set "price" of its node to {"input": …, "output": …}, in dollars for a million tokens'
+                yield "max_cost", f'nobody knows the price of the model "{name}": {text}'
 
     async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
         answer = await self.shared.answer(question, ctx)

@@ -180,6 +180,14 @@ class Node:
         `rrext check`."""
         return ()
 
+    @classmethod
+    def bound_problems(cls, config: Any, bound: Mapping[str, Sequence[tuple[type[Node], Any]]]) -> Iterable[tuple[str, str]]:
+        """The settings that do not fit the nodes bound by control, each with a message; the pipeline is refused then.
+
+        `bound` has their classes and settings, by class type.
+        """
+        return ()
+
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
         """Send a payload to every node that listens to this one on `lane`.
 

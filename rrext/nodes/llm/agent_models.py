@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import httpx2
 import msgspec
-from genai_prices import Usage, calc_price
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import (
     ContentFilterError,
@@ -44,7 +43,7 @@ from rrext.errors import ToolError
 from rrext.http import PACKINGS, bad_answer, broken, failure, late, of_status, sentence_of, too_large
 from rrext.nodes.http import RETRIED, EndpointSettings, HttpEndpoint, ServerName, endpoint_client
 from rrext.nodes.llm.chat import ChatSettings, Message, ModelReply, require_complete
-from rrext.nodes.llm.price import Price
+from rrext.nodes.llm.price import Price, known_price
 
 for _sdk in ("openai", "anthropic", "google_genai"):
     logging.getLogger(_sdk).setLevel(logging.INFO)  # some write all that a user asks into their lines for developers
@@ -154,7 +153,7 @@ def agent_model(
         server=server,
         name=model.model_name,
         window=window or model.context_window,
-        price=price or known_price(model),
+        price=price or known_price(model.model_name, model.base_url or "", model.system),
         close=client.aclose,
     )
 
@@ -167,18 +166,6 @@ def request_settings(settings: EndpointSettings, *, temperature: float | None, m
     if max_tokens is not None:
         found["max_tokens"] = max_tokens
     return found
-
-
-def known_price(model: Model[Any]) -> Price | None:
-    """The price of a model at its address, or of its maker, if the list of the package knows it: without rebates."""
-    thousand = Usage(input_tokens=1000, output_tokens=1000)
-    for place in ({"provider_api_url": model.base_url}, {"provider_id": model.system}):
-        try:
-            found = calc_price(thousand, model.model_name, **place)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        except LookupError:
-            continue
-        return Price(input=float(found.input_price) * 1000, output=float(found.output_price) * 1000)
-    return None
 
 
 NO_KEY: Final = "-"

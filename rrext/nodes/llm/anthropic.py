@@ -39,6 +39,7 @@ class AnthropicNode(SdkNode):
     profiles = ANTHROPIC_PROFILES
     default_profile = DEFAULT
     address = "https://api.anthropic.com"
+    service = "anthropic"
     needs = ("anthropic", "anthropic")
 
     @classmethod

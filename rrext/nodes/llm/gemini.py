@@ -47,6 +47,7 @@ class GeminiNode(SdkNode):
     profiles = GEMINI_PROFILES
     default_profile = DEFAULT
     address = "https://generativelanguage.googleapis.com"
+    service = "google"
     needs = ("gemini", "google.genai")
 
     @classmethod

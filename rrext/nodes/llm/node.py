@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from rrext.nodes.base.lanes import answer_value, asked_question
 from rrext.nodes.base.node import Node
 from rrext.nodes.llm.chat import LanguageModel
+from rrext.nodes.llm.price import Price, known_price
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -21,7 +22,17 @@ class LanguageModelNode(Node):
     class_types = ("llm",)
     capabilities = ("invoke",)
     lanes = {"questions": ("answers",)}
+    address: ClassVar[str] = ""
+    """The address of the API by default."""
+    service: ClassVar[str] = ""
+    """Whose API it is."""
     shared: LanguageModel
+
+    @classmethod
+    def price_of(cls, config: Any) -> Price | None:
+        """The price of the model that the settings name: theirs, else the known one. Raises `ImportError`."""
+        address = config.base_url or config.serverbase or cls.address
+        return config.price or known_price(config.model.strip(), address, cls.service)
 
     async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
         answer = await self.shared.ask(question, ctx)

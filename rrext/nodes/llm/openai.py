@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.http import endpoint_settings, open_endpoint
@@ -86,10 +86,7 @@ class OpenAIApiNode(LanguageModelNode):
     title = "LLM (OpenAI-compatible)"
     profiles = {"custom": {}}
     default_profile = "custom"
-    address: ClassVar[str] = ""
-    """The address of the API by default."""
-    service: ClassVar[str] = "openai-compatible"
-    """Whose API it is, for agents: `openai` knows more than what is compatible."""
+    service = "openai-compatible"  # for agents, `openai` knows more than what is compatible
 
     class Config(LanguageModelSettings):
         maxTokensName: Annotated[

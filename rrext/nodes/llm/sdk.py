@@ -66,8 +66,6 @@ class SdkModel(LanguageModel):
 class SdkNode(LanguageModelNode):
     """A node of a maker with an SDK."""
 
-    address: ClassVar[str]
-    """The address of the API by default, without its version."""
     needs: ClassVar[tuple[str, str]]
     """The extra of the node, and the module that it brings."""
 

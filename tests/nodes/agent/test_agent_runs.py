@@ -14,7 +14,7 @@ from engine_world import AsyncPark, until
 from model_server import Asked, Gate, HalfStream, ModelServer, Status, Usage
 
 from rrext.engine.interface.call import Caller
-from rrext.errors import Cancelled, ToolError, ToolTimeout
+from rrext.errors import Cancelled, InvalidPipeline, ToolError, ToolTimeout
 
 pytestmark = pytest.mark.anyio
 ONCE = [Call("add", {"a": 1, "b": 2})]
@@ -155,8 +155,11 @@ async def test_the_last_turn_has_no_tools_and_limits_end_a_run_by_name(server: M
         assert (await w.ask().result())["content"] == "enough"
         assert "max_calls" in server.asked[1].results[1]
         assert server.asked[1].tools == []
-    async with agent_world(server, max_cost=1) as w:
-        assert (await w.ask().error()).code == "price_unknown"
+    with pytest.raises(InvalidPipeline, match="config/max_cost: nobody knows the price"):
+        async with agent_world(server, max_cost=1):
+            pass
+    async with agent_world(server, max_cost=1, model={"model": "gpt-4o", "base_url": "https://api.openai.com/v1"}):
+        pass
 
 
 async def test_without_a_report_of_usage_tokens_are_estimated_and_marked(server: ModelServer) -> None:
