@@ -51,6 +51,11 @@ class Tools(Node):
         await self.lot.stay()
 
     @tool_function
+    def not_a_number(self) -> float:
+        """A result that JSON does not have."""
+        return float("nan")
+
+    @tool_function
     def whoami(self, ctx: ToolContext) -> str | None:
         """The name of the user."""
         return ctx.user_id
@@ -149,8 +154,8 @@ class AgentWorld:
 
 @asynccontextmanager
 async def agent_world(
-    server: ModelServer, *more: dict[str, Any], model: Any = None, **config: Any
+    server: ModelServer, *more: dict[str, Any], model: Any = None, nodes: Sequence[type[Node]] = (), **config: Any
 ) -> AsyncIterator[AgentWorld]:
-    """A world of `pipeline`."""
-    async with world(more=NODES, pipeline=pipeline(server, *more, model=model, **config)) as inner:
+    """A world of `pipeline`, with these nodes too."""
+    async with world(more=(*NODES, *nodes), pipeline=pipeline(server, *more, model=model, **config)) as inner:
         yield AgentWorld(inner, server)

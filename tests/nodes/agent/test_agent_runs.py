@@ -12,6 +12,7 @@ import pytest
 from agent_world import AgentWorld, Call, Events, Say, Tools, agent_world, component
 from engine_world import AsyncPark, until
 from model_server import Asked, Gate, HalfStream, ModelServer, Status, Usage
+from outside_tools import Outside
 
 from rrext.engine.interface.call import Caller
 from rrext.errors import Cancelled, InvalidPipeline, ToolError, ToolTimeout
@@ -29,7 +30,7 @@ async def test_an_agent_calls_tools_at_once_reads_their_results_and_answers(serv
         codes = {step["name"]: step["payload"].get("error", {}).get("code") for step in answer["stack"]}
         assert codes == {"add": None, "fail": "tool_failed"}, "the one that ends first comes first"
         first, second = server.asked
-        assert sorted(first.tools) == ["add", "fail", "long", "stay", "whoami"]
+        assert sorted(first.tools) == ["add", "fail", "long", "not_a_number", "stay", "whoami"]
         assert second.results[0] == "3"
         assert "the disk is full" in second.results[1]
         assert server.connections == 1
@@ -72,7 +73,9 @@ async def test_what_the_model_does_wrong_goes_back_to_it_and_nothing_runs(server
         Call("add", {"a": "one", "b": 2}),
         Call("ad", {"a": 1, "b": 2}),
         Call("model_1__ask", {"question": "?"}),
-        Call("add", {"a": 1, "b": 2}, id=None, has_index=True),
+        Call("not_a_number"),
+        Call("add", {"a": 1, "b": 2}, id=None),
+        Call("add", {"a": 2, "b": 2}, has_index=False),
     ]
     async with agent_world(server) as w:
         w.plays(Say(calls=wrong), Say("done"))
@@ -83,9 +86,10 @@ async def test_what_the_model_does_wrong_goes_back_to_it_and_nothing_runs(server
         assert "/a" in results[2]
         assert "Unknown tool name: 'ad'" in results[3]
         assert "Unknown tool name: 'model_1__ask'" in results[4]
-        assert results[5] == "3"
-        assert [bool(step["payload"].get("error")) for step in answer["stack"]].count(True) == 5
-        assert (answer["content"], answer["meta"]["calls"]) == ("done", 2)
+        assert "NaN" in results[5] or "nan" in results[5]
+        assert results[6:] == ["3", "4"]
+        assert [bool(step["payload"].get("error")) for step in answer["stack"]].count(True) == 6
+        assert (answer["content"], answer["meta"]["calls"]) == ("done", 4)
 
 
 async def test_a_model_that_repeats_the_same_failing_call_ends_with_a_precise_error(server: ModelServer) -> None:
@@ -219,6 +223,24 @@ async def test_references_are_for_the_agent_alone_and_what_is_not_bound_is_not_t
         w.inner.clock.advance(10_000)  # a permit that never comes
         assert (await asked.result())["content"] == "at last"
         assert "there was no answer within" in server.asked[-1].results[0]
+
+
+async def test_tools_that_change_between_turns_are_those_of_the_next_turn(server: ModelServer) -> None:
+    outside = Outside("first")
+    async with agent_world(server, component("outside_1", "outside"), nodes=[outside.node]) as w:
+        gate = Gate()
+        w.plays(
+            Say(pieces=[gate], calls=[Call("first", {"input": "x"})]), Say(calls=[Call("first", {"input": "x"})]), Say("done")
+        )
+        asked = w.ask()
+        assert await asyncio.to_thread(gate.reached.acquire, timeout=50)
+        outside.source.become("second")
+        gate.open()
+        assert (await asked.result())["content"] == "done"
+        assert [("first" in asked.tools, "second" in asked.tools) for asked in server.asked] == [
+            (True, False), (False, True), (False, True),
+        ]  # fmt: skip
+        assert all("first" in result for result in server.asked[-1].results)
 
 
 @pytest.mark.parametrize("fate", ["cancelled", "timeout"])
