@@ -115,7 +115,7 @@ def test_a_long_line_is_spread_and_its_components_keep_theirs() -> None:
     assert shown == '{\n  "components": [\n' + ",\n".join([line] * 4) + "\n  ]\n}\n"
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.pipe")), ids=lambda path: path.name)
 def test_the_examples_are_formatted_already(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert done(text) == text

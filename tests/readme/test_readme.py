@@ -159,7 +159,14 @@ def test_the_readme_is_read_in_one_sitting() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "rrext/nodes/DATA.md", "rrext/faces/lsp/EDITORS.md", "rrext/faces/ws/OPERATING.md"]
+    "page",
+    [
+        "README.md",
+        "rrext/nodes/DATA.md",
+        "rrext/nodes/AGENTS.md",
+        "rrext/faces/lsp/EDITORS.md",
+        "rrext/faces/ws/OPERATING.md",
+    ],
 )
 def test_every_link_to_a_file_leads_somewhere(page: str) -> None:
     path = ROOT / page
