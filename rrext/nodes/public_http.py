@@ -15,6 +15,10 @@ from rrext.http import MAX_CONNECTIONS
 NAT64: Final = IPv6Network("64:ff9b::/96")
 """Addresses that stand for those of IPv4, which are their last bits."""
 
+UNICAST: Final = IPv6Network("2000::/3")
+"""All that IANA gave out of IPv6 as addresses of the internet. `is_global` is true outside of it too, as for old forms of
+addresses of IPv4 (`::127.0.0.1`, `::ffff:0:7f00:1`), sites (`fec0::1`) and translators of one network (`64:ff9b:1::`)."""
+
 
 class PublicTransport(httpx2.AsyncHTTPTransport):
     """Resolves the host of each request once, and connects to that address if it is public.
@@ -55,7 +59,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     behind = address.ipv4_mapped or address.sixtofour or teredo
     if address in NAT64:
         behind = IPv4Address(int(address) & 0xFFFFFFFF)
-    return behind is None or is_public(behind)
+    return address in UNICAST if behind is None else is_public(behind)
 
 
 async def _resolved(host: str, port: int) -> IPv4Address | IPv6Address:

@@ -244,9 +244,12 @@ def test_addresses_that_are_private_in_any_way_are_not_public() -> None:
 
     private = ["10.0.0.1", "127.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1"]
     private += ["255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "ff02::1"]
-    private += ["64:ff9b::7f00:1"]
+    private += ["64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "::127.0.0.1", "::8.8.8.8", "::ffff:0:7f00:1", "::5efe:7f00:1"]
+    private += ["fec0::1", "5f00::1", "2001:db8::1", "4000::1"]
     assert [text for text in private if is_public(ip_address(text))] == []
-    assert all(is_public(ip_address(text)) for text in ("8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8"))
+    assert all(
+        is_public(ip_address(text)) for text in ("8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "64:ff9b::808:808")
+    )
 
 
 def test_a_context_of_a_setup_is_local_unless_it_is_said() -> None:
