@@ -218,6 +218,20 @@ def test_a_rate_fills_evenly() -> None:
 
 
 @pytest.mark.promise("http-request:allowed-alone")
+@pytest.mark.parametrize("value", ["..", ".", "%2e%2E", "../..", "..\\x", "a/../b"])
+async def test_a_value_for_the_path_leads_to_no_other_folder(server: Server, value: str) -> None:
+    async with node(server) as sender:
+        for path in ("/users/:id/profile", "/users/:id"):
+            refused = await sender.refused(path, path_params={"id": value})
+            assert (refused.code, refused.data["errors"][0]["path"]) == ("invalid_arguments", "/input/path_params/id"), path
+        for path in ("/users/../profile", "/users/.:id/profile"):
+            refused = await sender.refused(path, path_params={"id": "."} if ":" in path else {})
+            assert refused.code == "invalid_arguments", path
+        assert server.asked == []
+        assert (await sender.echo("/users/:id/x", path_params={"id": "a..b"}))["path"] == "/users/a..b/x"
+
+
+@pytest.mark.promise("http-request:allowed-alone")
 async def test_methods_and_addresses_that_are_not_allowed_are_not_asked(server: Server) -> None:
     allowed = [{"whitelistPattern": f"^{server.address}/(allowed|there|seen|up|elsewhere|echo\\?)"}, {"whitelistPattern": " "}]
     async with node(server, allowPOST=False, urlWhitelist=allowed, allowGET=False, allowPUT=True) as sender:

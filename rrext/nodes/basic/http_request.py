@@ -353,7 +353,12 @@ def _filled(url: str, params: Mapping[str, Text]) -> str:
 
     def value(found: re.Match[str]) -> str:
         used.add(found[1])
-        return encoded(_plain(params[found[1]])) if found[1] in params else found[0]
+        if found[1] not in params:
+            return found[0]
+        given = _plain(params[found[1]])
+        if _climbs(unquote(str(given))):  # encoded ones too: a proxy decodes them, and so does its server
+            raise InvalidArguments.at(f"/input/path_params/{found[1]}", 'holds the step "." or ".."')
+        return encoded(given)
 
     path, mark, query = path.partition("?")
     path = re.sub(r":(\w+)", value, path)
@@ -369,6 +374,11 @@ def _split(url: str) -> tuple[str, str, str]:
     return f"{scheme}{colon}{host}", slash, path
 
 
+def _climbs(path: str) -> bool:
+    """Whether a path has a step to another folder; each client and server may leave it out, with the name before it."""
+    return any(piece in (".", "..") for piece in re.split(r"[/\\]", unquote(path)))
+
+
 def target_of(url: str, pointer: str) -> httpx2.URL:
     """A checked address, in the form in which it is requested. Raises `InvalidArguments`."""
     import httpx2
@@ -382,7 +392,7 @@ def target_of(url: str, pointer: str) -> httpx2.URL:
         raise InvalidArguments.at(pointer, what)
     if found.userinfo:
         raise InvalidArguments.at(pointer, "holds a name or password", hint='Put it into "basic_auth".')
-    if any(piece in (".", "..") for piece in re.split(r"[/\\]", unquote(found.raw_path.decode().partition("?")[0]))):
+    if _climbs(re.split(r"[?#]", url, maxsplit=1)[0].partition("://")[2]):  # of the text: httpx2 leaves out those that it sees
         raise InvalidArguments.at(pointer, 'has "." or ".." in its path')
     return found.copy_with(fragment=None)
 
