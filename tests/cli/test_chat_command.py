@@ -15,7 +15,11 @@ import pytest
 from command_terminal import Terminal, at_terminal
 from commands import EXAMPLES, call, component, here, pipeline, spawned, until
 
+from rrext.cli.commands.chat import ChatWatch, Conversation, LocalAsker
+from rrext.cli.commands.chat_display import ChatDisplay
+from rrext.cli.keyboard import Keyboard
 from rrext.cli.live_area import AboveArea, LiveArea, LiveText, end_of_blocks, plain
+from rrext.client.chat_events import AgentBegun, ToolBegun, ToolEnded
 
 CHAT = str(EXAMPLES / "chat.pipe")
 OPEN = "The library is open from nine to five."
@@ -368,3 +372,32 @@ def test_a_long_text_is_drawn_in_time_by_its_length_and_finished_blocks_are_neve
     assert "\n".join(finished) == whole
     assert drawn < 20 * len(whole)
     assert end_of_blocks("a\n\n~~~\n\n") == len("a\n\n")
+
+
+async def test_names_of_models_and_servers_never_reach_the_terminal_as_they_are() -> None:
+    class Asker(LocalAsker):
+        def __init__(self) -> None:
+            """A server that names its tools as it likes."""
+
+        async def tools(self) -> list[dict[str, Any]]:
+            return [{"name": "look\x1b[2J", "description": "a\nb", "nodeId": "n\x07\ud800"}]
+
+    screen: Any = Screen()
+    screen.is_terminal = True
+    display = ChatDisplay(screen, as_markdown=False)
+    fields: dict[str, Any] = {"time": 1.0, "call": 2, "caller": 1, "missed": 0, "depth": 0}
+    for event in (AgentBegun, ToolBegun, ToolEnded):
+        display.turn.append(
+            event(**fields, **({"agent": "a\x1b[3J"} if event is AgentBegun else {"tool": "fly\x1b]52;c;eA==\x07"}))
+        )
+    questions = iter(["/tools", "/trace", None])
+
+    async def read() -> str | None:
+        return next(questions)
+
+    watch = ChatWatch(display, None, tells=False)
+    await Conversation(Asker(), screen, Keyboard(), watch, session=None, as_json=False).run(read)
+    assert r"look\u001b[2J  a\u000ab  (n\u0007\ud800)" in screen.written
+    assert r"a\u001b[3J" in screen.written
+    assert r"fly\u001b]52;c;eA==\u0007" in screen.written
+    assert screen.written.replace("\n", "").isprintable()

@@ -433,7 +433,7 @@ class Conversation:
             print_error(error)
             return
         width = max((len(tool["name"]) for tool in tools), default=0)
-        lines = [f"{tool['name']:{width}}  {one_line(tool.get('description') or '')}  ({tool['nodeId']})" for tool in tools]
+        lines = [f"{tool['name']:{width}}  {tool.get('description') or ''}  ({tool['nodeId']})" for tool in tools]
         self._write(lines or ["the pipeline has no tools for callers; those of an agent are its own"])
 
     def _trace(self) -> None:
@@ -443,8 +443,9 @@ class Conversation:
         self._write((trace_lines(display.turn) if display is not None else []) or ["the last question called nothing"])
 
     def _write(self, lines: list[str]) -> None:
+        """Write lines that hold the words of models and servers."""
         width = terminal_width() - 1 if self._results.is_terminal else sys.maxsize
-        self._results.write("".join(f"{cut(line, width)}\n" for line in lines).encode())
+        self._results.write("".join(f"{cut(one_line(line), width)}\n" for line in lines).encode())
 
 
 def _answer_keys(result: dict[str, Any]) -> list[str]:
