@@ -73,6 +73,11 @@ class Budget:
             return False
         return all(budget.limits.calls is None or budget.calls < budget.limits.calls for budget in self._chain())
 
+    @property
+    def needs_price(self) -> bool:
+        """Whether this run, or one that it belongs to, has a limit of money."""
+        return any(budget.limits.cost is not None for budget in self._chain())
+
     def require_turn(self) -> None:
         """Raise `ToolError` `agent_limit` if the model may not be asked again."""
         if self.turns >= self.limits.turns:

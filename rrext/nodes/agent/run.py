@@ -175,7 +175,7 @@ class AgentRunner:
                 raise
             raise agent_limit(self._node_id, "max_seconds", seconds, "it is not done") from None
 
-    async def model(self, ctx: ToolContext, engine: asyncio.AbstractEventLoop) -> AgentModel:
+    async def model(self, ctx: ToolContext, engine: asyncio.AbstractEventLoop, *, needs_price: bool) -> AgentModel:
         """The model that is bound to the agent, made at its first use."""
         shared = await run_on(engine, ctx.bound("llm"))
         found = self._models.get(id(shared))
@@ -191,9 +191,9 @@ class AgentRunner:
             if found[1] is not made:  # another run has made one meanwhile
                 await made.close()
         model = found[1]
-        if self._limits.cost is not None and model.price is None:
+        if needs_price and model.price is None:
             raise ToolError(
-                f'Agent "{self._node_id}" has a limit of money (max_cost), and nobody knows the price of "{model.name}"',
+                f'A limit of money holds for agent "{self._node_id}" (max_cost), and nobody knows the price of "{model.name}"',
                 code="price_unknown",
                 hint='Set "price": {"input": …, "output": …}, in dollars for a million tokens, in the settings of the model.',
             )
@@ -228,7 +228,7 @@ class AgentRun:
         if not asked or asked[-1]["role"] != "user":
             raise ToolError("The question is empty: there is nothing to ask the agent", code="empty_question")
         told, history, prompt = messages_for(asked)
-        self._model = await self._runner.model(self._ctx, self._engine)
+        self._model = await self._runner.model(self._ctx, self._engine, needs_price=self._budget.needs_price)
         session = self._question.get("session")
         if session is None:
             content, _ = await self._content(told, history, prompt)
@@ -301,9 +301,13 @@ class AgentRun:
                         steps.text(event.delta.content_delta)
                     elif isinstance(event, PartStartEvent) and isinstance(event.part, TextPart) and event.part.content:
                         steps.text(event.part.content)
-        except BaseException as error:
+        except asyncio.CancelledError as error:
             steps.turn_end(TurnUsage(model=self._model.name), error)
             raise
+        except Exception as error:
+            failure = error if isinstance(error, RrextError) else model_failure(error, self._model.server)
+            steps.turn_end(TurnUsage(model=self._model.name), failure)
+            raise failure from None
         steps.flush()
 
     def _count(self, response: ModelResponse, messages: list[ModelMessage]) -> None:

@@ -336,6 +336,9 @@ async def test_a_sub_agent_is_a_tool_and_shares_the_limits_of_the_agent_that_ask
         outer = next(body for body in feed.bodies if body["event"] == "call_started" and body["nodeId"] == "agent_1")
         assert inner["caller"] == outer["call"]
         assert {body["call"] for body in feed.bodies if body.get("agent") == "agent_2"} == {inner["call"]}
+    async with agent_world(server, *more, max_cost=1, model={"price": {"input": 1, "output": 1}}) as w:
+        await w.ask().result()
+        assert "price_unknown" in server.asked[-1].results[0]  # the sub-agent would spend what nobody counts
     async with agent_world(server, *more, max_tokens=36) as w:
         error = await w.ask().error()
         assert (error.code, error.data["agent"]) == ("agent_limit", "agent_1")
