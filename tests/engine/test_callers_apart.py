@@ -53,7 +53,7 @@ class Counter(Node):
 class Agent(Node):
     """Asks the tools that are bound to it."""
 
-    provider = "agent"
+    provider = "boss"
     lanes = {"questions": ("answers",)}
     class_types = ("agent",)
     invoke = {"tool": {"min": 1}}
@@ -125,7 +125,7 @@ async def test_calls_on_one_pipe_share_its_node_objects() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("provider", ["agent", "async_agent"])
+@pytest.mark.parametrize("provider", ["boss", "async_agent"])
 async def test_a_lane_method_calls_the_tools_that_are_bound_to_its_node(provider: str) -> None:
     async with open_pipeline(asked(provider), nodes=[Diary, Agent, AsyncAgent]) as client:
         result = await client.chat(question="what is kept?")
@@ -134,7 +134,7 @@ async def test_a_lane_method_calls_the_tools_that_are_bound_to_its_node(provider
 
 @pytest.mark.anyio
 async def test_a_lane_method_knows_the_deadline_of_its_write() -> None:
-    async with open_pipeline(asked("agent"), nodes=[Diary, Agent, AsyncAgent]) as client:
+    async with open_pipeline(asked("boss"), nodes=[Diary, Agent, AsyncAgent]) as client:
         arguments = {"subcommand": "open", "mimeType": "application/rocketride-question", "object": {}}
         pipe_id = (await client.request("rrext_process", arguments))["pipe_id"]
         question = b'{"questions": [{"text": "?"}]}'

@@ -106,12 +106,13 @@ async def test_who_writes_and_closes_gets_the_steps_and_the_calls_of_the_nodes_t
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("inner", ["wait", "park"])
-async def test_a_caller_cancels_one_call_within_its_call_and_the_rest_goes_on(line: Line, inner: str) -> None:
-    input = {"node": "", "tool": inner, "input": {"key": f"alone {inner}"}}
-    number = await line.call("ask_async", input, events=True, token="face")
+@pytest.mark.parametrize(("relay", "inner"), [("ask_async", "wait"), ("ask_async", "park"), ("ask", "wait")])
+async def test_a_caller_cancels_one_call_within_its_call_and_the_rest_goes_on(line: Line, relay: str, inner: str) -> None:
+    input = {"node": "", "tool": inner, "input": {"key": f"alone {relay} {inner}"}}
+    number = await line.call(relay, input, events=True, token="face")
     events = await line.until(lambda: len(line.events(number)) > 1 and line.events(number))
     await line.cancel(number, 10**9)
+    await line.cancel(number, events[1]["call"])
     await line.cancel(number, events[1]["call"])
     answer = await line.answer(number)
     assert answer.error is not None

@@ -57,15 +57,15 @@ class Nesting:
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a coroutine and return its result. A cancel of the caller's wait reaches the tool."""
-        callee = await self._callee(node, tool, input)
-        with InnerCancel(self._run.token, callee.token):
+        with InnerCall(self._run) as token:
+            callee = await self._callee(node, tool, input, token)
             return _plain(await self._encoded(callee, input))
 
     async def stream(self, node: str, tool: str, input: Any) -> AsyncGenerator[Any, None]:
         """Call a tool from a coroutine, and yield its chunks as they come, and the value that it returned in a `StreamEnd`."""
-        callee = await self._callee(node, tool, input)
-        chunks = callee.feed = NestedChunks(self._run.host, callee.token)
-        with InnerCancel(self._run.token, callee.token):
+        with InnerCall(self._run) as token:
+            callee = await self._callee(node, tool, input, token)
+            chunks = callee.feed = NestedChunks(self._run.host, token)
             running = asyncio.ensure_future(self._encoded(callee, input))
             running.add_done_callback(lambda _: chunks.end())
             try:
@@ -75,8 +75,10 @@ class Nesting:
             finally:
                 running.cancel()
                 await asyncio.wait([running])
+                if not running.cancelled():
+                    running.exception()  # of a cleanup that failed: its reader has left
 
-    async def _callee(self, node: str, tool: str, input: Any) -> ToolRun:
+    async def _callee(self, node: str, tool: str, input: Any, token: CancelToken) -> ToolRun:
         """The run of the first owner whose tool is available, permitted and ready for this input."""
         run = self._run
         if run.lease.task.may_learn(node, tool) or self._may_learn_own(node, tool):
@@ -84,7 +86,7 @@ class Nesting:
         routes = self._owners(node, tool)
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
-            callee = run.callee(route, CancelToken(run.token))
+            callee = run.callee(route, token)
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 if route.asks:
@@ -94,6 +96,10 @@ class Nesting:
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a thread and return its result. The tool runs on this thread where its kind permits that."""
+        with InnerCall(self._run) as token:
+            return self._called(node, tool, input, token)
+
+    def _called(self, node: str, tool: str, input: Any, token: CancelToken) -> Any:
         run = self._run
         on_loop = _is_loop_thread(run.host.loop)
         if not on_loop and (run.lease.task.may_learn(node, tool) or self._may_learn_own(node, tool)):
@@ -108,7 +114,7 @@ class Nesting:
                 )
             if not route.component.ready:
                 self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
-            callee = run.callee(route, run.token)
+            callee = run.callee(route, token)
             if len(routes) > 1 and not callee.is_usable():
                 continue
             self._prepare(callee, input)
@@ -156,6 +162,8 @@ class Nesting:
                 found.append(_bound_tool(callee, names[callee.route.node_id, callee.spec.name]))
             except RrextError as error:
                 failed[callee.route.label] = error
+        for error in failed.values():
+            run.host.redactor.error(error)
         return BoundTools(found, failed)
 
     async def bound(self, kind: str) -> Any:
@@ -187,7 +195,8 @@ class Nesting:
         routes = self._run.lease.task.routes
         for route in (*routes, *routes.private.values()):
             is_own = route.node_id == self._node_id and route.component.id != self._node_id
-            if (route.node_id in bound or is_own) and route.origin.name != HOST_REQUEST:
+            is_bound = route.node_id in bound and (route.node_id, route.spec.name) not in routes.private
+            if (is_bound or is_own) and route.origin.name != HOST_REQUEST:
                 yield route
 
     def _may_learn_own(self, node: str, tool: str) -> bool:
@@ -347,26 +356,31 @@ class NestedChunks:
         return self._waiting.popleft()
 
 
-class InnerCancel:
-    """Context manager of a nested call with a token of its own: the cancel of the outer call, and that of the wait for the
-    nested one, reach it.
+class InnerCall:
+    """Context manager of a nested call, with a token of its own.
+
+    The cancel of the outer call, and that of the wait for the nested one, reach it. A failure has no values of variables when
+    the node gets it: nodes pass on what a client would get, also to servers outside.
     """
 
-    __slots__ = ("_inner", "_outer")
+    __slots__ = ("_run", "_token")
 
-    def __init__(self, outer: CancelToken, inner: CancelToken) -> None:
-        self._outer = outer
-        self._inner = inner
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._token = CancelToken(run.token)
 
-    def __enter__(self) -> None:
-        self._outer.on_cancel(self._pass_on)
+    def __enter__(self) -> CancelToken:
+        self._run.token.on_cancel(self._pass_on)
+        return self._token
 
     def _pass_on(self) -> None:
-        self._inner.cancel(self._outer.reason or "cancelled")
+        self._token.cancel(self._run.token.reason or "cancelled")
 
-    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
-        self._outer.forget(self._pass_on)
-        if kind is not None and issubclass(kind, asyncio.CancelledError | GeneratorExit):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._run.token.forget(self._pass_on)
+        if isinstance(error, RrextError):
+            self._run.host.redactor.error(error)
+        elif isinstance(error, asyncio.CancelledError | GeneratorExit):
             self._pass_on()
 
 
@@ -414,8 +428,13 @@ async def _cancellable(callee: ToolRun, number: int) -> Encoded:
     call = callee.call
     if call.inner is None:
         call.inner = {}
-    limit = asyncio.timeout(None)
-    call.inner[number] = lambda: limit.reschedule(0)
+    inner, limit = call.inner, asyncio.timeout(None)
+
+    def stop() -> None:
+        if inner.pop(number, None) is not None:  # a second cancel finds nothing to stop
+            limit.reschedule(0)
+
+    inner[number] = stop
     try:
         async with limit:
             return await _in_own_time(callee)
@@ -425,7 +444,7 @@ async def _cancellable(callee: ToolRun, number: int) -> Encoded:
         callee.token.cancel("cancelled")
         raise Cancelled("cancelled: the caller of the whole call wants this call no longer") from None
     finally:
-        del call.inner[number]
+        inner.pop(number, None)
 
 
 async def _in_time(callee: ToolRun, seconds: float) -> Encoded:

@@ -613,10 +613,11 @@ class ToolRun(CallRun):
         if self.spec.thread == "main":
             return self.blocking()
         places, call = self.lease.task.sync_places, self.call
+        context = None if self.is_outermost else copy_context()  # of an outermost call there is none to keep
 
         def work() -> Encoded:
             self.loan = Loan(places, call)
-            return self.blocking()
+            return self.blocking() if context is None else context.run(self.blocking)
 
         if self.spec.thread != "same":
             return await self.in_thread(work)

@@ -204,6 +204,7 @@ class Component:
             remote=self.remote,
             bindings=self.bindings,
             redact=host.redactor.text,
+            redact_piece=host.redactor.piece,
             wait=host.wait,
             connections=host.shared_connections if self.remote else host.connections,
             packages=host.packages,

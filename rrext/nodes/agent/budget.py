@@ -69,7 +69,7 @@ class Budget:
     @property
     def may_call(self) -> bool:
         """Whether a call of a tool is within the limits, in a turn that is not the last one."""
-        if self.turns + 1 >= self.limits.turns and self.limits.turns > 1:
+        if self.turns + 1 >= self.limits.turns:
             return False
         return all(budget.limits.calls is None or budget.calls < budget.limits.calls for budget in self._chain())
 

@@ -62,6 +62,7 @@ class AgentRunner:
         """`kinds` are the class types of the nodes whose tools the agent may use. Raises `ToolError` for a bad `output`."""
         self.config = config
         self._node_id = ctx.node_id
+        self._setup = ctx
         self._conversations = ConversationStore(
             config.store, ctx, ttl_hours=config.session_ttl_hours, max_history=config.max_history
         )
@@ -140,6 +141,8 @@ class AgentRunner:
         finally:
             running.cancel()
             await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # its reader has left
 
     async def _answer(
         self,
@@ -150,7 +153,7 @@ class AgentRunner:
     ) -> Answer:
         budget = Budget(self._node_id, self._limits, BUDGET.get())
         BUDGET.set(budget)  # for the tools of this run alone: it has a task, and so a context, of its own
-        steps = Steps(ctx, self._node_id, budget, on_text)
+        steps = Steps(ctx, self._node_id, budget, self._setup.shown_piece, on_text)
         steps.start()
         failure: BaseException | None = None
         try:
@@ -356,7 +359,7 @@ class AgentRun:
                     number = result.tool_call_id
                     if getattr(result, "outcome", "success") == "success":
                         succeeded = True
-                        self._steps.tool_result(number, result.tool_name or "", result.content, None)
+                        self._steps.tool_result(number, result.tool_name or "", tools.results.pop(number, result.content), None)
                         continue
                     text = str(result.content)
                     failed.add((*called.get(number, (result.tool_name or "", "")), text))
@@ -403,8 +406,8 @@ def _is_whole(call: ToolCallPart) -> bool:
 
 
 def _input_of(call: ToolCallPart) -> Any:
-    """The arguments of a call, or the text that is none."""
+    """The arguments of a call; of those that cannot be read the size, because nobody could take secrets out of them."""
     try:
         return call.args_as_dict(raise_if_invalid=True)
     except Exception:
-        return call.args
+        return f"[{len(str(call.args)):,} characters that are no JSON object]"

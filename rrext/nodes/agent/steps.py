@@ -20,6 +20,9 @@ JOINED: Final = 0.03
 MAX_STACK: Final = 200
 """Calls of tools that the answer lists; of more the last ones."""
 
+MAX_NAME: Final = 200
+"""Characters of the name of a tool in events: those of ours have at most 64, a model may invent any."""
+
 MAX_DONE_TEXT: Final = 4000
 """Characters of the text of a stopped run that its failure repeats."""
 
@@ -27,10 +30,20 @@ MAX_DONE_TEXT: Final = 4000
 class Steps:
     """Tells the steps of a run. On the loop of the models."""
 
-    def __init__(self, ctx: ToolContext, agent: str, budget: Budget, on_text: Callable[[str], object] | None) -> None:
+    def __init__(
+        self,
+        ctx: ToolContext,
+        agent: str,
+        budget: Budget,
+        shown: Callable[[str], tuple[str, str]],
+        on_text: Callable[[str], object] | None,
+    ) -> None:
+        """`shown` is `SetupContext.shown_piece`; `on_text` gets the text as it is, as the answer has it."""
         self._ctx = ctx
         self._agent = agent
         self._budget = budget
+        self._shown = shown
+        self._rest = ""
         self._on_text = on_text
         self._info = CallInfo(
             tool="run_agent",
@@ -55,7 +68,7 @@ class Steps:
 
     def end(self, error: BaseException | None) -> None:
         """The run ends."""
-        self.flush()
+        self.flush(is_end=True)
         failure = ToolError("cancelled", code="run_cancelled") if isinstance(error, asyncio.CancelledError) else error
         self._ctx.callbacks.agent_end(self._info, self._agent, failure)
 
@@ -68,7 +81,7 @@ class Steps:
 
     def turn_end(self, usage: TurnUsage, error: BaseException | None) -> None:
         """The model has answered, or failed."""
-        self.flush()
+        self.flush(is_end=True)
         failure = ToolError("cancelled", code="run_cancelled") if isinstance(error, asyncio.CancelledError) else error
         self._ctx.callbacks.agent_turn_end(self._info, self._agent, self._turn, usage, failure)
         self._ctx.so_far(self.done())
@@ -79,21 +92,30 @@ class Steps:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(JOINED, self.flush)
 
-    def flush(self) -> None:
-        """Tell the text that waits."""
+    def flush(self, *, is_end: bool = False) -> None:
+        """Tell the text that waits; what may begin a value of a variable waits until more of it came, or the end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._pieces:
             text = "".join(self._pieces)
             self._pieces.clear()
-            self._text = (self._text + text)[-MAX_DONE_TEXT:]
-            self._ctx.callbacks.agent_chunk(self._info, self._agent, text)
             if self._on_text is not None:
                 self._on_text(text)
+            shown, self._rest = self._shown(self._rest + text)
+            self._tell(shown)
+        if is_end and self._rest:
+            shown, self._rest = self._rest, ""
+            self._tell(shown)
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._text = (self._text + text)[-MAX_DONE_TEXT:]
+            self._ctx.callbacks.agent_chunk(self._info, self._agent, text)
 
     def tool_call(self, number: str, tool: str, given: Any) -> None:
         """The model calls a tool."""
+        tool = _named(tool)
         self._running[number] = (tool, time.monotonic())
         self._ctx.callbacks.agent_tool_call(self._info, self._agent, tool, given)
         self._think(f"calls {tool}", tool=tool)
@@ -101,6 +123,7 @@ class Steps:
 
     def tool_result(self, number: str, tool: str, result: Any, error: RrextError | None) -> None:
         """A tool has ended, or its call was refused."""
+        tool = _named(tool)
         _, began = self._running.pop(number, (tool, time.monotonic()))
         payload: dict[str, Any] = {"turn": self._turn, "seconds": round(time.monotonic() - began, 3)}
         if error is not None:
@@ -123,3 +146,8 @@ class Steps:
     def _think(self, message: str, **more: Any) -> None:
         """A message for clients of RocketRide, which show what agents do."""
         self._ctx.publish("thinking", {"message": message, "agent": self._agent, **more})
+
+
+def _named(tool: str) -> str:
+    """The name of a tool as a model wrote it, which may be any text, so that it stands in events."""
+    return tool[:MAX_NAME].encode("utf-8", "replace").decode()

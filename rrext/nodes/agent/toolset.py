@@ -76,6 +76,8 @@ class PipelineTools(AbstractToolset[Any]):
         self._missing: dict[str, str] = {}
         self.failures: dict[str, RrextError] = {}
         """The failures of calls, by the id of the call."""
+        self.results: dict[str, Any] = {}
+        """The results of calls as they were, for those who watch them."""
 
     @property
     def id(self) -> str:
@@ -123,6 +125,8 @@ class PipelineTools(AbstractToolset[Any]):
                 raise ToolError(refused, code="agent_limit")
             async with self._places:
                 result = await run_on(self._engine, self._ctx.call(offered.node_id, offered.tool, tool_args))
+            if ctx.tool_call_id is not None:
+                self.results[ctx.tool_call_id] = result
             return self._shortened(_text(result))
         except RrextError as error:
             if ctx.tool_call_id is not None:

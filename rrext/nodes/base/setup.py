@@ -45,6 +45,7 @@ class SetupContext:
         remote: bool = False,
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         redact: Callable[[str], str] = str,
+        redact_piece: Callable[[str], tuple[str, str]] = lambda text: (text, ""),
         wait: float | None = None,
         connections: Connections = NO_CONNECTIONS,
         packages: Sequence[str] = (),
@@ -54,6 +55,7 @@ class SetupContext:
         """Made by the engine."""
         self._workers = workers
         self._redact = redact
+        self._redact_piece = redact_piece
         self._wait = wait
         self._listeners: list[Callable[[str], object]] = []
         self.node_id = node_id
@@ -91,6 +93,10 @@ class SetupContext:
         Failures and log lines are given to their readers like that anyway; results are not.
         """
         return self._redact(text)
+
+    def shown_piece(self, text: str) -> tuple[str, str]:
+        """A piece of a text that goes on as others may read it, and its end that may begin a value: put it before the next."""
+        return self._redact_piece(text)
 
     async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function that imports, connects or reads on a thread of its own, and return or raise what it did.

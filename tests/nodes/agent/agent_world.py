@@ -12,6 +12,7 @@ from model_server import Call, ModelServer, Say, Step
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import Tool
+from rrext.errors import ToolError, Unavailable
 from rrext.nodes.agent.node import AgentNode, CrewManagerNode, CrewSubagentNode
 from rrext.nodes.base.node import Node
 from rrext.nodes.basic.memory import MemoryNode
@@ -21,6 +22,10 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 __all__ = ["Call", "Events", "Say", "Tools", "agent_world", "component", "pipeline"]
+
+
+SECRET = "hunter2-Zx81-secret99"
+"""The value of a variable that the redactor of the engine knows, if a test says so."""
 
 
 class Tools(Node):
@@ -51,6 +56,16 @@ class Tools(Node):
         await self.lot.stay()
 
     @tool_function
+    def leak(self) -> None:
+        """Fail with a secret."""
+        raise ToolError(f"cannot connect to postgres://me:{SECRET}@db/x", hint=f"ask {SECRET}")
+
+    @tool_function
+    def ask_other(self, ctx: ToolContext) -> str:
+        """Ask another agent from a thread."""
+        return ctx.call_blocking("agent_2", "run_agent", {"query": "half?"})["content"]
+
+    @tool_function
     def not_a_number(self) -> float:
         """A result that JSON does not have."""
         return float("nan")
@@ -59,6 +74,21 @@ class Tools(Node):
     def whoami(self, ctx: ToolContext) -> str | None:
         """The name of the user."""
         return ctx.user_id
+
+
+class Down(Node):
+    """Cannot be set up."""
+
+    provider = "down"
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any) -> AsyncIterator[None]:
+        raise Unavailable(f"no server at root:{SECRET}@db")
+        yield
+
+    @tool_function
+    def never(self) -> None: ...
 
 
 BOUND = ({"classType": "tool", "from": "agent_1"},)
@@ -89,7 +119,7 @@ def pipeline(server: ModelServer, *more: dict[str, Any], model: Any = None, **co
     }
 
 
-NODES = (AgentNode, CrewManagerNode, CrewSubagentNode, OpenAIApiNode, Tools, MemoryNode, ResponseAnswersNode)
+NODES = (AgentNode, CrewManagerNode, CrewSubagentNode, OpenAIApiNode, Tools, Down, MemoryNode, ResponseAnswersNode)
 
 
 class Events:

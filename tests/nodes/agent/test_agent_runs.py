@@ -9,7 +9,7 @@ from typing import Any
 
 import pydantic_ai
 import pytest
-from agent_world import AgentWorld, Call, Events, Say, Tools, agent_world, component
+from agent_world import SECRET, AgentWorld, Call, Events, Say, Tools, agent_world, component
 from engine_world import AsyncPark, until
 from model_server import Asked, Gate, HalfStream, ModelServer, Status, Usage
 from outside_tools import Outside
@@ -30,7 +30,7 @@ async def test_an_agent_calls_tools_at_once_reads_their_results_and_answers(serv
         codes = {step["name"]: step["payload"].get("error", {}).get("code") for step in answer["stack"]}
         assert codes == {"add": None, "fail": "tool_failed"}, "the one that ends first comes first"
         first, second = server.asked
-        assert sorted(first.tools) == ["add", "fail", "long", "not_a_number", "stay", "whoami"]
+        assert sorted(first.tools) == [*("add", "ask_other", "fail", "leak", "long", "not_a_number", "stay", "whoami")]
         assert second.results[0] == "3"
         assert "the disk is full" in second.results[1]
         assert server.connections == 1
@@ -46,6 +46,7 @@ async def test_an_agent_calls_tools_at_once_reads_their_results_and_answers(serv
             "agent_step tool_call add",
         ]
         assert steps[-4:] == ["agent_turn start", "agent_step chunk", "agent_turn end", "agent_step end"]
+        assert [body["data"] for body in feed.bodies if body.get("step") == "tool_result" and "data" in body] == [3]
         ended = [body for body in feed.bodies if body["event"] == "call_ended" and body["tool"] == "add"]
         started = [body for body in feed.bodies if body["event"] == "call_started" and body["tool"] == "run_agent"]
         assert ended[0]["caller"] == started[0]["call"]
@@ -146,6 +147,11 @@ async def test_the_last_turn_has_no_tools_and_limits_end_a_run_by_name(server: M
         error = await w.ask().error()
         assert (error.code, error.data["limit"], error.data["done"]["turns"]) == ("agent_limit", "max_waves", 3)
         server.asked.clear()
+        server.plays(lambda asked: None)
+    async with agent_world(server, max_waves=1) as w:
+        assert (await w.ask("Hello").result())["content"]
+        assert server.asked.pop().tools == []
+    server.plays(calls)
     async with agent_world(server, max_tokens=30) as w:
         error = await w.ask().error()
         assert (error.code, error.data["limit"], len(server.asked)) == ("agent_limit", "max_tokens", 3)
@@ -314,8 +320,9 @@ async def test_a_sub_agent_is_a_tool_and_shares_the_limits_of_the_agent_that_ask
             return Say(calls=[Call("run_agent", {"query": "half?"}), Call("add", {"a": 1, "b": 1})])
         return Say("done")
 
+    reference = {"type": "node", "node": "toys_2", "tool": "add", "name": "plus"}
     more = (
-        component("agent_2", "agent", agent_description="Halves numbers."),
+        component("agent_2", "agent", agent_description="Halves numbers.", tools=[reference]),
         component(
             "model_2", "llm_openai_api", [{"classType": "llm", "from": "agent_2"}], base_url=server.address, model="small"
         ),
@@ -326,7 +333,7 @@ async def test_a_sub_agent_is_a_tool_and_shares_the_limits_of_the_agent_that_ask
         feed = Events()
         answer = await w.ask("?", feed).result()
         assert answer["content"] == "done"
-        assert "run_agent_stream" not in server.asked[0].tools
+        assert not {"run_agent_stream", "plus"} & set(server.asked[0].tools)
         assert answer["meta"]["tokens"] == 48  # four requests of twelve
         assert answer["meta"]["calls"] == 3
         assert json.loads(server.asked[-1].results[0])["content"] == "21"
@@ -336,6 +343,9 @@ async def test_a_sub_agent_is_a_tool_and_shares_the_limits_of_the_agent_that_ask
         outer = next(body for body in feed.bodies if body["event"] == "call_started" and body["nodeId"] == "agent_1")
         assert inner["caller"] == outer["call"]
         assert {body["call"] for body in feed.bodies if body.get("agent") == "agent_2"} == {inner["call"]}
+    async with agent_world(server, *more) as w:
+        w.server.next(Say(calls=[Call("ask_other")]), Say("done"), model="test")
+        assert (await w.ask().result())["meta"]["tokens"] == 48  # through a thread, too
     async with agent_world(server, *more, max_cost=1, model={"price": {"input": 1, "output": 1}}) as w:
         await w.ask().result()
         assert "price_unknown" in server.asked[-1].results[0]  # the sub-agent would spend what nobody counts
@@ -399,3 +409,27 @@ async def test_a_conversation_that_fills_the_window_leaves_out_old_results_or_fa
     async with agent_world(server, model=model, context="refuse") as w:
         error = await w.ask().error()
         assert (error.code, error.data["window"]) == ("context_too_long", 4000)
+
+
+async def test_values_of_variables_reach_no_model_and_no_caller_by_failures_and_pieces_of_text(server: ModelServer) -> None:
+    async with agent_world(server, component("down_1", "down")) as w:
+        w.inner.engine.host.redactor.learn("ROCKETRIDE_PW", SECRET)
+        gate = Gate()
+        w.plays(Say(calls=[Call("leak")]), Say(pieces=[f"It is {SECRET[:9]}", gate, f"{SECRET[9:]}."]))
+        feed = Events()
+        asked = w.ask("?", feed)
+        assert await asyncio.to_thread(gate.reached.acquire, timeout=50)
+        await until(lambda: any(body.get("data") for body in feed.bodies if body.get("step") == "chunk"))
+        gate.open()
+        answer = await asked.result()
+        told = json.dumps([answer["stack"], feed.bodies[:-1], [each.body for each in server.asked]])
+        assert "me:${ROCKETRIDE_PW}@db/x" in told
+        assert "root:${ROCKETRIDE_PW}@db" in told
+        assert SECRET[:9] not in told
+        assert SECRET[9:] not in told
+
+
+async def test_a_name_that_a_model_invents_ends_no_run(server: ModelServer) -> None:
+    async with agent_world(server) as w:
+        w.plays(Say(calls=[Call("x" * 3_000_000)]), Say("done"))
+        assert (await w.ask("?", Events()).result())["content"] == "done"
