@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 import pydantic_ai
 from pydantic_ai import Agent, ModelRetry, StructuredDict
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ToolRetryError, UserError
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
@@ -291,7 +291,7 @@ class AgentRun:
         except RrextError:
             raise
         except Exception as error:
-            raise model_failure(error, model.server) from None
+            raise _unfit(error, self._budget.agent) or model_failure(error, model.server) from None
 
     async def _ask(self, node: Any, run: Any) -> None:
         """Ask the model, and pass on its text."""
@@ -385,6 +385,19 @@ def _fitting(validator: SchemaValidator) -> Callable[[Any], Any]:
         return output
 
     return check
+
+
+def _unfit(error: Exception, agent: str) -> ToolError | None:
+    """The failure of a model that answered, but never as it should; None for any other failure."""
+    cause = error.__cause__
+    if not isinstance(cause, ModelRetry | ToolRetryError):
+        return None
+    what = cause.message if isinstance(cause, ModelRetry) else "it is empty, or no JSON"
+    return ToolError(
+        f'Agent "{agent}" got no answer that it can use from its model in {OUTPUT_RETRIES + 1} attempts. The last one: {what}',
+        code="model_bad_answer",
+        hint='Say in the instructions what the answer is to be, make "output" simpler, or take another model.',
+    )
 
 
 def _json(output: str) -> str:

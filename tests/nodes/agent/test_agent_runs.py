@@ -132,7 +132,12 @@ async def test_structured_output_is_checked_by_our_own_validator_and_mended_by_t
         assert "/temp" in server.asked[1].results[0]
         server.plays(lambda asked: Say(calls=[Call(asked.tools[-1], {"temp": -1})]))
         error = await w.ask().error()
-        assert error.code.startswith("model_")
+        assert error.code == "model_bad_answer"
+        assert "in 4 attempts. The last one: /temp: expected at least 0" in error.message
+        server.plays(lambda asked: Say("warm"))
+        error = await w.ask().error()
+        assert "it is empty, or no JSON" in error.message
+        assert '"output" simpler' in (error.hint or "")
 
 
 async def test_the_last_turn_has_no_tools_and_limits_end_a_run_by_name(server: ModelServer) -> None:
