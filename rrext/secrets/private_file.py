@@ -53,13 +53,18 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
-def _fault(found: os.stat_result) -> str | None:
-    """Why an open file is not private, or None."""
+def exposure(found: os.stat_result) -> str | None:
+    """Who else may use an open file, or None."""
     if found.st_uid != os.geteuid():
         return "the file belongs to another user"
     mode = stat.S_IMODE(found.st_mode)
-    if mode & 0o077:
-        return f"others may use the file (mode {mode:04o}); chmod 600 makes it yours alone"
+    return f"others may use the file (mode {mode:04o}); chmod 600 makes it yours alone" if mode & 0o077 else None
+
+
+def _fault(found: os.stat_result) -> str | None:
+    """Why an open file is not private, or None."""
+    if (others := exposure(found)) is not None:
+        return others
     if not stat.S_ISREG(found.st_mode):
         return "this is no regular file"
     return _TOO_LARGE if found.st_size > MAX_PRIVATE_FILE else None

@@ -8,6 +8,7 @@ that says so.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from rrext.engine.events.records import (
     kind_of,
 )
 from rrext.secrets.names import masked
+from rrext.secrets.private_file import exposure
 from rrext.transports.lossy import LossyWriter
 from rrext.version import __version__
 
@@ -65,9 +67,14 @@ class TraceFile:
     """The writer of one run. `content` says whether inputs, results and texts are written too, without secrets."""
 
     def __init__(self, path: str, *, content: bool, on_failure: Callable[[OSError], object]) -> None:
-        """Open the file, which is made for its owner alone. Raises `OSError`."""
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Open the file, which is made for its owner alone. Raises `OSError`, also for a file that others may use, and for a
+        link to a file.
+        """
+        fd, is_link = _opened(path)
         try:
+            status = os.fstat(fd)
+            if stat.S_ISREG(status.st_mode) and (fault := LINK if is_link else exposure(status)):
+                raise PermissionError(errno.EPERM, fault, path)
             begin = b"\n" if _is_cut(fd) else b""
             self.writer = LossyWriter(fd, lambda count: _line({"event": "dropped", "count": count}), on_failure)
         finally:
@@ -91,6 +98,21 @@ def shown(event: EngineEvent, *, content: bool) -> EngineEvent:
     given = {name: getattr(event, name) for name in CONTENTS.get(type(event), ())}
     told = {name: masked(value) if content else msgspec.UNSET for name, value in given.items() if value is not msgspec.UNSET}
     return msgspec.structs.replace(event, **told) if told else event
+
+
+LINK: Final = "this is a link to a file; name the file itself"
+
+
+def _opened(path: str) -> tuple[int, bool]:
+    """A descriptor, and whether the path is a link. Links are followed because `/dev/stderr` is one; through a link no file is
+    made."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600), False
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    return os.open(path, flags), True
 
 
 def _is_cut(fd: int) -> bool:

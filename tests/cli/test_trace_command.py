@@ -39,6 +39,26 @@ def drawn(done: Done) -> str:
     return re.sub(r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  ", "", text)
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"), [("shared", "(mode 0644); chmod 600"), ("link", "a link to a file"), ("dangling", "No such file")]
+)
+def test_no_trace_goes_to_a_file_of_others_or_through_a_link_to_a_file(
+    kind: str, told: str, crew: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, real = tmp_path / "t.jsonl", tmp_path / "real.jsonl"
+    if kind == "shared":
+        path.touch()
+        path.chmod(0o644)
+    else:
+        path.symlink_to(real)
+    if kind == "link":
+        real.touch(0o600)
+    done = here(capfd, "tool", crew[0], "run_agent", "query=x", "--nodes", crew[1], "--trace", str(path))
+    assert (done.code, f"--trace {path}: " in done.err, told in done.err) == (2, True, True), done.err
+    assert all(file.stat().st_size == 0 for file in (path, real) if file.exists())
+    assert real.exists() == (kind == "link")
+
+
 @pytest.mark.promise("trace:tree")
 def test_a_trace_is_drawn_with_turns_tokens_money_and_errors(
     crew: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -94,6 +114,7 @@ def test_a_file_that_is_no_trace_or_lacks_lines_is_told(tmp_path: Path, capfd: p
 
 def test_a_run_after_a_cut_line_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
+    path.touch(0o600)
     path.write_text('{"rrext_trace":1}\n{"event":"call_en')
     TraceFile(str(path), content=False, on_failure=print).writer.close()
     assert path.read_text().splitlines()[-1].startswith('{"rrext_trace":1,')
