@@ -78,12 +78,18 @@ class Keyboard:
             termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
 
     async def confirmed(self, question: str) -> bool:
-        """Whether the user says yes; asked again until the answer is yes or no. Ctrl-C is no, and stops the running work."""
+        """Whether the user says yes; asked again until the answer is yes or no. Ctrl-C is no, and stops the running work.
+
+        What was typed before the question is no answer to it.
+        """
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.input.typeahead import clear_typeahead
 
         session: PromptSession[str] = PromptSession()
         before = termios.tcgetattr(0)
         asked: asyncio.Future[str] | None = None
+        forget_typed(0)
+        clear_typeahead(session.input)
         try:
             while True:
                 asked = asyncio.get_running_loop().run_in_executor(None, lambda: session.prompt(question, handle_sigint=False))
@@ -128,7 +134,10 @@ class Keyboard:
 
 
 class TypedLines:
-    """The lines that are typed at a terminal, for a thread that reads them, until `stop`. A context manager of that thread."""
+    """The lines that are typed at a terminal, for a thread that reads them, until `stop`. A context manager of that thread.
+
+    What was typed before it is entered is forgotten: it answers no question that nobody had read.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -136,6 +145,7 @@ class TypedLines:
         self._lock = Lock()
 
     def __enter__(self) -> TypedLines:
+        forget_typed(self._fd)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -159,6 +169,12 @@ class TypedLines:
         with self._lock:
             if self._stop >= 0:
                 os.write(self._stop, b"x")
+
+
+def forget_typed(fd: int) -> None:
+    """Drop what was typed at a terminal and not read."""
+    if os.isatty(fd):
+        termios.tcflush(fd, termios.TCIFLUSH)
 
 
 async def _given_up(session: PromptSession[str], asked: asyncio.Future[str]) -> None:

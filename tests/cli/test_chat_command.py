@@ -83,7 +83,10 @@ class Guide(Node):
     async def write_questions(self, question, *, ctx: ToolContext):
         steps, info, me = ctx.callbacks, CallInfo(tool="", node_id=self.node_id), self.node_id
         steps.agent_start(info, me)
-        if question["questions"][0]["text"] == "ask":
+        text = question["questions"][0]["text"]
+        while text == "ask later" and not Path("go").exists():
+            await asyncio.sleep(0.01)
+        if text in ("ask", "ask later"):
             field = {"type": "integer", "title": "Number"}
             said = await ctx.ask({"message": "How many?", "requestedSchema": {"properties": {"n": field}}})
             await self.emit("answers", {"answer": f"{said['action']}: {said.get('content', {}).get('n')}"})
@@ -315,6 +318,35 @@ def test_a_question_of_a_tool_is_asked_at_the_terminal_and_ctrl_c_ends_it(guide:
         assert terminal.ended() == 0
 
 
+def test_what_was_typed_before_a_question_does_not_answer_it(guide: str, tmp_path: Path) -> None:
+    words = ["chat", guide, "--nodes", "guide_node.py", "--source", "c"]
+    with at_terminal(words, folder=tmp_path, NO_COLOR="1") as terminal:
+        terminal.until("chat>")
+        terminal.type("ask later\r")
+        terminal.until_lines_are_read()
+        terminal.type("7\ry\r")
+        terminal.until("y\n")
+        (tmp_path / "go").touch()
+        terminal.until("Number: ")
+        terminal.type("3\r")
+        terminal.until("Send this? [y/n] ")
+        terminal.type("y\r")
+        terminal.until("accept: 3\n")
+        terminal.until("chat>")
+        (tmp_path / "go").unlink()
+        terminal.type("go\ry\r")  # the prompt reads both lines
+        terminal.until("… look_up")
+        terminal.type("y\r")  # and this one waits at the terminal
+        terminal.until("y\n")
+        (tmp_path / "go").touch()
+        terminal.until("[y/n]")
+        terminal.type("n\r")
+        terminal.until('✗ erase_file(path="a.txt")\n')
+        terminal.until("chat>")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
 @pytest.mark.promise("chat:terminal:live")
 def test_a_chat_with_a_server_is_the_same_and_names_its_session(guide: str, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
@@ -386,10 +418,8 @@ async def test_names_of_models_and_servers_never_reach_the_terminal_as_they_are(
     screen.is_terminal = True
     display = ChatDisplay(screen, as_markdown=False)
     fields: dict[str, Any] = {"time": 1.0, "call": 2, "caller": 1, "missed": 0, "depth": 0}
-    for event in (AgentBegun, ToolBegun, ToolEnded):
-        display.turn.append(
-            event(**fields, **({"agent": "a\x1b[3J"} if event is AgentBegun else {"tool": "fly\x1b]52;c;eA==\x07"}))
-        )
+    name = "fly\x1b]52;c;eA==\x07"
+    display.turn += [AgentBegun(agent="a\x1b[3J", **fields), ToolBegun(tool=name, **fields), ToolEnded(tool=name, **fields)]
     questions = iter(["/tools", "/trace", None])
 
     async def read() -> str | None:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
+from rrext.cli.keyboard import TypedLines
 from rrext.cli.options import (
     Command,
     add_caller_options,
@@ -528,7 +529,7 @@ CANCELLED: Final = {"action": "cancel"}
 
 
 def _answer_at(params: Mapping[str, Any], fd: int) -> dict[str, Any]:
-    with open(fd, encoding="utf-8", errors="replace", closefd=False) as lines:
+    with TypedLines(fd) as lines:
         return answer(params, lines)
 
 
