@@ -53,8 +53,8 @@ async def test_a_planner_uses_python_its_memory_and_a_scout_that_asks_the_web(mo
                     nights = Call("execute", {"code": "result = 7 * 3"})
                     keep = Call("put", {"key": "nights", "value": 21})
                     return Say("I plan.", calls=[nights, keep, Call("run_agent", {"query": "Is the hut open?"})])
-                ran, _, scouted = map(json.loads, asked.results)
-                return Say(f"{ran['result']} nights. {scouted['content']}")
+                ran, _, scouted = asked.results
+                return Say(f"{json.loads(ran)['result']} nights. {scouted}")
             if not asked.results:
                 look = {"url": f"{server.address}/embeddings", "method": "POST", "body_json": {"model": "m", "input": "hut"}}
                 return Say(calls=[Call("http_request", look)])

@@ -54,7 +54,13 @@ def opening(found: Any) -> Say:
 
 
 READER = after(Call("read_file", {"path": "welcome.txt"}), opening)
-ASKER = after(Call("run_agent", {"query": "When is it open?"}), lambda found: Say(f"The reader says: {found['content']}"))
+
+
+def asking(asked: Asked) -> Say:
+    if not asked.results:
+        return Say("I ask.", calls=[Call("run_agent", {"query": "When is it open?"})])
+    return Say(f"The reader says: {asked.results[-1]}")
+
 
 MODELS: dict[str, Callable[[Asked], Say]] = {
     "documents": after(Call("search_documents", {"query": "When is the library open?", "top_k": 1}), cited),
@@ -63,7 +69,7 @@ MODELS: dict[str, Callable[[Asked], Say]] = {
     ),
     "python": after(Call("execute", {"code": "result = sum(range(101))"}), lambda found: Say(str(found["result"]))),
     "mcp": READER,
-    "team": lambda asked: (ASKER if "run_agent" in asked.tools else READER)(asked),
+    "team": lambda asked: (asking if "run_agent" in asked.tools else READER)(asked),
 }
 OPEN = "It is open from nine to five"
 TOOLS = {

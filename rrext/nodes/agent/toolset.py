@@ -174,7 +174,9 @@ READ_SCHEMA: Final = {
 
 
 def _text(result: Any) -> str:
-    """The result of a tool as its model reads it: a text as it is, other values as JSON."""
+    """The result of a tool as its model reads it: a text as it is, of another agent its content, other values as JSON."""
+    if isinstance(result, dict) and result.keys() == {"content", "meta", "stack"}:
+        result = result["content"]
     if isinstance(result, str):
         return result
     if isinstance(result, bytes):

@@ -341,7 +341,7 @@ async def test_a_sub_agent_is_a_tool_and_shares_the_limits_of_the_agent_that_ask
         assert not {"run_agent_stream", "plus"} & set(server.asked[0].tools)
         assert answer["meta"]["tokens"] == 48  # four requests of twelve
         assert answer["meta"]["calls"] == 3
-        assert json.loads(server.asked[-1].results[0])["content"] == "21"
+        assert server.asked[-1].results[0] == "21"
         definition = next(tool for tool in server.asked[0].body["tools"] if tool["function"]["name"] == "run_agent")
         assert definition["function"]["description"].startswith("Halves numbers.")
         inner = next(body for body in feed.bodies if body["event"] == "call_started" and body["nodeId"] == "agent_2")
