@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.basic.persistent_memory import SCHEMA, KeptValues, PersistentMemoryNode
+from rrext.nodes.basic.persistent_memory import TABLE, KeptValues, PersistentMemoryNode
+from rrext.nodes.files import kept_rows
 from rrext.nodes.files.kept_rows import KeptRows
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -25,7 +28,8 @@ ADA, BEN = ToolContext(user_id="ada"), ToolContext(user_id="ben")
 
 def opened(path: Path | str = "", node_id: str = "memory_1", now: Any = lambda: 0.0, **settings: Any) -> PersistentMemoryNode:
     node = made(PersistentMemoryNode, **settings)
-    node.shared = KeptValues(KeptRows(str(path), SCHEMA, SetupContext(Workers(), node_id=node_id)), node.config, now)
+    rows = KeptRows(str(path), TABLE, SetupContext(Workers(), node_id=node_id), node.config.maxBytes)
+    node.shared = KeptValues(rows, node.config, now)
     return node
 
 
@@ -81,12 +85,43 @@ def test_old_values_are_forgotten_and_too_many_bytes_refused() -> None:
     assert node.list_keys(ctx=ADA)["keys"] == ["a"], "what does not fit changes nothing"
 
 
+@pytest.mark.promise("memory:own-user")
+@pytest.mark.parametrize("is_file", [False, True])
+def test_users_that_somebody_makes_up_keep_no_more_than_all_users_may(
+    is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_rows, "MAX_IN_FILE" if is_file else "MAX_IN_MEMORY", 20_000)
+    path = tmp_path / "a.db" if is_file else ""
+    node = opened(path, maxBytes=5000)
+    for number in range(50):
+        node.put("k", "x" * 1000, ctx=ToolContext(user_id=f"made-up-{number}"))
+    kept = [number for number in range(50) if node.get("k", ctx=ToolContext(user_id=f"made-up-{number}"))["ok"]]
+    assert (kept, 12 < len(kept) < 19) == ([*range(50 - len(kept), 50)], True), "what was put first is forgotten first"
+    for number in range(500):
+        node.put("k", None, ctx=ToolContext(user_id=f"small-{number}"))
+    assert not node.get("k", ctx=ToolContext(user_id="made-up-49"))["ok"], "small values count too"
+    large = opened(path, "memory_2", maxBytes=50_000)
+    large.put("k", "x" * 45_000, ctx=ADA)
+    assert large.get("k", ctx=ADA)["ok"], "what one user may keep has room"
+
+
+def test_a_file_of_an_earlier_version_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(tmp_path / "a.db").put("old", "x" * 9000, ctx=BEN)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as rows:
+        rows.executescript("DROP TRIGGER rrext_memory_kept; DROP TRIGGER rrext_memory_gone; DROP TABLE rrext_sizes;")
+    monkeypatch.setattr(kept_rows, "MAX_IN_FILE", 12_000)
+    node = opened(tmp_path / "a.db", maxBytes=6000)
+    assert node.list_keys(ctx=BEN)["keys"] == ["old"]
+    node.put("new", "x" * 5000, ctx=ADA)
+    assert (node.list_keys(ctx=BEN)["keys"], node.list_keys(ctx=ADA)["keys"]) == ([], ["new"])
+
+
 def test_a_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     with pytest.raises(ToolError) as caught:
         opened(tmp_path / "none" / "a.db").put("k", 1, ctx=ADA)
     assert caught.value.code == "store_failed"
     with pytest.raises(Unavailable):
-        KeptRows("../a.db", SCHEMA, SetupContext(Workers(), node_id="m", directory=str(tmp_path), confined=True))
+        KeptRows("../a.db", TABLE, SetupContext(Workers(), node_id="m", directory=str(tmp_path), confined=True))
 
 
 @pytest.mark.parametrize(

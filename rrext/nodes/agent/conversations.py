@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Tenant
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.files.kept_rows import KeptRows
+from rrext.nodes.files.kept_rows import KeptRows, KeptTable
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -23,8 +23,6 @@ MAX_SESSIONS: Final = 200
 """Sessions that a user keeps with an agent; the one that rested longest is forgotten. A person has dozens."""
 MAX_SESSION_BYTES: Final = 4 * MIB
 """Bytes of a session, whose oldest turns are forgotten: more than the window of any model."""
-MAX_BYTES: Final = 128 * MIB
-"""Bytes of all sessions in memory, over all users; those that rested longest are forgotten."""
 MAX_NAME: Final = 200
 """Characters in the name of a session: an id has some dozens."""
 
@@ -34,6 +32,7 @@ CREATE TABLE IF NOT EXISTS rrext_turns (
 );
 CREATE INDEX IF NOT EXISTS rrext_turns_of_sessions ON rrext_turns (owner, session, turn);
 """
+TABLE: Final = KeptTable(SCHEMA, "rrext_turns", "turn", ("owner", "session"), "messages")
 
 
 class ConversationTurn:
@@ -68,9 +67,8 @@ class ConversationStore:
         now: Callable[[], float] = time.time,
     ) -> None:
         """`path` is a setting, empty for memory. Opens nothing yet. Raises `Unavailable` for a path out of the root."""
-        self._rows = KeptRows(path, SCHEMA, ctx)
+        self._rows = KeptRows(path, TABLE, ctx)
         self._in_thread = ctx.in_thread
-        self._is_in_memory = not path
         self._ttl = ttl_hours * 3600
         self._max_history = max_history
         self._now = now
@@ -145,8 +143,6 @@ class ConversationStore:
             rows.execute(told, (owner, session, self._now(), said))
             rows.execute(OLD_TURNS, (owner, session, self._max_history, MAX_SESSION_BYTES))
             rows.execute(OLD_SESSIONS, (owner, owner, MAX_SESSIONS))
-            if self._is_in_memory:
-                rows.execute(TOO_MUCH, (MAX_BYTES,))
 
         self._rows.run(write)
 
@@ -167,13 +163,5 @@ DELETE FROM rrext_turns WHERE owner = ? AND session IN (
 RESTED: Final = """
 DELETE FROM rrext_turns WHERE owner = ? AND session IN (
     SELECT session FROM rrext_turns WHERE owner = ? GROUP BY session HAVING max(at) < ?
-)
-"""
-TOO_MUCH: Final = """
-DELETE FROM rrext_turns WHERE (owner, session) IN (
-    SELECT owner, session FROM (
-        SELECT owner, session, sum(sum(length(messages))) OVER (ORDER BY max(turn) DESC) AS bytes
-        FROM rrext_turns GROUP BY owner, session
-    ) WHERE bytes > ?
 )
 """

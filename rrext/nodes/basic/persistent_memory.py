@@ -14,7 +14,7 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.basic.memory import MIB, Key, json_of
-from rrext.nodes.files.kept_rows import KeptRows
+from rrext.nodes.files.kept_rows import KeptRows, KeptTable
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS rrext_memory (
     UNIQUE (owner, key)
 );
 """
+TABLE: Final = KeptTable(SCHEMA, "rrext_memory", "number", ("owner", "key"), "value")
 
 
 class PersistentMemoryNode(Node):
@@ -68,7 +69,7 @@ class PersistentMemoryNode(Node):
         """Name the file; it is opened at the first call."""
         if config.backend == "sqlite" and not config.path:
             raise Unavailable(f'Node "{ctx.node_id}" has no file: {NO_PATH}', hint='Set "path".')
-        memory = KeptValues(KeptRows(config.path, SCHEMA, ctx), config)
+        memory = KeptValues(KeptRows(config.path, TABLE, ctx, config.maxBytes), config)
         try:
             yield memory
         finally:

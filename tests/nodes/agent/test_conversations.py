@@ -15,6 +15,7 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.agent import conversations
 from rrext.nodes.agent.conversations import ConversationStore
 from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.files import kept_rows
 from rrext.threads import Workers
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
@@ -131,16 +132,19 @@ async def test_a_session_that_rests_too_long_is_forgotten() -> None:
         assert await say(kept, "three") == []
 
 
-async def test_a_user_keeps_so_many_sessions_and_memory_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_a_user_keeps_so_many_sessions_and_all_users_so_many_bytes(
+    is_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(conversations, "MAX_SESSIONS", 2)
-    async with store() as kept:
+    async with store(tmp_path / "kept.db" if is_file else "") as kept:
         await say(kept, "one", tenant=BEN)
         for session in ("a", "b", "c"):
             await say(kept, "one", session)
         assert await say(kept, "two", "b") == ["one"]
         assert await say(kept, "two", "a") == []
         assert await say(kept, "two", tenant=BEN) == ["one"]
-        monkeypatch.setattr(conversations, "MAX_BYTES", 3000)
+        monkeypatch.setattr(kept_rows, "MAX_IN_FILE" if is_file else "MAX_IN_MEMORY", 4000)
         await say(kept, "x" * 1000, "a")
         assert await say(kept, "two", tenant=BEN) == [], "of all that are kept, these rested longest"
 
