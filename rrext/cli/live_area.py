@@ -21,6 +21,12 @@ from rrext.columns import printable, wrapped
 Render: TypeAlias = Callable[[str, int], list[str]]
 """The lines of a text, for a terminal of that width."""
 
+MAX_RENDERED: Final = 500
+"""Lines of a block that is shown as Markdown; a longer one, whose drawing would stop the loop, is shown as it is."""
+
+MAX_RENDERED_TEXT: Final = 40_000
+"""Characters of such a block."""
+
 FENCES: Final = ("```", "~~~")
 STYLES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -80,23 +86,36 @@ class LiveText:
     def __init__(self, render: Render) -> None:
         self._render = render
         self._rest = ""
+        self._fence = -1
+        """Where the fence begins in which the rest ends; -1 outside of one."""
         self._has_block = False
 
     def add(self, piece: str) -> list[str]:
         """Add a piece; the lines of what is finished now."""
         self._rest += printable(piece)
-        end = end_of_blocks(self._rest)
+        if "\n" not in piece:  # only the end of a line ends a block, and the lines before it are looked at again
+            return []
+        end, fence = end_of_blocks(self._rest)
+        self._fence = fence - end if fence >= 0 else -1
         finished, self._rest = self._rest[:end], self._rest[end:]
         return self._block(finished)
 
     @property
     def last(self) -> list[str]:
-        """The lines of the block that may still grow."""
-        return self._spaced(self._shown(self._rest))
+        """The lines of the block that may still grow; of one that is higher than the screen, about the last that fit."""
+        room = get_terminal_size().lines
+        lines = self._rest.split("\n")
+        if len(lines) <= room:
+            return self._spaced(self._shown(self._rest))
+        if self._fence < 0:
+            return plain("\n".join(lines[-room:]), terminal_width() - 1)
+        opening, *code = self._rest[self._fence :].split("\n")
+        return self._shown("\n".join([opening, *code[-room:]]))
 
     def end(self) -> list[str]:
         """The lines of the last block; the text begins anew."""
         lines, self._rest = self._block(self._rest), ""
+        self._fence = -1
         self._has_block = False
         return lines
 
@@ -109,23 +128,28 @@ class LiveText:
         return ["", *lines] if lines and self._has_block else lines
 
     def _shown(self, text: str) -> list[str]:
-        return self._render(text.strip("\n"), terminal_width() - 1) if text.strip() else []
+        text = text.strip("\n")
+        is_long = len(text) > MAX_RENDERED_TEXT or text.count("\n") >= MAX_RENDERED
+        return (plain if is_long else self._render)(text, terminal_width() - 1) if text.strip() else []
 
 
-def end_of_blocks(text: str) -> int:
-    """Where the finished blocks of a Markdown text end: at its last empty line outside of a fence."""
+def end_of_blocks(text: str) -> tuple[int, int]:
+    """Where the finished blocks of a Markdown text end, at its last empty line outside of a fence, and where the fence begins
+    in which it ends: -1 outside of one.
+    """
     end = at = 0
+    begin = -1
     fence = ""
     for line in text.splitlines(keepends=True):
-        at += len(line)
+        start, at = at, at + len(line)
         content = line.strip()
         if fence:
             fence = "" if content.startswith(fence) else fence
         elif content.startswith(FENCES):
-            fence = content[:3]
+            fence, begin = content[:3], start
         elif not content and line.endswith("\n"):
             end = at
-    return end
+    return end, begin if fence else -1
 
 
 def plain(text: str, width: int) -> list[str]:

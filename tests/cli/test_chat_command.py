@@ -403,7 +403,38 @@ def test_a_long_text_is_drawn_in_time_by_its_length_and_finished_blocks_are_neve
     finished += text.end()
     assert "\n".join(finished) == whole
     assert drawn < 20 * len(whole)
-    assert end_of_blocks("a\n\n~~~\n\n") == len("a\n\n")
+    assert end_of_blocks("a\n\n~~~\n\n") == (len("a\n\n"), len("a\n\n"))
+    assert end_of_blocks("a\n\n~~~\n\n~~~") == (len("a\n\n"), -1)
+
+
+def test_a_long_block_is_drawn_by_the_height_of_the_screen_and_shown_whole_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINES", "20")
+    monkeypatch.setenv("COLUMNS", "80")
+    rendered: list[str] = []
+
+    def render(text: str, width: int) -> list[str]:
+        rendered.append(text)
+        return plain(text, width)
+
+    text = LiveText(render)
+    assert text.add("Code:\n```python\n") == []
+    code = [f"line {number}" for number in range(600)]
+    for line in code:
+        assert text.add(f"{line}\n") == []
+        assert line in text.last
+    assert max(each.count("\n") for each in rendered) <= 21
+    assert rendered[-1].startswith("```python\nline 581\n")
+    rendered.clear()
+    text.add("```\n")
+    assert text.last[-3:] == ["line 599", "```", ""]
+    assert text.end() == ["Code:", "```python", *code, "```"]
+    assert text.add("- a\n" * 1_000) == []
+    assert text.last[-2:] == ["- a", ""]
+    assert len(text.last) == 20
+    assert text.add("\n") == ["- a"] * 1_000
+    text.add("word " * 10_000)
+    assert text.end()
+    assert rendered == []
 
 
 async def test_names_of_models_and_servers_never_reach_the_terminal_as_they_are() -> None:
