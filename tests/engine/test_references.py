@@ -38,7 +38,7 @@ class Store(Node):
 
 
 class Agent(Node):
-    provider = "agent"
+    provider = "boss"
 
     @tool_function
     async def ask(self, tool: str, ctx: ToolContext) -> Any:
@@ -75,7 +75,7 @@ def pipeline(*references: Any, edge: list[Any] | None = None, data: bool = False
     components: list[dict[str, Any]] = [
         {"id": "tools_1", "provider": "tools", "config": {"tools": list(references)}},
         {"id": "store_1", "provider": "store", "config": {}, "control": [store]},
-        {"id": "agent", "provider": "agent", "config": {}, "control": bound},
+        {"id": "agent", "provider": "boss", "config": {}, "control": bound},
     ]
     if data:
         components.append({"id": "source", "provider": "source", "config": {}})
@@ -404,8 +404,8 @@ async def test_only_tools_that_may_be_called_are_among_the_services() -> None:
     async with loaded(node_reference()) as w:
         assert await listed("sales") == {}, "a reference does not show the tool that it means"
         assert await listed("query") == {"store": ["query"]}
-        assert await listed("store_1.query", "agent.query", "agent__ask") == {"store": ["query"], "agent": ["ask"]}
-        one = await w.ask(Services(service="agent"), caller=Caller(tools=frozenset(["ask"]))).answer()
+        assert await listed("store_1.query", "agent.query", "agent__ask") == {"store": ["query"], "boss": ["ask"]}
+        one = await w.ask(Services(service="boss"), caller=Caller(tools=frozenset(["ask"]))).answer()
         assert [tool["name"] for tool in one["tools"]] == ["ask"]
 
 
