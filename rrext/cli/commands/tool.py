@@ -20,7 +20,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
-from rrext.cli.keyboard import TypedLines
 from rrext.cli.options import (
     Command,
     add_caller_options,
@@ -529,6 +528,8 @@ CANCELLED: Final = {"action": "cancel"}
 
 
 def _answer_at(params: Mapping[str, Any], fd: int) -> dict[str, Any]:
+    from rrext.cli.keyboard import TypedLines  # few tools ask, and it imports asyncio
+
     with TypedLines(fd) as lines:
         return answer(params, lines)
 
