@@ -254,7 +254,7 @@ async def test_tools_that_change_between_turns_are_those_of_the_next_turn(server
         assert all("first" in result for result in server.asked[-1].results)
 
 
-@pytest.mark.parametrize("fate", ["cancelled", "timeout"])
+@pytest.mark.parametrize("fate", ["cancelled", "disconnected", "timeout"])
 async def test_a_stop_ends_the_request_and_the_tools_and_says_what_was_done(server: ModelServer, fate: str) -> None:
     Tools.lot = AsyncPark()
     async with agent_world(server) as w:
@@ -268,7 +268,7 @@ async def test_a_stop_ends_the_request_and_the_tools_and_says_what_was_done(serv
             error: Any = await asked.error()
             assert isinstance(error, ToolTimeout)
         else:
-            asked.cancel()
+            asked.cancel(fate)
             error = await asked.error()
             assert isinstance(error, Cancelled)
         assert error.data["done"]["calls"] == [{"tool": "add", "ended": True}]
