@@ -242,7 +242,7 @@ class ChatTurn(Blocking[AsyncChatTurn]):
             yield self.portal.run(self._answer, item, given)
 
     async def _answer(self, question: Question, given: Any) -> ChatEvent:
-        return self.wrapped.answer(question, given)
+        return self.wrapped._answer(question, given)  # pyright: ignore[reportPrivateUsage]
 
 
 def _piped_by(make: Callable[Concatenate[AsyncClient, P], AsyncPipe]) -> Callable[Concatenate[Client, P], Pipe]:

@@ -120,7 +120,7 @@ class ChatTurn:
                 asked, self._asking = self._asking, None
                 if asked.cancelled_caught:  # nobody waits for the answer any more
                     continue
-            return self.answer(item, given)
+            return self._answer(item, given)
         raise StopAsyncIteration
 
     async def following(self) -> ChatEvent | Question | None:
@@ -148,7 +148,7 @@ class ChatTurn:
             session, number = self._request
             session.endpoint.post("cancel", {"requestId": number, "call": call}, urgent=True)
 
-    def answer(self, question: Question, given: Any) -> ChatEvent:
+    def _answer(self, question: Question, given: Any) -> ChatEvent:
         """Send the answer to a question; the event that tells of it."""
         body, endpoint = question.body, question.session.endpoint
         endpoint.answer(question.event, number_of(question.event, body), given)
