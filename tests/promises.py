@@ -163,7 +163,7 @@ PROMISES: dict[str, str] = {
     "models:one-failure": (
         "A failure of a model has the code that its kind has, by whatever API, in `ask` and for agents; no text holds the key"
     ),
-    "models:left:closed": "Who leaves a model's answer closes its request at once, so that nobody pays for what nobody reads",
+    "models:left:closed": "A caller that leaves a model's answer closes the request at once, and pays for no unread text",
     "sessions:own-user": (
         "A session of an agent is there for its user and space alone; its finished turns outlive a crash and follow each other"
     ),

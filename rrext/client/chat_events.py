@@ -31,7 +31,7 @@ class ChatText(ChatEvent, frozen=True, kw_only=True, tag="text"):
 
 
 class AgentBegun(ChatEvent, frozen=True, kw_only=True, tag="agent_begun"):
-    """An agent begins to work: the one that was asked, or one that it calls as a tool."""
+    """An agent begins to work: the agent of the question, or a sub-agent that another agent calls as a tool."""
 
     agent: str
 

@@ -130,7 +130,7 @@ class Meter(Node):
 
 
 class Guide(Node):
-    """An agent by script: it tells its steps, calls a tool that needs a permit, and one that is not there; or it waits."""
+    """An agent by script: reports steps, calls a tool that needs a permit and a tool that does not exist, or waits."""
 
     provider = "guide"
     lanes = {"questions": ("answers",)}

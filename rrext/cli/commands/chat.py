@@ -162,7 +162,7 @@ def _from_stdin(fd: int) -> Reads:
 
 
 class ChatWatch:
-    """What a chat tells while it answers, and who answers its questions: the user at `keyboard`, if there is one.
+    """The display of a chat, and of the questions that its tools ask: the user at `keyboard` answers; None is no user.
 
     `tells` says that events are lines of JSON on stderr. On the loop's thread.
     """

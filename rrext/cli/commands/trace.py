@@ -21,7 +21,7 @@ from rrext.engine.views.spans import Span, Spans, TokenUsage, usage_of
 if TYPE_CHECKING:
     pass
 
-DESCRIPTION = "Draw the calls of a trace file: what each of them called, how long it took, what it cost, how it failed."
+DESCRIPTION = "Draw the calls of a trace file as a tree: nested calls, times, tokens, costs and failures."
 EXAMPLE = """examples:
   rrext tool pipeline.pipe run_agent query='How many?' --trace calls.jsonl
   rrext trace calls.jsonl

@@ -45,8 +45,8 @@ class ScriptFailure(TypedDict):
 class ScriptTurn(TypedDict):
     """A turn of a model in the run of an agent: a text, or its pieces, then calls of tools.
 
-    `stall` is for how many seconds it says nothing after its text. A turn that is `cut` breaks off before its end, one that
-    has a `failure` says nothing else. Without `usage` nobody counts its tokens.
+    `stall` are seconds of silence after the text. A turn that is `cut` breaks off before its end; a turn with a `failure` has
+    nothing else. Without `usage` the tokens of the turn are not counted.
     """
 
     text: NotRequired[str | tuple[str, ...]]

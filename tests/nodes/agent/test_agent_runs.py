@@ -1,4 +1,4 @@
-"""Runs of an agent: its tools, its answer, what goes back to its model, and what ends a run."""
+"""Runs of an agent: tools, answers, errors that its model may mend, limits, cancels and sessions."""
 
 from __future__ import annotations
 
