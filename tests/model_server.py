@@ -258,9 +258,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._wait_for_the_end()
             case HalfStream(pieces, clean, calls):
                 events = [*wire.stream([*pieces], calls, turn)]
-                self._stream(wire, events[:-1] if calls else events)
+                self._stream(wire, events[:-1] if calls else events, is_last=True)
                 self.wfile.write(b"0\r\n\r\n" if clean else b"fff\r\ndata: {")
-                self.close_connection = True
             case Reset():
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.connection.close()
@@ -286,9 +285,9 @@ class Handler(BaseHTTPRequestHandler):
                 self._chunk(wire.frame(event))
             self.wfile.write(b"0\r\n\r\n")
 
-    def _stream(self, wire: Wire, events: Iterable[Event | Gate]) -> bool:
-        """Begin a stream; False if the client went at a gate."""
-        self._stream_head()
+    def _stream(self, wire: Wire, events: Iterable[Event | Gate], *, is_last: bool = False) -> bool:
+        """Begin a stream, if `is_last` the last of its connection; False if the client went at a gate."""
+        self._stream_head(is_last=is_last)
         for event in events:
             if not isinstance(event, Gate):
                 self._chunk(wire.frame(event))
@@ -326,10 +325,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _stream_head(self) -> None:
+    def _stream_head(self, *, is_last: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
+        if is_last:  # said, for a client that heard a whole answer would send its next request on a connection that closes
+            self.send_header("Connection", "close")
         self.end_headers()
 
     def _chunk(self, data: bytes) -> None:
