@@ -85,6 +85,11 @@ def namespace_of(tenant: Tenant) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_URL, msgspec.json.encode(tenant).decode())
 
 
+def content_tenant(user_id: str | None, space_id: str | None) -> Tenant:
+    """Whose content is kept in a space: that of all its members alike, and without a space the user's own."""
+    return (user_id, None) if space_id is None else (None, space_id)
+
+
 class Node:
     """A step of a pipeline, and the owner of tools.
 
