@@ -250,6 +250,7 @@ PROMISES: dict[str, str] = {
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),
     "document:split:any-cut": "Chunks do not depend on how the text arrived",
+    "document:split:range": "A chunk is the characters of its object's text from `start` to `end`",
     "schema:agrees-with-check": "The JSON Schema of pipelines accepts every pipeline that the check accepts",
     "check:probe:harmless": "`rrext check` finds what this machine lacks; it connects to nothing, makes and starts nothing",
     "check:secrets:not-repeated": "A literal secret of a file is reported, and no message repeats it",

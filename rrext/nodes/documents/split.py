@@ -33,10 +33,11 @@ OUTPUT_SCHEMA = {
                 "properties": {
                     "text": {"type": "string"},
                     "start": {"type": "integer", "description": "Where it begins in the text, in characters from 0."},
-                    "line": {"type": "integer", "description": "The line there, from 1."},
+                    "end": {"type": "integer", "description": "Where it ends: the first character behind it."},
+                    "line": {"type": "integer", "description": "The line of its begin, from 1."},
                     "headings": {"type": "array", "items": {"type": "string"}, "description": "Of Markdown: those above it."},
                 },
-                "required": ["text", "start", "line", "headings"],
+                "required": ["text", "start", "end", "line", "headings"],
             },
         },
         "strategy": {"type": "string", "description": "The one that was used."},
@@ -51,8 +52,10 @@ class SplitNode(Node):
 
     The text of an object is one text, however it arrives: chunks do not depend on that, and go out as soon as they are
     final. No chunk is larger than `size`, and none begins or ends inside a character. Without `overlap` the chunks of a
-    text joined are the text; only chunks of white space alone are left out. A table that is too large becomes several,
-    each with the columns' names. Documents that arrive are split each by itself and keep their metadata.
+    text joined are the text; only chunks of white space alone are left out. `start` and `end` in a chunk's metadata say
+    which characters of the text it is, from 0. A table that is too large becomes several, each with the columns' names;
+    all have the `start` and `end` of the whole table, if it is in the text too. Documents that arrive are split each by
+    itself and keep their metadata; a `start` in it is counted from there on.
     """
 
     provider = "split"
@@ -93,16 +96,22 @@ class SplitNode(Node):
         self._entry = entry
         self._splitter: Splitter | None = None
         self._chunks = ChunkMaker(entry, self.node_id)
+        self._written = 0
+        self._last = ""
         self._ready: list[dict[str, Any]] = []
 
     def write_text(self, text: str) -> None:
         if self._splitter is None:
             self._splitter = self._make_splitter(self._strategy())
+        self._written += len(text)
+        self._last = text
         self._keep(map(self._chunks.of_text, self._splitter.feed(text)))
 
     def write_table(self, table: str) -> None:
         headings = self._splitter.headings if self._splitter else ()
-        self._keep(self._chunks.of_table(table, headings, self.shared(self.config.size)))
+        # A parser sends a table that stays in the text there first, and then by itself.
+        spot = {"start": self._written - len(table), "end": self._written} if table == self._last else {}
+        self._keep(self._chunks.of_table(table, headings, spot, self.shared(self.config.size)))
 
     def write_documents(self, documents: list[dict[str, Any]]) -> None:
         for document in documents:
@@ -214,7 +223,7 @@ def _tokens(path: str, node_id: str) -> MakeMeasure:
 RESERVED: Final = frozenset(
     {
         *("objectId", "chunkId", "nodeId", "parent", "permissionId", "isDeleted", "isTable", "tableId", "signature"),
-        *("headings", "line"),
+        *("headings", "line", "start", "end"),
     }
 )
 """Metadata keys for the position of a chunk; values of a client or a file under these keys are dropped."""
@@ -233,14 +242,16 @@ class ChunkMaker:
         """Make a chunk of the object's text."""
         return _document(passage.text, {**self._place(), **_spot(passage)})
 
-    def of_table(self, table: str, headings: tuple[str, ...], measure: Measure) -> Iterator[dict[str, Any]]:
-        """Make the chunks of a table: several if it is too large, all with its `tableId`, counted from 0."""
+    def of_table(
+        self, table: str, headings: tuple[str, ...], spot: Mapping[str, int], measure: Measure
+    ) -> Iterator[dict[str, Any]]:
+        """Make the chunks of a table: several if it is too large, all with its `spot` and its `tableId`, counted from 0."""
         if not table.strip():
             return
         table_id, self._tables = self._tables, self._tables + 1
         for part in table_parts(table, measure):
             place = self._place()
-            place.update(isTable=True, tableId=table_id, **({"headings": list(headings)} if headings else {}))
+            place.update(isTable=True, tableId=table_id, **spot, **({"headings": list(headings)} if headings else {}))
             yield _document(part, place)
 
     def of_document(self, document: Mapping[str, Any], passages: Iterator[Passage]) -> Iterator[dict[str, Any]]:
@@ -248,11 +259,13 @@ class ChunkMaker:
         given = document.get("metadata")
         given = dict(given) if isinstance(given, Mapping) else {}
         object_id = str(given.get("objectId") or self._entry.object_id)
+        begin = given.get("start")
+        begin = begin if isinstance(begin, int) else 0
         for passage in passages:
             place = self._place(object_id)
             chunk_id = place["chunkId"]
             place.update({key: value for key, value in given.items() if value is not None})
-            place.update(objectId=object_id, chunkId=chunk_id, **_spot(passage))
+            place.update(objectId=object_id, chunkId=chunk_id, **_spot(passage, begin))
             yield _document(passage.text, place)
 
     def _place(self, object_id: str = "") -> dict[str, Any]:
@@ -276,9 +289,10 @@ class ChunkMaker:
         }
 
 
-def _spot(passage: Passage) -> dict[str, Any]:
-    """The position of a chunk in its text, and the headings above it."""
-    return {"line": passage.line, **({"headings": list(passage.headings)} if passage.headings else {})}
+def _spot(passage: Passage, begin: int = 0) -> dict[str, Any]:
+    """The position of a chunk in its text, of which it got what begins at `begin`, and the headings above it."""
+    headings = {"headings": list(passage.headings)} if passage.headings else {}
+    return {"start": begin + passage.start, "end": begin + passage.end, "line": passage.line, **headings}
 
 
 def _document(text: str, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -64,13 +64,14 @@ STRATEGIES: dict[str, Cut] = {
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A piece of a text. `start` is where it begins, in characters from 0, and `line` the line there, from 1.
+    """A piece of a text: its characters from `start` to `end`, from 0, which begin on the line `line`, from 1.
 
     `headings` are those that it stands under, the highest first; of Markdown alone.
     """
 
     text: str
     start: int
+    end: int
     line: int
     headings: tuple[str, ...] = ()
 
@@ -138,9 +139,8 @@ class Splitter:
             self._outline.advance(window, cut)
         text = self._prefix + body
         if body.strip():
-            before = len(self._prefix)
-            line = self._line - self._prefix.count("\n")
-            yield Passage(text, self._start - before, line, self._outline.headings if self._outline else ())
+            start, line = self._start - len(self._prefix), self._line - self._prefix.count("\n")
+            yield Passage(text, start, self._start + cut, line, self._outline.headings if self._outline else ())
         self._at += cut
         self._start += cut
         self._line += body.count("\n")

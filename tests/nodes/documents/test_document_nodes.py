@@ -47,8 +47,8 @@ def pipeline(*providers: str, lanes: tuple[str, ...] = ("text", "table"), **sett
 
 
 def chunks_of(data: bytes, name: str, mime_type: str = "application/octet-stream", **about: Any) -> list[dict[str, Any]]:
-    """The chunks of a file behind parse and split, tables apart."""
-    settings = {"parse": {"tables": "apart"}, "split": about.pop("split", {})}
+    """The chunks of a file behind parse and split, tables apart unless the settings of parse are given."""
+    settings = {"parse": about.pop("parse", {"tables": "apart"}), "split": about.pop("split", {})}
     sent = pipeline("parse", "split", "response_documents", **settings)
     return run_pipeline(sent, data, mimetype=mime_type, objinfo={"name": name, **about})["documents"]
 
@@ -168,6 +168,8 @@ def test_chunks_carry_where_they_come_from() -> None:
         "isTable": False,
         "tableId": None,
         "signature": None,
+        "start": 0,
+        "end": 26,
         "line": 1,
         "headings": ["Fruit"],
     }
@@ -196,6 +198,43 @@ def test_text_in_parts_gives_the_chunks_of_the_whole(parts: list[str]) -> None:
     in_parts = run_node(SplitNode, "text", *written, config=config)
     whole = run_node(SplitNode, "text", "".join(written), config=config)
     assert texts(in_parts) == texts(whole)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.text("ab. \n#é", max_size=40), min_size=1, max_size=8),
+    st.sampled_from(["characters", "sentences", "markdown", "code"]),
+    st.integers(0, 8),
+)
+@pytest.mark.promise("document:split:range")
+def test_a_chunk_is_the_characters_of_the_whole_text_from_its_start_to_its_end(
+    parts: list[str], strategy: str, overlap: int
+) -> None:
+    written = [part for part in parts if part] or ["a"]
+    config = {"size": 16, "overlap": overlap, "strategy": strategy}
+    text = "".join(written)
+    for batch in run_node(SplitNode, "text", *written, config=config).get("documents", []):
+        for chunk in batch:
+            assert chunk["page_content"] == text[chunk["metadata"]["start"] : chunk["metadata"]["end"]]
+    again = [{"page_content": text[3:], "metadata": {"start": 3}}]  # a piece of it that somebody else has made
+    for batch in run_node(SplitNode, "documents", again, config=config).get("documents", []):
+        for chunk in batch:
+            assert chunk["page_content"] == text[chunk["metadata"]["start"] : chunk["metadata"]["end"]]
+
+
+@pytest.mark.promise("document:split:range")
+def test_a_table_that_is_in_the_text_too_has_its_range_there_and_another_has_none() -> None:
+    table = "| price |\n| --- |\n" + "| much more than one |\n" * 3
+    data = MARKDOWN + b"\n## Prices\n\n" + table.encode() + b"\nThe end.\n"
+    for parse in ({}, {"tables": "apart"}):
+        chunks = chunks_of(data, "a.md", parse=parse, split={"size": 60, "overlap": 0})
+        text = "".join(chunk["page_content"] for chunk in chunks if not chunk["metadata"]["isTable"])
+        tables = [chunk["metadata"] for chunk in chunks if chunk["metadata"]["tableId"] == 1]
+        assert len(tables) == 3
+        if parse:
+            assert not {"start", "end"} & {name for place in tables for name in place}
+        else:
+            assert {text[place["start"] : place["end"]].strip() for place in tables} == {table.strip()}
 
 
 def texts(emitted: dict[str, list[Any]]) -> list[str]:
@@ -250,8 +289,8 @@ def test_the_strategy_fits_the_document(name: str, mime_type: str, strategy: str
 def test_a_text_is_split_for_a_caller() -> None:
     found = call_tool(SplitNode, "split", {"text": "# A\nOne.\n# B\nTwo.", "strategy": "markdown", "size": 16})
     assert found["chunks"] == [
-        {"text": "# A\nOne.\n", "start": 0, "line": 1, "headings": ["A"]},
-        {"text": "# B\nTwo.", "start": 9, "line": 3, "headings": ["B"]},
+        {"text": "# A\nOne.\n", "start": 0, "end": 9, "line": 1, "headings": ["A"]},
+        {"text": "# B\nTwo.", "start": 9, "end": 17, "line": 3, "headings": ["B"]},
     ]
 
 

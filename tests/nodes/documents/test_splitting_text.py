@@ -97,6 +97,7 @@ def test_no_piece_is_larger_than_its_size_and_none_is_blank(
     for passage in split(text, strategy, used, overlap):
         assert used.fits(passage.text)
         assert passage.text.strip()
+        assert passage.text == text[passage.start : passage.end]
 
 
 @given(TEXTS, ANY_STRATEGY, SIZES, st.integers(1, 8))
