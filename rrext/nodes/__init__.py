@@ -48,6 +48,7 @@ BUILTIN: dict[str, str] = {
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
     "embedding_local": "rrext.nodes.embeddings.transformer:LocalEmbeddingNode",
+    "knowledge": "rrext.nodes.knowledge.node:KnowledgeNode",
     "store_qdrant_edge": "rrext.nodes.vectors.edge.node:QdrantEdgeNode",
     "store_pgvector": "rrext.nodes.vectors.postgres.node:PgVectorNode",
 }

@@ -32,7 +32,6 @@ SUBCOMMANDS: dict[str, type[operations.Operation]] = {
     "close": operations.Close,
     "tool": operations.Tool,
     "tools": operations.ListTools,
-    "stores": operations.ListStores,
 }
 """Subcommand of `rrext_process` -> operation."""
 

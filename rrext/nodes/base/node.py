@@ -43,7 +43,7 @@ class Entry:
         """Made by the engine."""
         self.name: str = name or str(uuid.uuid4())
         self.path = path
-        self.url: str = url or f"null://Stream/{_whole_path(path, self.name)}"
+        self.url: str = url or f"null://Stream/{whole_path(path, self.name)}"
         self.signature = signature
         self.mime_type = mime_type
         self.size = size
@@ -72,7 +72,7 @@ class Entry:
         return body
 
 
-def _whole_path(path: str, name: str) -> str:
+def whole_path(path: str, name: str) -> str:
     """The whole path of a file: clients send it, or only the folder of the file."""
     folder = path.rstrip("/")
     return path if path == name or path.endswith(f"/{name}") else f"{folder}/{name}" if path else name

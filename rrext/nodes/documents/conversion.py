@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from kreuzberg import ExtractionConfig, ExtractionResult
 
 
+PAGE_END: Final = "\f"
+"""What stands between the pages of a PDF document, behind a blank line: the page break of ASCII."""
+
 MAX_NESTING: Final = 4
 """Mails in mails; a forwarded thread has two or three."""
 
@@ -306,7 +309,7 @@ def _config(output_format: str) -> ExtractionConfig:
 
 def _joined(result: ExtractionResult, mime_type: str) -> str:
     if mime_type == PDF and result.pages:
-        return "\n\n".join(page["content"] for page in result.pages)
+        return f"\n\n{PAGE_END}".join(page["content"].replace(PAGE_END, "\n") for page in result.pages)
     return result.content
 
 

@@ -1,1 +1,1 @@
-"""The catalog of documents: their whole text in a folder, for each user and each space apart."""
+"""Documents of an organisation: catalogs for each user and each space apart, and the tools over them."""

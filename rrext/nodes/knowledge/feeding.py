@@ -1,0 +1,100 @@
+"""`DocumentBuilder`: a document for the catalog, of the texts and tables that arrive for one object."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rrext.nodes.base.node import Entry, whole_path
+from rrext.nodes.documents.formats import PDF
+from rrext.nodes.knowledge.partition import DocumentDraft, Sheet
+
+SINGLE: Final = "files"
+"""The source of files that came without a folder."""
+
+PAGE_END: Final = "\f"
+"""What `parse` puts between the pages of a PDF document."""
+
+_HEADING: Final = re.compile(r"(?:^|\n)#{1,6} ([^\n]*)\n\s*\Z")
+
+
+class DocumentBuilder:
+    """Collects the text of an object, and where its tables stand in it.
+
+    Characters are those of the text lane, so that the ranges of chunks are ranges of this text; a table that came on the table
+    lane alone follows at the end.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._pieces: list[str] = []
+        self._length = 0
+        self._tables: list[tuple[str, int | None, str]] = []
+
+    def add_text(self, text: str) -> None:
+        """Add the next piece of the text."""
+        self._pieces.append(text)
+        self._length += len(text)
+
+    def add_table(self, table: str) -> None:
+        """Add a table, which may be the text that came last."""
+        is_in_text = bool(self._pieces) and self._pieces[-1] == table
+        before = self._pieces[: -1 if is_in_text else None]
+        heading = _HEADING.search(before[-1]) if before else None
+        name = heading[1].strip() if heading else ""
+        self._tables.append((table, self._length - len(table) if is_in_text else None, name))
+
+    def draft(self) -> DocumentDraft:
+        """The document."""
+        entry = self._entry
+        sheets: list[Sheet] = []
+        for number, (table, start, name) in enumerate(self._tables, 1):
+            if start is None:
+                if self._length:
+                    self.add_text("\n")
+                start = self._length
+                self.add_text(table)
+            sheets.append(Sheet(name or f"table {number}", start, start + len(table)))
+        text = "".join(self._pieces)
+        mime_type = str(entry.metadata.get("mimeType") or entry.mime_type)
+        given = entry.metadata.get("source")
+        source, folder, name = place_of_object(entry.name, entry.path, given if isinstance(given, str) else None)
+        feed, modified = entry.metadata.get("feed"), entry.metadata.get("modified")
+        return DocumentDraft(
+            object_id=entry.object_id,
+            source=source,
+            folder=folder,
+            name=name,
+            text=text,
+            mime_type=mime_type,
+            metadata={key: value for key, value in entry.metadata.items() if key not in PLACED},
+            sheets=tuple(sheets),
+            pages=tuple(pages_of(text)) if mime_type == PDF else (),
+            feed=feed if isinstance(feed, str) and feed else None,
+            modified=float(modified) if isinstance(modified, int | float) and not isinstance(modified, bool) else None,
+            signature=entry.signature,
+        )
+
+
+PLACED: Final = frozenset({"source", "feed", "modified", "mimeType"})
+"""Metadata with a column of its own."""
+
+
+def pages_of(text: str) -> list[int]:
+    """The characters at which the pages of a PDF document begin."""
+    return [0, *(at + 1 for at, one in enumerate(text) if one == PAGE_END)]
+
+
+def place_of_object(name: str, path: str, source: str | None) -> tuple[str, str, str]:
+    """The source, the folder and the name of an object.
+
+    A name with folders begins with that of the folder that was sent, which is the source unless another one is given. Of
+    other objects the first folder of the path is the source.
+    """
+    is_below = "/" in name.strip("/")
+    parts = [part for part in (name if is_below else whole_path(path, name)).split("/") if part not in ("", ".")]
+    *folders, last = parts or ["unnamed"]
+    if source is None or (folders and (is_below or folders[0] == source)):
+        first = folders.pop(0) if folders else SINGLE
+        source = source or first
+    return source, "/".join(folders), last

@@ -1,0 +1,26 @@
+"""Trigrams: the three characters in a row by which texts and names are indexed, and the queries for them.
+
+A text is indexed as `folded` says, which makes equal what any search that ignores case could find equal. So the index never
+misses a text; it may name texts that hold nothing, which are read and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def folded(text: str) -> str:
+    """The text as it is indexed: without case (Unicode's full folding), and without NUL, where SQLite's tokenizer would end."""
+    return text.casefold().replace("\0", " ")
+
+
+def grams_of(literal: str) -> list[str]:
+    """The different trigrams of a folded literal; none if it has less than three characters."""
+    text = folded(literal)
+    return list(dict.fromkeys(text[at : at + 3] for at in range(len(text) - 2)))
+
+
+def match_of(literals: Iterable[str]) -> str | None:
+    """The FTS5 query for texts that hold all trigrams of all literals; None if there are none, and no index helps."""
+    grams = dict.fromkeys(gram for literal in literals for gram in grams_of(literal))
+    return " AND ".join(f'"{gram.replace(chr(34), chr(34) * 2)}"' for gram in grams) or None

@@ -1,0 +1,261 @@
+"""`knowledge`: keeps whole documents for each user and space, and defines the tools that read them.
+
+The definitions of the tools are here, each a few lines; what they do is in the handlers of the modules beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import msgspec
+
+from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.setup import SetupContext, missing_packages
+from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
+from rrext.nodes.knowledge.library import Library
+from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
+from rrext.nodes.knowledge.reading import (
+    DEFAULT_CHARACTERS,
+    MOST_CHARACTERS,
+    MOST_DOCUMENTS,
+    Unit,
+    document_info,
+    read_document,
+)
+from rrext.nodes.knowledge.selection import DocumentFilter, Selection
+from rrext.nodes.vectors.checked_input import MAX_IDS
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+READS: Final = {"readOnlyHint": True, "openWorldHint": False}
+WRITES: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+LIST_MAX: Final = 1000
+"""Entries of one page."""
+LIST_DEFAULT: Final = 100
+"""Entries of one page if the caller does not say: what a model can read at once."""
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)]
+Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
+Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
+
+
+class InSpace:
+    """The availability of tools that walk over the content of one space."""
+
+    missing = "It walks over one space, and the call names none: begin with `--space`, or `spaceId` in the context."
+
+    def __call__(self, ctx: ToolContext) -> bool:
+        return ctx.space_id is not None
+
+
+IN_SPACE: Final = InSpace()
+
+
+class KnowledgeNode(Node):
+    """Keeps the whole text of each document that a pipeline reads, and has the tools to find and read them.
+
+    Text and tables come from `parse`, beside the way through `split` to a vector store, which is bound as `store`. Content
+    belongs to the space of the call that sent it, for all members of the space, or without a space to its user alone. A call
+    with a space reads that space; one without reads all that its user may read.
+    """
+
+    provider = "knowledge"
+    title = "Knowledge"
+    class_types = ("store",)
+    lanes = {"text": (), "table": ()}
+    invoke = {
+        "store": {"description": "The vector store that search_documents asks.", "min": 0, "max": 1},
+        "llm": {"description": "The model of analyze_document and of questions to tables.", "min": 0, "max": 1},
+    }
+    paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {"path": "folder"}
+    shared: Library
+
+    class Config:
+        path: Annotated[
+            str, "The folder of the catalogs, made if there is none; relative to --root, or else to the pipeline's file."
+        ] = "knowledge"
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """The missing packages, if any."""
+        return missing_packages("knowledge", "re2")
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Library]:
+        """Name the folder; catalogs are opened at the first call that needs them."""
+        library = Library(ctx.path(config.path))
+        try:
+            yield library
+        finally:
+            await ctx.in_thread(library.close)
+
+    # feeding
+
+    def open(self, entry: Entry) -> None:
+        self._entry = entry
+        self._builder = DocumentBuilder(entry)
+
+    def write_text(self, text: str) -> None:
+        self._builder.add_text(text)
+
+    def write_table(self, table: str) -> None:
+        self._builder.add_table(table)
+
+    def closing(self, ctx: ToolContext) -> None:
+        if not (self.listens("text") or self.listens("table")):
+            return
+        with self.shared.own(ctx) as partition:
+            partition.put(self._builder.draft())
+        self._entry.stored[self.node_id] = 1
+
+    @tool_function(group="feeding", annotations=READS)
+    def versions(self, object_ids: Ids, *, ctx: ToolContext) -> dict[str, Any]:
+        """Which versions of objects are kept. Answers `{success, versions: {id: {chunks, signature}}}`.
+
+        `chunks` is 1: a document is kept whole. Objects that are not kept are left out.
+
+        Args:
+            object_ids: The objects.
+        """
+        with self.shared.own(ctx) as partition:
+            found = partition.signatures(object_ids)
+        return {"success": True, "versions": {name: {"chunks": 1, "signature": signature} for name, signature in found.items()}}
+
+    @tool_function(group="feeding", annotations=WRITES)
+    def delete(self, object_ids: Ids | None = None, everything: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
+        """Remove documents, by exactly one of the arguments. Answers `{success, deleted_count, objects, missing}`.
+
+        Args:
+            object_ids: The objects.
+            everything: All that the caller keeps: in the space of the call, or without a space its own.
+        """
+        if (object_ids is None) == (not everything):
+            raise InvalidArguments.at("/input", 'expected either "object_ids" or "everything"')
+        with self.shared.own(ctx) as partition:
+            gone = partition.delete(partition.objects() if object_ids is None else object_ids)
+        missing = sorted({*(object_ids or ())} - {*gone})
+        return {"success": True, "deleted_count": len(gone), "objects": len(gone), "missing": missing}
+
+    @tool_function(group="feeding", annotations=WRITES)
+    def move(self, object_id: str, to: str, parent: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
+        """Give an object another id and path, as after its file was moved. Answers `{success, count}`: 0 if there is none.
+
+        Its document keeps its id; a document of the new object is replaced.
+
+        Args:
+            object_id: The object.
+            to: Its new id.
+            parent: Its new path, with the name.
+        """
+        with self.shared.own(ctx) as partition:
+            source, folder, name = ("", "", "") if parent is None else place_of_object(parent, parent, None)
+            moved = partition.move(object_id, to, None if parent is None else (source, folder, name))
+        return {"success": True, "count": int(moved)}
+
+    # navigation
+
+    @tool_function(group="navigation", annotations=READS, available=IN_SPACE)
+    def list_sources(self, limit: Limit = LIST_DEFAULT, cursor: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
+        """List the sources of the space, by name. Answers `{sources: [{name, documents, folders}], total, cursor}`.
+
+        Args:
+            limit: How many are listed at most.
+            cursor: That of the page before; it is null on the last page.
+        """
+        with self.shared.view(ctx) as view:
+            return list_sources(view, limit, cursor)
+
+    @tool_function(group="navigation", annotations=READS, available=IN_SPACE)
+    def list_folder_contents(
+        self, path: Folder, limit: Limit = LIST_DEFAULT, cursor: str | None = None, *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """List the folders and documents of one folder. Answers `{path, folders, documents, total, cursor}`.
+
+        Args:
+            path: The folder as `source/folder`, or the name of a source.
+            limit: How many are listed at most, folders and documents.
+            cursor: That of the page before; it is null on the last page.
+        """
+        with self.shared.view(ctx) as view:
+            return list_folder_contents(view, path, limit, cursor)
+
+    @tool_function(group="navigation", annotations=READS, available=IN_SPACE)
+    def folder_tree(
+        self, path: Folder, depth: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5, *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """The folders below a folder, as a tree with the numbers of documents in and below each.
+
+        Answers `{path, name, documents, folders: [{name, documents, folders}], left_out}`; `left_out` counts deeper folders.
+
+        Args:
+            path: The folder as `source/folder`, or the name of a source.
+            depth: How many levels of folders are shown.
+        """
+        with self.shared.view(ctx) as view:
+            return folder_tree(view, path, depth)
+
+    # search
+
+    @tool_function(group="search", annotations=READS)
+    def find_by_name(
+        self,
+        pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)],
+        filter: DocumentFilter | None = None,
+        limit: Limit = LIST_DEFAULT,
+        cursor: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Find documents by their names. Answers `{documents: [{id, name, path, type, characters, modified}], cursor}`.
+
+        Args:
+            pattern: A glob, as `*report*.pdf` for names or `manuals/**/*.md` for paths; case does not count.
+            filter: Only documents that fit all of it.
+            limit: How many are found at most.
+            cursor: That of the page before; it is null on the last page.
+        """
+        selection = Selection(filter)
+        with self.shared.view(ctx) as view:
+            return find_by_name(view, pattern, selection, limit, cursor, ctx)
+
+    # documents
+
+    @tool_function(group="documents", annotations=READS)
+    def document_info(self, document: str, *, ctx: ToolContext) -> dict[str, Any]:
+        """What is known about a document: its place, type, times, size, sheets, and the metadata that it came with.
+
+        Args:
+            document: Its id, as other tools tell it.
+        """
+        with self.shared.view(ctx) as view:
+            return document_info(view, document)
+
+    @tool_function(group="documents", annotations=READS)
+    def read_document(
+        self,
+        documents: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MOST_DOCUMENTS)],
+        unit: Unit = "characters",
+        start: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None,
+        count: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None,
+        max_characters: Annotated[int, msgspec.Meta(ge=1, le=MOST_CHARACTERS)] = DEFAULT_CHARACTERS,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Read documents, or a range of each. Answers `{documents: [{id, path, text, start, end, characters, next, …}]}`.
+
+        `start` and `end` of the answer are characters of the document. `next` is the character from which to read on, null
+        at the end of the document.
+
+        Args:
+            documents: The ids of the documents.
+            unit: What `start` and `count` count. Characters count from 0, lines and pages from 1; PDF documents have pages.
+            start: Where to begin; the beginning if left out.
+            count: How many of the unit to read; all if left out.
+            max_characters: How many characters are read at most, of all documents together.
+        """
+        with self.shared.view(ctx) as view:
+            return read_document(view, documents, unit, start, count, max_characters)

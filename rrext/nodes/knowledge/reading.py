@@ -1,0 +1,106 @@
+"""Handlers of `document_info` and `read_document`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from rrext.errors import InvalidArguments
+from rrext.nodes.knowledge.library import View
+from rrext.nodes.knowledge.navigation import document_json
+from rrext.nodes.knowledge.partition import MARK, Partition, StoredDocument, TextMap
+
+Unit = Literal["characters", "lines", "pages"]
+MOST_CHARACTERS: Final = 100_000
+"""Characters that one call reads: more than a model takes at once."""
+DEFAULT_CHARACTERS: Final = 20_000
+"""The same if the caller does not say, over all its documents."""
+MOST_DOCUMENTS: Final = 20
+"""Documents in one call."""
+
+
+def document_info(view: View, public_id: str) -> dict[str, Any]:
+    """All that is known about a document but its text."""
+    partition, document = view.find(public_id)
+    metadata, sheets = partition.metadata(document.number)
+    return {
+        **document_json(document),
+        "source": document.source,
+        "folder": document.folder,
+        "feed": document.feed,
+        "added": document.added,
+        "lines": document.lines,
+        "pages": document.pages,
+        "sheets": [{"name": sheet.name, "start": sheet.start, "end": sheet.end} for sheet in sheets],
+        "metadata": metadata,
+    }
+
+
+def read_document(
+    view: View, public_ids: Sequence[str], unit: Unit, start: int | None, count: int | None, most: int
+) -> dict[str, Any]:
+    """The same range of each document; `most` characters over all of them."""
+    found = [view.find(public_id) for public_id in dict.fromkeys(public_ids)]
+    read: list[dict[str, Any]] = []
+    left = most
+    for partition, document in found:
+        answer = _read(partition, document, unit, start, count, left)
+        left -= len(answer["text"])
+        read.append(answer)
+    return {"documents": read}
+
+
+def _read(
+    partition: Partition, document: StoredDocument, unit: Unit, start: int | None, count: int | None, most: int
+) -> dict[str, Any]:
+    first = 0 if unit == "characters" else 1
+    start = first if start is None else start
+    if start < first:
+        raise InvalidArguments.at("/input/start", f"{unit} are counted from {first}")
+    with partition.reading() as rows:
+        spots = partition.spots_of(rows, document)
+        if unit == "pages" and document.pages is None:
+            raise InvalidArguments.at(
+                "/input/unit",
+                f'"{document.id}" has no pages',
+                hint='Only PDF documents have pages: use "lines" or "characters".',
+            )
+        begin = _place(partition, rows, document, spots, unit, start)
+        end = document.characters if count is None else _place(partition, rows, document, spots, unit, start + count)
+        stop = min(end, begin + max(0, most))
+        text = partition.text_of(rows, document, spots, begin, stop)
+    total = {"characters": document.characters, "lines": document.lines, "pages": document.pages}[unit]
+    return {
+        "id": document.id,
+        "path": document.path,
+        "text": text,
+        "start": begin,
+        "end": stop,
+        "characters": document.characters,
+        "unit": unit,
+        "total": total,
+        "next": stop if stop < document.characters else None,
+    }
+
+
+def _place(partition: Partition, rows: Any, document: StoredDocument, spots: TextMap, unit: Unit, number: int) -> int:
+    """The character at which a character, line or page begins; the end of the text for those behind it."""
+    if unit == "characters":
+        return min(number, document.characters)
+    if unit == "pages":
+        return spots.pages[number - 1] if number <= len(spots.pages) else document.characters
+    if number > document.lines:
+        return document.characters
+    mark, newlines = spots.mark_of_line(number)
+    place = mark * MARK
+    while newlines < number - 1:
+        piece = partition.text_of(rows, document, spots, place, place + MARK)
+        inside = piece.count("\n")
+        if newlines + inside >= number - 1:
+            at = 0
+            for _ in range(number - 1 - newlines):
+                at = piece.index("\n", at) + 1
+            return place + at
+        newlines += inside
+        place += MARK
+    return place
