@@ -397,6 +397,8 @@ class StoreContract:
         assert store.upsert([], [], SPACE, call(), {"same": {0}}, OWNERS[1]) == 2
         assert store.delete(Scope(prefix="/", owner=OWNERS[2]), call()).chunks == 3
         assert [store.stats(call(), owner).chunks for owner in OWNERS] == [3, 1, 0]
+        assert store.delete(Scope(owner=OWNERS[0]), call()).chunks == 3
+        assert [store.stats(call(), owner).chunks for owner in OWNERS] == [0, 1, 0]
 
     def test_an_object_is_read_in_the_order_of_its_chunks_page_by_page(self, store: VectorStore) -> None:
         numbers = [2**53, 10, 9, 0, 100]
@@ -543,7 +545,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
         raise failures[0]
 
 
-OWNERS = tuple(owner_of(ToolContext(user_id=user, space_id=space)) for user, space in ((None, None), ("u", None), ("u", "s")))
+OWNERS = tuple(owner_of(user, space) for user, space in ((None, None), ("u", None), ("u", "s")))
 WORDS = ("apple", "pear", "plum", "fig", "kiwi")
 OBJECTS = st.sampled_from(["a", "b", "ä/1"])
 PARENTS = st.sampled_from(["/", "/x", "/x/y", "/xy", "plain"])

@@ -260,10 +260,14 @@ class Vectors(NodeTools):
         *,
         parent: str | None = None,
         prefix: str | None = None,
+        everything: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> Body:
-        """Remove objects by their ids, all of one `parent` path, or all below a `prefix` path. Returns `{deleted_count, …}`."""
-        input = {"object_ids": object_ids, "parent": parent, "prefix": prefix}
+        """Remove objects by their ids, all of one `parent` path, all below a `prefix` path, or everything that the caller has.
+
+        Returns `{deleted_count, …}`.
+        """
+        input = {"object_ids": object_ids, "parent": parent, "prefix": prefix, "everything": everything}
         return await self._call("delete", input, options)
 
     async def move(self, object_id: str, to: str, *, parent: str | None = None, **options: Unpack[CallOptions]) -> Body:

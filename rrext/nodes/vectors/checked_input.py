@@ -203,14 +203,18 @@ def scope_of(at: str, filter: Mapping[str, Any] | None, *, owner: str, ids_key: 
     )
 
 
-def scope_to_delete(object_ids: Sequence[str] | None, parent: str | None, prefix: str | None, *, owner: str) -> Scope:
+def scope_to_delete(
+    object_ids: Sequence[str] | None, parent: str | None, prefix: str | None, *, everything: bool, owner: str
+) -> Scope:
     """The scope of the tool `delete`. Raises `InvalidArguments` unless exactly one is given."""
-    given = [name for name, value in (("object_ids", object_ids), ("parent", parent), ("prefix", prefix)) if value is not None]
+    arguments = {"object_ids": object_ids, "parent": parent, "prefix": prefix, "everything": everything or None}
+    given = [name for name, value in arguments.items() if value is not None]
     if len(given) != 1:
         raise InvalidArguments.at(
             f"/input/{given[1]}" if given else "/input",
-            'expected exactly one of "object_ids", "parent" and "prefix"',
-            hint="An object id deletes one object, a parent those of one path, a prefix those of a path and all below it.",
+            'expected exactly one of "object_ids", "parent", "prefix" and "everything": true',
+            hint="An object id deletes one object, a parent those of one path, a prefix those of a path and all below it, "
+            "and everything all that the caller has.",
         )
     return Scope(
         object_ids=None if object_ids is None else _ids("/input/object_ids", object_ids),

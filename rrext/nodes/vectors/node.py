@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.base.lanes import empty_question, question_text
-from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.node import Entry, Node, content_tenant
 from rrext.nodes.embeddings.embedder import EMBEDDING_SLOT, Embedder, embedder_of
 from rrext.nodes.vectors.checked_input import (
     CHUNK_PLACE,
@@ -71,7 +71,9 @@ class VectorSettings:
     """The settings of all vector stores."""
 
     shared: Annotated[
-        bool, "Whether all users and spaces read and change one content; else each user in each space has its own."
+        bool | Literal["space"],
+        "Who reads and changes one content: all users and spaces (true), or all users of a space (`space`; without a space "
+        "each user has its own). Else each user in each space has its own.",
     ] = False
 
 
@@ -111,7 +113,9 @@ class VectorStoreNode(Node):
 
     def _owner(self, ctx: ToolContext) -> str:
         """Whose chunks a call stores and reads."""
-        return NOBODYS if self.config.shared else owner_of(ctx)
+        if self.config.shared == "space":
+            return owner_of(*content_tenant(ctx.user_id, ctx.space_id))
+        return NOBODYS if self.config.shared else owner_of(ctx.user_id, ctx.space_id)
 
     @tool_function(group="vectors", annotations=READS)
     def search(
@@ -183,6 +187,7 @@ class VectorStoreNode(Node):
         object_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)] | None = None,
         parent: str | None = None,
         prefix: str | None = None,
+        everything: bool = False,
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
@@ -195,8 +200,9 @@ class VectorStoreNode(Node):
             object_ids: The objects.
             parent: All chunks of this very path.
             prefix: All chunks of this path and those below it: "/a" means "/a" and "/a/b", not "/ab".
+            everything: All that the caller has, and nothing of others.
         """
-        scope = scope_to_delete(object_ids, parent, prefix, owner=self._owner(ctx))
+        scope = scope_to_delete(object_ids, parent, prefix, everything=everything, owner=self._owner(ctx))
         gone = self.shared.delete(scope, ctx)
         missing = [object_id for object_id in scope.object_ids or () if object_id not in gone.object_ids]
         return {"success": True, "deleted_count": gone.chunks, "objects": len(gone.object_ids), "missing": missing}

@@ -28,9 +28,9 @@ class VectorSpace(msgspec.Struct, frozen=True):
     size: int
 
 
-def owner_of(ctx: ToolContext) -> str:
-    """The owner of what a call stores and reads: the namespace of the object ids of its user and space."""
-    return str(namespace_of((ctx.user_id, ctx.space_id)))
+def owner_of(user_id: str | None, space_id: str | None) -> str:
+    """The owner of the content of a user in a space, of a user alone, or of a space alone: the namespace of its object ids."""
+    return str(namespace_of((user_id, space_id)))
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -183,7 +183,7 @@ class VectorStore(Protocol):
         ...
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
-        """Delete all chunks in the scope, in one step. The scope names at least one thing."""
+        """Delete all chunks in the scope, in one step."""
         ...
 
     def search(self, search: Search, ctx: ToolContext) -> list[Hit]:

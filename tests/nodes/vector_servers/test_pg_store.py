@@ -16,7 +16,6 @@ from rrext.nodes.vectors.postgres import store as pg_store
 from rrext.nodes.vectors.postgres.store import PgVectorStore, any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace, owner_of
 from rrext.nodes.vectors.words import former_words, stored_words
-from rrext.tools.context import ToolContext
 
 STRANGE = "a\"b'; DROP TABLE chunks; -- %s %(x)s {} \\ ü😀"
 
@@ -147,7 +146,7 @@ def test_a_table_without_owners_becomes_nobodys_at_its_first_use(store: PgVector
     totals: list[int] = []
     in_threads(lambda n: totals.append(stores[n].get("a", 0, 10, call()).total), 3)
     assert totals == [3, 3, 3]
-    ada = owner_of(ToolContext(user_id="ada"))
+    ada = owner_of("ada", None)
     mine = Chunk("a", 0, "some words", "node", "/p", {}, ada)
     stores[0].upsert([mine], vectors_of([mine]), SPACE, call(), owner=ada)
     assert stores[1].get("a", 0, 10, call(), ada).chunks == [mine]

@@ -18,7 +18,6 @@ from vector_contract import SPACE, call, chunk, everything, found, in_threads, p
 from rrext.errors import Cancelled, ToolError
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.store import Scope, VectorSpace, VectorStore, owner_of
-from rrext.tools.context import ToolContext
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -306,7 +305,7 @@ def test_what_a_store_without_owners_holds_is_nobodys(tmp_path: Path) -> None:
     expected = everything(store, "a")
     store.close()
     aged(tmp_path)
-    store, ada = edge_store(tmp_path), owner_of(ToolContext(user_id="ada"))
+    store, ada = edge_store(tmp_path), owner_of("ada", None)
     assert everything(store, "a") == expected
     assert store.stats(call(), ada).chunks == store.list(None, 0, 10, call(), ada).total == 0
     put(store, chunk("a", 0, "new words"))

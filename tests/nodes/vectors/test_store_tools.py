@@ -19,6 +19,7 @@ from rrext.testing import open_node, open_pipeline
 pytestmark = pytest.mark.usefixtures("forked_children")
 
 CONFIG = {"path": "store", "min_free_bytes": 0}
+SPACE = {"spaceId": "s"}
 
 
 @pytest.fixture
@@ -167,6 +168,8 @@ async def test_one_wrong_document_stores_none_and_is_named(client: Client, docum
         ("upsert", {"documents": []}, "/input/documents"),
         ("upsert", {}, "/input/documents"),
         ("delete", {}, "/input"),
+        ("delete", {"everything": False}, "/input"),
+        ("delete", {"everything": True, "parent": "/"}, "/input/everything"),
         ("delete", {"object_ids": []}, "/input/object_ids"),
         ("delete", {"object_ids": ["a"], "prefix": "/"}, "/input/prefix"),
         ("delete", {"prefix": ""}, "/input/prefix"),
@@ -266,3 +269,29 @@ async def test_users_and_spaces_have_contents_of_their_own_unless_a_store_is_sha
             found = [await client.tool(tool="get", input={"object_id": "a"}, context=context) for context in contexts]
         texts = [[chunk["content"] for chunk in page["chunks"]] for page in found]
         assert texts == ([["text 0"]] * 4 if shared else [["text 0"], ["text 1"], ["text 2"], []])
+
+
+@pytest.mark.promise("vector:space:shared")
+async def test_a_store_that_spaces_share_has_one_content_for_all_users_of_a_space_and_deletes_all_of_a_caller(
+    tmp_path: Path,
+) -> None:
+    ada, bob, alone = ({"userId": user, **space} for user, space in (("ada", SPACE), ("bob", SPACE), ("bob", {})))
+
+    async with open_node(QdrantEdgeNode, {**CONFIG, "shared": "space"}, root=tmp_path) as client:
+
+        async def texts(*contexts: dict[str, Any]) -> list[list[str]]:
+            pages = [await client.tool(tool="get", input={"object_id": "a"}, context=context) for context in contexts]
+            return [[chunk["content"] for chunk in page["chunks"]] for page in pages]
+
+        for text, context in (("nobody's", {}), ("the space's", ada), ("Bob's", alone)):
+            await client.tool(tool="upsert", input={"documents": [doc(text, "a")]}, context=context)
+        assert await texts({}, ada, bob, alone) == [["nobody's"], ["the space's"], ["the space's"], ["Bob's"]]
+        deleted = await client.tool(tool="delete", input={"everything": True}, context=bob)
+        assert (deleted["deleted_count"], deleted["objects"], deleted["missing"]) == (1, 1, [])
+        assert await texts({}, ada, bob, alone) == [["nobody's"], [], [], ["Bob's"]]
+
+
+async def test_a_client_deletes_everything_by_name(client: Client) -> None:
+    await client.vectors.upsert([doc("one", "a"), doc("two", "b", parent="/x")])
+    assert (await client.vectors.delete(everything=True))["objects"] == 2
+    assert (await client.vectors.stats())["count"] == 0
