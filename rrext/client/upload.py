@@ -14,9 +14,9 @@ from anyio.to_thread import run_sync
 
 from rrext.client.endpoint import Body
 from rrext.client.pipe import Pipe
-from rrext.client.upload_files import UploadFile, find_files, goes_whole, mime_type_of
 from rrext.errors import RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS
+from rrext.sync.upload_files import UploadFile, find_files, goes_whole, mime_type_of
 
 
 class FileResult(msgspec.Struct, frozen=True):

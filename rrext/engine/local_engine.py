@@ -217,6 +217,10 @@ class LocalEngine(BaseEngine[Task]):
             case operations.ListTools():
                 task = self.tasks.get(operation.token, call.caller)
                 return await self._list.listing(call, task, operation)
+            case operations.ListStores():
+                from rrext.engine.tasks.stores import stores_of  # few clients keep stores in step with folders
+
+                return stores_of(self.tasks.get(operation.token, call.caller), call.caller, operation, self.root)
             case _:
                 return await super()._body(call, operation)
 

@@ -32,6 +32,7 @@ SUBCOMMANDS: dict[str, type[operations.Operation]] = {
     "close": operations.Close,
     "tool": operations.Tool,
     "tools": operations.ListTools,
+    "stores": operations.ListStores,
 }
 """Subcommand of `rrext_process` -> operation."""
 

@@ -270,6 +270,7 @@ COMMANDS: Final[dict[type[operations.Operation], bytes]] = {
     operations.Write: b'"rrext_process","arguments":{"subcommand":"write",',
     operations.Close: b'"rrext_process","arguments":{"subcommand":"close",',
     operations.ListTools: b'"tools","arguments":{',
+    operations.ListStores: b'"rrext_process","arguments":{"subcommand":"stores",',
     operations.ResolveTools: b'"rrext_tools_resolve","arguments":{',
     operations.CallTool: b'"rrext_tools_call","arguments":{',
     **{shape: b'"%b","arguments":{' % command.encode() for command, shape in PROFILE_COMMANDS.items()},

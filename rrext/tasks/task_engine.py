@@ -122,11 +122,11 @@ class TaskEngine(BaseEngine[RemoteTask]):
             if call.caller.authorization is not None:
                 self.host.redactor.learn("authorization", call.caller.authorization)
             match operation:
-                case operations.Tool(pipe_id=None) | operations.ListTools() | operations.Open():
+                case operations.Tool(pipe_id=None) | operations.ListTools() | operations.ListStores() | operations.Open():
                     task = self.tasks.get(operation.token, call.caller)
                     task.last_used = self.host.clock.now()
                     self.run_in(task.worker, call)
-                    if type(operation) is operations.ListTools:
+                    if isinstance(operation, operations.ListTools | operations.ListStores):
                         self.host.clock.call_later(ANSWER_PATIENCE, lambda: self._watch_answer(task.worker, call))
                 case operations.Tool() | operations.Write() | operations.Close():
                     assert operation.pipe_id is not None

@@ -48,6 +48,10 @@ class NestedCalls(Protocol):
         """The result of another pipeline for a text, see `ToolContext.run_pipeline`."""
         ...
 
+    def in_space(self, space_id: str | None) -> NestedCalls:
+        """The calls of the same user in another space, see `ToolContext.in_space`."""
+        ...
+
     def so_far(self, done: dict[str, Any]) -> None:
         """Note what the call has done so far, see `ToolContext.so_far`."""
         ...
@@ -469,6 +473,31 @@ class ToolContext:
         `open`, `write` and `close` raise, and `ToolError` if the pipelines would call each other in a circle.
         """
         return await self._nested_calls().run_pipeline(token, text, mime_type=mime_type, name=name)
+
+    def in_space(self, space_id: str | None) -> ToolContext:
+        """The context of the same call and the same user in another space, or in none.
+
+        Tools that are called or listed by it, and those that these call, see that space; deadline, cancel, progress and
+        callbacks are those of this call. `run_pipeline` stays in the space of the caller. It checks nothing: a node that calls
+        it has found that the user is in the space.
+        """
+        return ToolContext(
+            node_id=self.node_id,
+            token=self.token,
+            user_id=self.user_id,
+            space_id=space_id,
+            request_id=self.request_id,
+            connection_id=self.connection_id,
+            pipe_id=self.pipe_id,
+            meta=self.meta,
+            deadline=self.deadline,
+            clock=self._clock,
+            report=None if self._report is None else self.progress,  # values rise over both
+            nested=None if self._nested is None else self._nested.in_space(space_id),
+            callbacks=self.callbacks,
+            authorization=self._authorization,
+            questions=self._questions,
+        )
 
     def _nested_calls(self) -> NestedCalls:
         if self._nested is None:

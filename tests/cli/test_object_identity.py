@@ -15,7 +15,7 @@ from commands import EXAMPLES, Done, InProcess, call, command, component, enviro
 
 import rrext
 from rrext import blocking
-from rrext.client.upload_files import find_files
+from rrext.sync.upload_files import find_files
 from rrext.testing import open_pipeline
 
 ECHO = str(EXAMPLES / "echo.pipe")

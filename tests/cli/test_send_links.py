@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import EXAMPLES, call
 
-from rrext.client.upload_files import find_files
+from rrext.sync.upload_files import find_files
 
 ECHO = str(EXAMPLES / "echo.pipe")
 

@@ -16,9 +16,9 @@ import anyio
 import pytest
 from commands import EXAMPLES, NODES, Done, InProcess, call, component, pipeline, spawned
 
-from rrext.cli.folder_sync import FolderSync, SentFile, SyncState, SyncStateError
-from rrext.client.upload_files import UploadFile, find_files
-from rrext.engine.interface.call import ANONYMOUS
+from rrext.sync.folder_sync import FolderSync, SyncStores
+from rrext.sync.state import SentFile, SyncState, SyncStateError
+from rrext.sync.upload_files import UploadFile, find_files
 from rrext.testing import open_pipeline
 
 COUNTS = dict.fromkeys(("new", "changed", "unchanged", "deleted", "failed", "skipped", "notDeleted"), 0)
@@ -391,8 +391,6 @@ def test_more_than_half_of_many_files_are_not_deleted_unasked(docs: Path, store:
 class Threads:
     """Stands in for a pipeline: what may block is simply done."""
 
-    caller = ANONYMOUS
-
     async def in_thread(self, work: Any) -> Any:
         return work()
 
@@ -403,7 +401,8 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     root = os.fsencode(tmp_path)
     for name in (b"a", b"shut", b"shut/b", b"shut-not/c", b"shut/d/e", b"d", b"e", b"f"):
         state.keep(root + b"/" + name, SentFile("id"))
-    find = FolderSync(Threads(), state, ["store"], "")  # pyright: ignore[reportArgumentType]
+    known = SyncStores(["store"], can_move=True, target="t", settings="", namespace=uuid.NAMESPACE_URL)
+    find = FolderSync(Threads(), known, state)  # pyright: ignore[reportArgumentType]
     sources = [UploadFile(name, name, identity=str(tmp_path / name)) for name in ("d", "e", "f")]
     sources.append(UploadFile("shut", "shut", identity=str(tmp_path / "shut"), problem="Permission denied"))
     gone = await find.gone(str(tmp_path), sources, None)
@@ -472,7 +471,7 @@ def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
 def test_without_a_store_nothing_is_sent(docs: Path, run: InProcess) -> None:
     done = run("send", "--sync", str(EXAMPLES / "echo.pipe"), docs)
     assert (done.code, done.out) == (2, b"")
-    assert "--sync needs a store that files go to and that has the tools versions and delete" in done.err
+    assert "a sync needs a store that files go to and that has the tools versions and delete" in done.err
     assert not (EXAMPLES / "echo.pipe.sync").exists()
 
 

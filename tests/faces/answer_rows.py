@@ -166,6 +166,7 @@ LISTS = [
     ask("the tools for a host", "rrext_process", subcommand="tools", format="mcp", nodeId="meter_1"),
     ask("the tools in no format that is known", "tools", "invalid_arguments", format="opena"),
     ask("the tools of nobody's node", "tools", "node_not_found", nodeId="metr_1"),
+    ask("the stores of a pipeline without any", "rrext_process", "invalid_arguments", subcommand="stores"),
     ask("a service", "rrext_services", service="meter"),
     ask("a service almost right", "rrext_services", "provider_not_found", service="metre"),
 ]

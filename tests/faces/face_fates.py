@@ -161,6 +161,21 @@ class Nest(Node):
         """The context of a nested call."""
         return ctx.call_blocking("", "who")
 
+    @tool_function
+    async def who_in_space(self, space: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
+        """The contexts of nested calls in another space of the same user."""
+        there = ctx.in_space(space)
+        async with there.stream("", "who") as chunks:
+            assert [chunk async for chunk in chunks] == []
+        return {
+            "called": await there.call("", "who"),
+            "streamed": chunks.value,
+            "in_thread": await asyncio.to_thread(there.call_blocking, "", "who"),
+            "within": await there.call("", "who_nested"),
+            "back": await there.in_space(ctx.space_id).call("", "who"),
+            "after": await ctx.call("", "who"),
+        }
+
     @tool_function(thread="same")
     def thread_same(self) -> int:
         """Which thread it is."""

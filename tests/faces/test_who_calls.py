@@ -90,6 +90,24 @@ async def test_fifty_calls_on_one_pipe_share_its_caller_and_nothing_else(face: F
     assert all(told["kept"] == [] for told in seen)
 
 
+@pytest.mark.parametrize("on_pipe", [False, True])
+async def test_a_node_calls_tools_as_the_same_user_in_another_space(on_pipe: bool, face: Face) -> None:
+    context = {"userId": "ada", "spaceId": "home"}
+    pipe_id = await face.open(context=context) if on_pipe else None
+    for space in ("legal", None):
+        told = await face.tool("who_in_space", {"space": space}, context=context, meta=META, pipe_id=pipe_id)
+        assert {name: (seen["user"], seen["space"]) for name, seen in told.items()} == {
+            "called": ("ada", space),
+            "streamed": ("ada", space),
+            "in_thread": ("ada", space),
+            "within": ("ada", space),
+            "back": ("ada", "home"),
+            "after": ("ada", "home"),
+        }
+        assert all((seen["meta"], seen["pipe"], seen["kept"]) == (META, pipe_id, []) for seen in told.values())
+    assert (await face.tool("who", context=context))["space"] == "home"
+
+
 @pytest.mark.promise("tool:context:per-call")
 async def test_a_requests_context_stands_in_for_the_connections_as_a_whole_and_once(house: LocalHouse) -> None:
     async with house.connect({"userId": "ada", "spaceId": "s"}) as face:

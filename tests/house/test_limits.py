@@ -36,13 +36,13 @@ OF_FORMATS = {
     "picture": {  # measures of a drawing, and directions in it
         *("layout.py", "routes.py", "svg.py", "text.py"),
     },
-    "cli": {"folder_sync.py"},  # the version of a format
     "editor": {"completions/cursor.py"},  # a state of a parser
     "engine": {"flow/objects.py", "views/task_views.py"},  # states
     "faces": {"lsp/protocol.py", "mcp/protocol.py"},  # codes of JSON-RPC
     "pipefile": {"environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
     "providers": {"mcp/transport.py"},  # codes of JSON-RPC
     "server": {"reader.py", "commands.py"},  # a number that stands for all, the version of the protocol
+    "sync": {"state.py"},  # the version of a format
     "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
     "transports": {"claimed_stdio.py", "unix.py", "web.py"},  # a descriptor, the mode of a file, a port
     "wire": {"messages.py", "websocket.py"},  # the largest id, a protocol

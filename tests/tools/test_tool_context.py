@@ -115,6 +115,18 @@ def test_progress_only_rises(values: list[float]) -> None:
     assert set(seen) <= set(values)
 
 
+def test_a_context_for_another_space_is_that_of_the_same_call() -> None:
+    seen: list[Any] = []
+    ctx = ToolContext(user_id="ada", space_id="home", request_id=7, meta={"m": 1}, report=lambda *report: seen.append(report))
+    there = ctx.in_space("legal")
+    assert (there.user_id, there.space_id, there.request_id, there.meta) == ("ada", "legal", 7, {"m": 1})
+    assert (ctx.space_id, there.token) == ("home", ctx.token)
+    there.progress(5)
+    ctx.progress(3)
+    ctx.progress(6)
+    assert [value for value, _, _ in seen] == [5, 6], "values rise over both"
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1, -0.1])
 @pytest.mark.parametrize("reported", [False, True])
 def test_progress_that_is_no_amount_is_refused_whether_or_not_anybody_listens(bad: float, reported: bool) -> None:

@@ -23,23 +23,22 @@ from rrext.cli.options import (
     add_source_option,
     add_wait_option,
     let_words_follow_options,
-    root_from,
     whole_number,
 )
 from rrext.cli.output import Results, print_error
 from rrext.cli.pipeline import Pipeline, failure_of, run_work, without_error
 from rrext.cli.terminal import ProgressLine, pace, size
-from rrext.client.upload_files import LANES_IN_PIECES, NO_FILE, UploadFile, find_files, mime_type_of, shown
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, InvalidArguments, RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
+from rrext.sync.upload_files import LANES_IN_PIECES, Unreadable, UploadFile, find_files, mime_type_of, shown
 from rrext.wire.codec import encode
 
 if TYPE_CHECKING:
-    from rrext.cli.folder_sync import FolderSync, Gone
+    from rrext.sync.folder_sync import FolderSync, Gone
 
 
 DESCRIPTION = "Send files and whole folders through a pipeline, in this process or of a server that runs."
@@ -139,9 +138,11 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
     sync = None
     try:
         if isinstance(pipeline, LocalPipeline) and args.sync:
-            from rrext.cli.folder_sync import open_sync
+            from rrext.cli.pipeline_stores import PipelineStores
+            from rrext.sync.folder_sync import open_sync
 
-            sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args), root_name=args.root_name)
+            stores = PipelineStores(pipeline, args.source, args.mime)
+            sync = await open_sync(stores, f"{args.file}.sync", root_name=args.root_name, warn=_print_warning)
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE
@@ -186,6 +187,10 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
     return EXIT_FAILED if sending.failed else EXIT_DONE
 
 
+def _print_warning(text: str) -> None:
+    print(printable(f"rrext: {text}"), file=sys.stderr)
+
+
 def _empty_folders(paths: Sequence[str], sources: Sequence[UploadFile]) -> list[str]:
     """The given folders without any file below them."""
     folders = {source.folder for source in sources}
@@ -221,10 +226,6 @@ def _count(text: str) -> int:
 CHANGES: Final = ("new", "changed", "moved")
 OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
 """The outcomes of a file."""
-
-
-class Unreadable(ClientError, code="unreadable"):
-    """A file cannot be read."""
 
 
 class NotTaken(ClientError, code="not_taken"):
@@ -371,26 +372,13 @@ class FileSender:
         if self._sync is None:
             closed, _ = await self._send(source, caller, source.about)
             return "done", closed
-        if not source.real:
-            raise Unreadable(NO_FILE)
-        change = await self._sync.change(source)
-        if change is None:
-            return "unchanged", None
-        if await self._sync.move(source, change):
-            return "moved", None
-        await self._sync.begin(change)
-        try:
-            closed, stored = await self._send(source, caller, {**source.about, "signature": change.signature})
-        except RrextError as error:
-            if source.skips(error):
-                await self._sync.drop(change)
-            raise
-        try:
-            await self._sync.end(source, change, stored)
-        except RrextError as error:
-            error.result = msgspec.json.decode(closed)
-            raise
-        return "new" if change.is_new else "changed", closed
+        from rrext.sync.folder_sync import SentObject
+
+        async def send(about: dict[str, Any]) -> SentObject:
+            closed, stored = await self._send(source, caller, about)
+            return SentObject(closed, stored)
+
+        return await self._sync.deal_with(source, send)
 
     async def _send(self, source: UploadFile, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
         """The encoded result body, and the number of chunks in each store.

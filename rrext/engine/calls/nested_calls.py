@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rrext.engine.calls.questions import permitted
 from rrext.engine.interface.call import Call, DroppedAnswer
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from rrext.engine.calls.run import Encoded, Run, ToolRun
     from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Caller
     from rrext.engine.tasks.component import Component
     from rrext.engine.tasks.routes import Route
 
@@ -47,13 +49,20 @@ T = TypeVar("T")
 
 
 class Nesting:
-    """Calls other tools for the context of a run. `node_id` is the node that calls."""
+    """Calls other tools for the context of a run. `node_id` is the node that calls, `caller` is whom the tools see, if that is
+    another than the caller of the run.
+    """
 
-    __slots__ = ("_node_id", "_run")
+    __slots__ = ("_caller", "_node_id", "_run")
 
-    def __init__(self, run: Run, node_id: str) -> None:
+    def __init__(self, run: Run, node_id: str, caller: Caller | None = None) -> None:
         self._run = run
         self._node_id = node_id
+        self._caller = caller
+
+    def in_space(self, space_id: str | None) -> Nesting:
+        """The calls of the same user in another space."""
+        return Nesting(self._run, self._node_id, replace(self._run.caller, space_id=space_id))
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a coroutine and return its result. A cancel of the caller's wait reaches the tool."""
@@ -86,7 +95,7 @@ class Nesting:
         routes = self._owners(node, tool)
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
-            callee = run.callee(route, token)
+            callee = run.callee(route, token, self._caller)
             if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 if route.asks:
@@ -114,7 +123,7 @@ class Nesting:
                 )
             if not route.component.ready:
                 self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
-            callee = run.callee(route, token)
+            callee = run.callee(route, token, self._caller)
             if len(routes) > 1 and not callee.is_usable():
                 continue
             self._prepare(callee, input)
@@ -150,7 +159,7 @@ class Nesting:
                 continue
             try:
                 await route.component.ensure(run.host, trusted=trusted)  # of a reference that a bound node offers
-                callee = run.callee(route, run.token)
+                callee = run.callee(route, run.token, self._caller)
                 if callee.is_usable():
                     usable.append(callee)
             except RrextError as error:

@@ -587,7 +587,7 @@ def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, In
         url=_text(given, "url"),
         object_id=_text(given, "objectId"),
         signature=_text(given, "signature"),
-        tenant=(caller.user_id, caller.space_id),
+        tenant=caller.tenant,
     )
     return entry, Intake(lane, mime_type)
 

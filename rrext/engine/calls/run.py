@@ -28,7 +28,7 @@ from rrext.engine.calls.questions import RunQuestions, permitted, unavailable_to
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, HeldPlace, Loan, LockTurn, Place, Places
-from rrext.engine.interface.call import Call, Feed
+from rrext.engine.interface.call import Call, Caller, Feed
 from rrext.engine.interface.failures import cancelled_from_inside, failure_of, internal_error
 from rrext.engine.interface.operations import Fed, Tool
 from rrext.engine.tasks.component import GIVEN
@@ -76,6 +76,8 @@ class Run:
     loan: Loan | None = None
     thread = 0
     """The thread of a run that may lend its place."""
+    stands_for: Caller | None = None
+    """Whom the code sees as its caller, if it is another than that of the call or the pipe: a node named another space."""
     _token: CancelToken | None = None
     _reason: CancelReason | None = None
 
@@ -116,6 +118,11 @@ class Run:
         return EventOrigin(self.host.events, head, connection_id=caller.connection_id, user_id=caller.user_id)
 
     @property
+    def caller(self) -> Caller:
+        """Whom the code that runs sees as its caller."""
+        return self.stands_for or (self.call.caller if self.lease.pipe is None else self.lease.pipe.caller)
+
+    @property
     def asker(self) -> dict[str, Any]:
         """Who asks, in a question of the code that runs."""
         return {"nodeId": self.trail[-1]}
@@ -143,17 +150,20 @@ class Run:
             run=run, own_places=own_places, own_place=own_place,
         )  # fmt: skip
 
-    def callee(self, route: Route, token: CancelToken) -> ToolRun:
+    def callee(self, route: Route, token: CancelToken, caller: Caller | None = None) -> ToolRun:
         """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline.
 
-        `token` tells the tool of a cancel.
+        `token` tells the tool of a cancel; `caller` is whom it sees, if it is another than this run's.
         """
         deadline, own = self.deadline, route.spec.timeout
         if own is not None:
             until = self.host.clock.now() + own
             deadline = until if deadline is None else min(deadline, until)
         run_class = self.nested_class or self.host.tool_run
-        return run_class(self.host, self.call, self.lease, route, deadline=deadline, token=token, trail=self.trail)
+        run = run_class(self.host, self.call, self.lease, route, deadline=deadline, token=token, trail=self.trail)
+        if caller is not None or self.stands_for is not None:
+            run.stands_for = caller or self.stands_for
+        return run
 
 
 class CallRun(Run):
@@ -745,7 +755,7 @@ class ToolRun(CallRun):
             feed = call.feed if isinstance(operation, Tool) and operation.progress and self.is_outermost else None
             questions = RunQuestions(self, call.feed, operation.questions) if operation.questions else None
         pipe = self.lease.pipe
-        caller = call.caller if pipe is None else pipe.caller
+        caller = self.stands_for or (call.caller if pipe is None else pipe.caller)
         return ToolContext(
             node_id=self.route.component.id,
             token=self.token,

@@ -76,8 +76,8 @@ class WatchedRun(ToolRun):
             "tool": self.spec.name,
             "node_id": self.route.node_id,
             "request_id": call.request_id,
-            "user_id": call.caller.user_id,
-            "space_id": call.caller.space_id,
+            "user_id": (self.stands_for or call.caller).user_id,
+            "space_id": (self.stands_for or call.caller).space_id,
             "address": call.caller.address,
             "caller": None if outer is None else outer.number,
             "callers": caller.trail,
@@ -142,7 +142,7 @@ class WatchedRun(ToolRun):
             watch.runs_on(self.route.node_id)
         if self.host.callbacks is SILENT:
             return UNREPORTED
-        owner = caller if pipe is None else pipe.caller
+        owner = self.caller
         info = CallInfo(
             tool=self.spec.name,
             node_id=self.route.component.id,

@@ -36,6 +36,11 @@ class Caller(msgspec.Struct, frozen=True):
     counts_for: str | None = None
 
     @property
+    def tenant(self) -> tuple[str | None, str | None]:
+        """The user and the space to whom the objects of this caller belong."""
+        return self.user_id, self.space_id
+
+    @property
     def lines(self) -> tuple[str, str]:
         """The user and the connection in whose lines the calls of this caller wait. Users take turns, and at the turn of a user
         the connections of that user take turns. A caller without a user that a key names is a user of one connection.

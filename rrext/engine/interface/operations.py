@@ -104,6 +104,15 @@ class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
     format: str | None = None
 
 
+class ListStores(Operation, frozen=True, kw_only=True, rename="camel"):
+    """The stores that objects go to which enter at `source`. → `{stores, canMove, target, settings, namespace}`"""
+
+    names_caller = True
+
+    source: str | None = None
+    mime_type: str | None = None
+
+
 class Open(Operation, frozen=True, kw_only=True, rename="camel"):
     """Open a pipe for one object. → `{pipe_id}`"""
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote, unquote
 
-from rrext.client.upload_files import UNKNOWN_TYPE, mime_type_of
 from rrext.errors import Cancelled, InvalidArguments, RrextError, near_matches
 from rrext.faces.mcp.listing import PAGE_SIZE
 from rrext.nodes.files.offered_files import READ_MAX
+from rrext.sync.upload_files import UNKNOWN_TYPE, mime_type_of
 from rrext.tools.names import HOST_OFFER, HOST_REQUEST, SEPARATOR, exported_names, hashed_name
 
 TTL: Final = 60.0

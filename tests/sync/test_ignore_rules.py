@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rrext import UsageError
-from rrext.client.upload_files import find_files
+from rrext.sync.upload_files import find_files
 
 NAMES = (
     "a", "b", "A", "foo", "deep", "build", "bar.txt", "foo.txt", "x.md", "foo.log", "a b.txt", " sp", "tr ", "[x]", "#h",

@@ -16,11 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.errors import RrextError, UsageError
+from rrext.errors import ClientError, RrextError, UsageError
 
 NO_FILE: Final = "is no regular file"
 NOTHING_TO_READ: Final = ("document_unsupported", "document_empty", "not_taken")
 """Codes of failures that mean: such files are not read here, or have no text."""
+
+
+class Unreadable(ClientError, code="unreadable"):
+    """A file cannot be read."""
 
 
 class UploadFile(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import mimetypes
 
 import pytest
 
-from rrext.client.upload_files import goes_whole, mime_type_of
+from rrext.sync.upload_files import goes_whole, mime_type_of
 
 
 @pytest.mark.parametrize(
