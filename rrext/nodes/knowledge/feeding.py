@@ -27,6 +27,10 @@ class DocumentBuilder:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
+        given = entry.metadata.get("source")
+        self.source, self._folder, self._name = place_of_object(
+            entry.name, entry.path, given if isinstance(given, str) and given.strip() else None
+        )
         self._pieces: list[str] = []
         self._length = 0
         self._tables: list[tuple[str, int | None, str]] = []
@@ -57,14 +61,12 @@ class DocumentBuilder:
             sheets.append(Sheet(name or f"table {number}", start, start + len(table)))
         text = "".join(self._pieces)
         mime_type = str(entry.metadata.get("mimeType") or entry.mime_type)
-        given = entry.metadata.get("source")
-        source, folder, name = place_of_object(entry.name, entry.path, given if isinstance(given, str) else None)
         feed, modified = entry.metadata.get("feed"), entry.metadata.get("modified")
         return DocumentDraft(
             object_id=entry.object_id,
-            source=source,
-            folder=folder,
-            name=name,
+            source=self.source,
+            folder=self._folder,
+            name=self._name,
             text=text,
             mime_type=mime_type,
             metadata={key: value for key, value in entry.metadata.items() if key not in PLACED},

@@ -43,15 +43,15 @@ class Library:
 
         Raises `ToolError` (`space_not_found`) for a space that the user is no member of.
         """
-        with self._opened(self.tenants(ctx), is_made=False) as partitions:
-            yield View(partitions)
+        with self._opened(self.tenants(ctx), is_made=False) as opened:
+            yield View(opened)
 
     @contextmanager
     def own(self, ctx: ToolContext) -> Iterator[Partition]:
         """The catalog that a call writes to: that of its space, or the user's own. Raises as `view`."""
         tenant = self.tenants(ctx)[0]
-        with self._opened([tenant], is_made=True) as (partition,):
-            yield partition
+        with self._opened([tenant], is_made=True) as opened:
+            yield opened[0][1]
 
     def tenants(self, ctx: ToolContext) -> list[Tenant]:
         """Whose content a call may read; the first is whose it writes. Raises as `view`."""
@@ -89,17 +89,17 @@ class Library:
         return os.path.join(self.folder, str(namespace_of(tenant)))
 
     @contextmanager
-    def _opened(self, tenants: Sequence[Tenant], *, is_made: bool) -> Iterator[list[Partition]]:
-        taken: list[Partition] = []
+    def _opened(self, tenants: Sequence[Tenant], *, is_made: bool) -> Iterator[list[tuple[Tenant, Partition]]]:
+        taken: list[tuple[Tenant, Partition]] = []
         try:
             for tenant in tenants:
                 partition = self._take(tenant, is_made=is_made)
                 if partition is not None:
-                    taken.append(partition)
+                    taken.append((tenant, partition))
             yield taken
         finally:
             with self._lock:
-                for partition in taken:
+                for _, partition in taken:
                     partition.users -= 1
                     if self._open.get(partition.key) is not partition:
                         self._leave(partition)
@@ -144,8 +144,10 @@ class Library:
 class View:
     """The catalogs that a call may read, its own first."""
 
-    def __init__(self, partitions: Sequence[Partition]) -> None:
-        self.partitions = partitions
+    def __init__(self, opened: Sequence[tuple[Tenant, Partition]]) -> None:
+        self.partitions: Sequence[Partition] = [partition for _, partition in opened]
+        self.spaces: Sequence[str | None] = [space for (_, space), _ in opened]
+        """The space of each catalog; None for that of a user."""
 
     def behind(self, key: str) -> Sequence[Partition]:
         """The catalogs from that of a key on; all if there is none. Pages of a search go through them in this order."""

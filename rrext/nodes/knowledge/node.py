@@ -5,7 +5,7 @@ The definitions of the tools are here, each a few lines; what they do is in the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -25,8 +25,10 @@ from rrext.nodes.knowledge.reading import (
     document_info,
     read_document,
 )
+from rrext.nodes.knowledge.searching import MOST_HITS, ChunkSearch
 from rrext.nodes.knowledge.selection import DocumentFilter, Selection
 from rrext.nodes.vectors.checked_input import MAX_IDS
+from rrext.nodes.vectors.store import Mode
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -93,11 +95,22 @@ class KnowledgeNode(Node):
         finally:
             await ctx.in_thread(library.close)
 
+    @classmethod
+    def bound_problems(cls, config: Any, bound: Mapping[str, Sequence[tuple[type[Node], Any]]]) -> Iterable[tuple[str, str]]:
+        """The bound store keeps what the catalog keeps for the same users."""
+        for _, settings in bound.get("store", ()):
+            if getattr(settings, "shared", "space") != "space":
+                yield (
+                    "path",
+                    'the vector store that is bound to it has to keep content by spaces too: set its "shared" to "space"',
+                )
+
     # feeding
 
     def open(self, entry: Entry) -> None:
         self._entry = entry
         self._builder = DocumentBuilder(entry)
+        entry.metadata.setdefault("source", self._builder.source)  # chunks carry it too, so that the store can filter by it
 
     def write_text(self, text: str) -> None:
         self._builder.add_text(text)
@@ -221,6 +234,54 @@ class KnowledgeNode(Node):
         selection = Selection(filter)
         with self.shared.view(ctx) as view:
             return find_by_name(view, pattern, selection, limit, cursor, ctx)
+
+    @tool_function(group="search", annotations=READS)
+    def search_documents(
+        self,
+        query: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)],
+        mode: Mode = "hybrid",
+        filter: DocumentFilter | None = None,
+        documents: Annotated[list[str], msgspec.Meta(min_length=1, max_length=100)] | None = None,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 10,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Find the passages that fit a query best.
+
+        Answers `{results: [{document, name, path, score, text, start, end, line, is_cut}], mode, left_out}`, best first.
+        `start` and `end` are characters of the document, for read_document.
+
+        Args:
+            query: What is looked for, in words.
+            mode: "dense" compares meanings, "keyword" words, "hybrid" both.
+            filter: Only documents that fit all of it.
+            documents: Only these documents, by id.
+            limit: How many passages are found at most.
+        """
+        if not query.strip():
+            raise InvalidArguments.at("/input/query", "expected some text to look for")
+        search = ChunkSearch(self.shared, self.bindings.get("store", ()), ctx)
+        return search.search(query, mode, Selection(filter), documents or (), limit)
+
+    @tool_function(group="search", annotations=READS)
+    def find_similar(
+        self,
+        document: str,
+        filter: DocumentFilter | None = None,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 10,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Find the documents that are most like a document. Answers `{documents: [{document, name, path, score, text, …}]}`.
+
+        Args:
+            document: The id of the document.
+            filter: Only documents that fit all of it.
+            limit: How many are found at most.
+        """
+        search = ChunkSearch(self.shared, self.bindings.get("store", ()), ctx)
+        with self.shared.view(ctx) as view:
+            return search.similar(view, document, Selection(filter), limit)
 
     # documents
 

@@ -393,10 +393,17 @@ class Partition:
             asked = "SELECT object, signature FROM document WHERE object IN (SELECT value FROM json_each(?))"
             return dict(rows.execute(asked, (msgspec.json.encode(list(object_ids)).decode(),)).fetchall())
 
-    def objects(self) -> list[str]:
-        """The ids of all objects."""
+    def objects(self, where: str = "true", values: Sequence[Any] = ()) -> list[str]:
+        """The ids of the objects of the documents for which an SQL condition over `JOINED` is true."""
         with self.reading() as rows:
-            return [object_id for (object_id,) in rows.execute("SELECT object FROM document")]
+            return [object_id for (object_id,) in rows.execute(f"SELECT document.object FROM {JOINED} WHERE {where}", values)]
+
+    def count(self, where: str, values: Sequence[Any]) -> tuple[int, int]:
+        """The number of documents for which a condition is true, and of all."""
+        with self.reading() as rows:
+            (some,) = rows.execute(f"SELECT count(*) FROM {JOINED} WHERE {where}", values).fetchone()
+            (all_,) = rows.execute("SELECT count(*) FROM document").fetchone()
+            return some, all_
 
     def document(self, public_id: str) -> StoredDocument | None:
         """The document of an id."""

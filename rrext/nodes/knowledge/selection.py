@@ -50,6 +50,20 @@ class Selection:
         parts = (self.sources, self.feeds, self.types, self.metadata)
         return any(parts) or self.folder is not None or self.after is not None or self.before is not None
 
+    def metadata_filter(self) -> dict[str, Any] | None:
+        """The filter of a vector store by the metadata of chunks; None if they cannot say what is meant."""
+        if self.folder is not None or any("/" not in kind or kind.endswith("/*") for kind in self.types):
+            return None
+        wanted: dict[str, Any] = dict(self.metadata)
+        for key, values in (("source", self.sources), ("feed", self.feeds), ("mimeType", self.types)):
+            if values:
+                wanted[key] = list(values)
+        limits = {"gte": self.after, "lt": self.before}
+        between = {operator: moment for operator, moment in limits.items() if moment is not None}
+        if between:
+            wanted["modified"] = between
+        return wanted
+
     def condition(self) -> tuple[str, list[Any]]:
         """An SQL condition over `partition.JOINED`, and its values."""
         parts: list[str] = []
