@@ -81,7 +81,7 @@ def endpoint_client(
         raise no_address(server.node_id) from None
     transport = None
     if is_remote:
-        from rrext.nodes.public_http import PublicTransport
+        from rrext.http.public import PublicTransport
 
         transport = PublicTransport()
     return new_client(headers, silence=settings.silence, wait=settings.total, trust_env=not is_remote, transport=transport)

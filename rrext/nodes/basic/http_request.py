@@ -254,7 +254,7 @@ def _client(ctx: SetupContext, private: bool) -> httpx2.AsyncClient:
     """The client of a component: one for public addresses uses no proxy, which could reach others."""
     transport = None
     if not private:
-        from rrext.nodes.public_http import PublicTransport
+        from rrext.http.public import PublicTransport
 
         local = {
             "who": f'node "{ctx.node_id}" does not connect',

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
+import anyio
 import httpx2
 
 from rrext.errors import ToolError
@@ -68,7 +68,7 @@ async def _resolved(host: str, port: int) -> IPv4Address | IPv6Address:
     except ValueError:
         pass
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise httpx2.ConnectError(f"{host} cannot be found: {error.strerror or error}") from None
+        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpx2.ConnectError(f"{host} cannot be found: {getattr(error, 'strerror', None) or error}") from None
     return ip_address(str(found[0][4][0]).partition("%")[0])
