@@ -31,8 +31,9 @@ class UploadFile(msgspec.Struct, frozen=True):
     """A file to send. `problem` says why it cannot be sent, `skipped` why it does not have to be.
 
     `path` begins as the caller's did, `real` is the file's real path: absolute, without links. `folder` is the real path
-    of the folder that it was found in; None for a path that was given itself. `size` is what it was when it was found.
-    `identity` tells the file from all others: its real path, or the name of its root and the path below that.
+    of the folder that it was found in; None for a path that was given itself. `size` and `modified` (seconds since 1970) are
+    what they were when it was found. `identity` tells the file from all others: its real path, or the name of its root and
+    the path below that. `source` is the name of what it belongs to: of its root, or of the folder.
     """
 
     path: str
@@ -43,6 +44,8 @@ class UploadFile(msgspec.Struct, frozen=True):
     real: str = ""
     folder: str | None = None
     identity: str = ""
+    modified: float | None = None
+    source: str = ""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -51,6 +54,9 @@ class UploadFile(msgspec.Struct, frozen=True):
         about: dict[str, Any] = {"name": shown(self.name), "path": shown(path), "size": self.size}
         if self.identity:
             about["url"] = url_of(self.identity)
+        metadata = {"source": shown(self.source) or None, "modified": self.modified}
+        if given := {key: value for key, value in metadata.items() if value is not None}:
+            about["metadata"] = given
         return about
 
     def skips(self, error: RrextError) -> bool:
@@ -122,7 +128,7 @@ def find_files(paths: Iterable[str], *, exclude: Sequence[str] = (), root_name: 
                 places[place] = source.path
             found.append(source)
     if root_name is None:
-        return [msgspec.structs.replace(source, identity=source.real) for source in found]
+        return [msgspec.structs.replace(source, identity=source.real, source=_folder_name(source)) for source in found]
     root = os.path.realpath(paths[0] if os.path.isdir(paths[0]) else os.path.dirname(paths[0]) or ".")
     return [_below(source, root, root_name) for source in found]
 
@@ -138,7 +144,12 @@ def _below(source: UploadFile, root: str, name: str) -> UploadFile:
     if not source.real:
         return source
     below = os.path.relpath(source.real, root) if source.folder is not None else os.path.basename(source.real)
-    return msgspec.structs.replace(source, identity=os.path.normpath(os.path.join(name, below)))
+    return msgspec.structs.replace(source, identity=os.path.normpath(os.path.join(name, below)), source=name)
+
+
+def _folder_name(source: UploadFile) -> str:
+    """The name of the folder that was given, or of the one in which a given file is."""
+    return os.path.basename(source.folder or os.path.dirname(source.real))
 
 
 def _given(path: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
@@ -153,7 +164,7 @@ def _given(path: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
         return
     # A named pipe or a device has no content of its own: its object is identified by its name.
     real = os.path.realpath(path) if stat.S_ISREG(info.st_mode) else ""
-    yield UploadFile(path, name, info.st_size, real=real)
+    yield UploadFile(path, name, info.st_size, real=real, modified=info.st_mtime if real else None)
 
 
 def _inside(folder: str, ignored: IgnoreRules) -> Iterator[UploadFile]:
@@ -204,7 +215,7 @@ def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> UploadF
         return UploadFile(entry.path, name, problem=error.strerror or str(error), real=real)
     if not stat.S_ISREG(info.st_mode):
         return UploadFile(entry.path, name, skipped=NO_FILE)  # reading a named pipe would wait for ever
-    return UploadFile(entry.path, name, info.st_size, real=real, folder=root)
+    return UploadFile(entry.path, name, info.st_size, real=real, folder=root, modified=info.st_mtime)
 
 
 IGNORE_FILE: Final = ".rrextignore"

@@ -113,6 +113,25 @@ def test_new_files_are_sent_changed_ones_replaced_and_gone_ones_deleted(docs: Pa
     assert content(store) == fresh(tmp_path, docs)
 
 
+@pytest.mark.parametrize("way", [(), ("--sync",)])
+def test_chunks_know_their_source_and_the_time_of_the_file(
+    way: tuple[str, ...], docs: Path, tmp_path: Path, run: InProcess
+) -> None:
+    path = parsed_pipeline(tmp_path)
+    os.utime(docs / "long.md", (1_000_000_000, 1_000_000_000.5))
+    assert run("send", *way, path, docs).code == 0
+    assert metadata(run, path, docs / "long.md") == {"docs", 1_000_000_000.5}
+    assert run("send", *way, path, "--root-name", "library", docs / "long.md").code == 0
+    assert metadata(run, path, "library/long.md") == {"library", 1_000_000_000.5}
+
+
+def metadata(run: InProcess, store: str, parent: object) -> set[Any]:
+    """What the chunks of a file say of its source and its time."""
+    (found,) = json.loads(run("tool", store, "list", f"parent={parent}").out)["objects"]
+    chunks = json.loads(run("tool", store, "get", f"object_id={found['objectId']}").out)["chunks"]
+    return {value for chunk in chunks for value in (chunk["metadata"]["source"], chunk["metadata"]["modified"])}
+
+
 def test_a_second_sync_sends_nothing_from_wherever_it_is_called(docs: Path, store: str, run: InProcess) -> None:
     run("send", "--sync", store, docs)
     (docs.parent / "way").symlink_to("docs", target_is_directory=True)

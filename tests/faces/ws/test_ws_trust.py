@@ -14,8 +14,8 @@ from rrext.engine.interface.operations import Execute, Terminate, Validate
 from rrext.engine.local_engine import LocalEngine
 from rrext.engine.tasks.registry import MAX_REMOTE_TASKS
 from rrext.errors import InvalidPipeline, TooManyRequests, Unavailable
+from rrext.http.public import is_public
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.public_http import is_public
 from rrext.pipefile.environment import Environment
 from rrext.testing import pair
 
