@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
@@ -58,7 +59,8 @@ class DocumentBuilder:
                     self.add_text("\n")
                 start = self._length
                 self.add_text(table)
-            sheets.append(Sheet(name or f"table {number}", start, start + len(table)))
+            name = name or (os.path.splitext(self._name)[0] if len(self._tables) == 1 else f"table {number}")
+            sheets.append(Sheet(name, start, start + len(table)))
         text = "".join(self._pieces)
         mime_type = str(entry.metadata.get("mimeType") or entry.mime_type)
         feed, modified = entry.metadata.get("feed"), entry.metadata.get("modified")

@@ -197,6 +197,10 @@ class Partition:
         except (sqlite3.Error, OSError) as error:
             if self._is_closed:
                 raise ToolError("This catalog is closed: its pipeline ends", code="catalog_failed") from None
+            if not os.path.exists(self.path):
+                raise ToolError(
+                    "The documents were removed while this call read them", code="catalog_failed", hint="Call again."
+                ) from None
             number = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise ToolError(
