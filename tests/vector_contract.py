@@ -21,7 +21,18 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.embeddings.embedder import hashed
-from rrext.nodes.vectors.store import Chunk, ChunkPage, Listing, Mode, Scope, Search, VectorSpace, VectorStore, owner_of
+from rrext.nodes.vectors.store import (
+    Chunk,
+    ChunkPage,
+    Listing,
+    Match,
+    Mode,
+    Scope,
+    Search,
+    VectorSpace,
+    VectorStore,
+    owner_of,
+)
 from rrext.tools.context import CancelToken, ToolContext
 
 NewStore = Callable[[], VectorStore]
@@ -220,9 +231,80 @@ class StoreContract:
             Scope(object_ids=("a",), node_id="two"): set(),
             Scope(object_ids=("a", *(f"n{n}" for n in range(9999)))): {"a"},
         }
+        scopes |= {
+            Scope(parent=("/x", "/z")): {"a", "c"},
+            Scope(prefix=("/x/y", "/z", "/q")): {"b", "c"},
+            Scope(prefix=("/x", "/"), parent=("/z",)): {"c"},
+        }
         for scope, expected in scopes.items():
             for mode in ("dense", "keyword", "hybrid"):
                 assert set(found(store, "red fish", mode, scope=scope)) == expected
+
+    @pytest.mark.promise("vector:filter:metadata")
+    def test_a_filter_compares_texts_booleans_numbers_and_what_is_in_lists(self, store: VectorStore) -> None:
+        extras: dict[str, dict[str, Any]] = {
+            "text": {"v": "10"}, "int": {"v": 10}, "float": {"v": 10.0}, "more": {"v": 10.5}, "true": {"v": True},
+            "one": {"v": 1}, "list": {"v": [1, "a", False, 20]}, "null": {"v": None}, "deep": {"v": {"v": 10}},
+            "lists": {"v": [[10]]}, "big": {"v": 2**60}, "none": {"w": 10}, "long": {"v": "x" * 5000}, "empty": {"v": []},
+        }  # fmt: skip
+        odd = ("", "a.b", "a[0]", 'quo"te', "back\\slash", "ä 'x", "%s", "$v", "numbers", "content")
+        extras |= {f"odd{n}": {key: f"{key}!", "n": {key: 1}} for n, key in enumerate(odd)}
+        put(store, *(Chunk(name, 0, "word", "n", "/", extra) for name, extra in extras.items()))
+        asked: list[tuple[Match, set[str]]] = [
+            (Match("v", ("10",)), {"text"}),
+            (Match("v", (10.0,)), {"int", "float"}),
+            (Match("v", (True,)), {"true"}),
+            (Match("v", (False, 1.0)), {"list", "one"}),
+            (Match("v", ("a", "10", "b")), {"list", "text"}),
+            (Match("v", ("x" * 5000,)), {"long"}),
+            (Match("v", ("x" * 4999,)), set()),
+            (Match("v", (float(2**60),)), {"big"}),
+            (Match("v", gte=10), {"int", "float", "more", "list", "big"}),
+            (Match("v", gt=10, lt=11), {"more"}),
+            (Match("v", lte=1), {"one", "list"}),
+            (Match("v", gte=2, lte=19), {"int", "float", "more"}),
+            (Match("nobody", gte=0), set()),
+            (Match("nobody", ("x",)), set()),
+            *((Match(key, (f"{key}!",)), {f"odd{n}"}) for n, key in enumerate(odd)),
+        ]
+        for match, expected in asked:
+            scope = Scope(metadata=(match,))
+            for mode in ("dense", "keyword", "hybrid"):
+                assert set(found(store, "word", mode, top_k=50, scope=scope)) == expected, match
+            assert {name for name in extras if fits(scope, Chunk(name, 0, "", "n", "/", extras[name]))} == expected
+        both = Scope(metadata=(Match("v", gte=10), Match("v", lt=20)), object_ids=("int", "big", "text"))
+        assert found(store, "word", scope=both) == ["int"]
+        put(store, Chunk("int", 0, "word", "n", "/", {"v": 30}))
+        assert found(store, "word", scope=both) == []
+
+    @pytest.mark.promise("vector:filter:metadata")
+    def test_a_filter_finds_the_best_of_what_it_leaves_among_many(self, store: VectorStore) -> None:
+        dice = random.Random(11)
+        chunks = [
+            Chunk(f"o{n}", 0, f"word{n % 50} common", "n", f"/{n % 7}", {"source": f"s{n % 10}", "n": n, "even": n % 2 == 0})
+            for n in range(3000)
+        ]
+        given = [[dice.gauss(0, 1) for _ in range(SIZE)] for _ in chunks]
+        store.upsert(chunks, given, SPACE, call())
+        many = tuple(one.object_id for one in chunks[::3])
+        for metadata, ids in (
+            ((Match("source", ("s3",)),), None),
+            ((Match("source", ("s1", "s2", "s3")), Match("n", gte=700)), None),
+            ((Match("n", gte=1000, lt=1400),), None),
+            ((Match("even", (True,)),), (*many, *(f"unknown {n}" for n in range(50_000)))),
+        ):
+            scope = Scope(object_ids=ids, metadata=metadata)
+            meant = {n for n, one in enumerate(chunks) if fits(scope, one)}
+            for _ in range(4):
+                asked = [dice.gauss(0, 1) for _ in range(SIZE)]
+                best = sorted((-cosine(asked, given[n]), chunks[n].object_id) for n in meant)[:10]
+                hits = store.search(Search("dense", 10, "", asked, scope), call())
+                assert len({hit.chunk.object_id for hit in hits} & {name for _, name in best}) >= 9
+                assert {int(hit.chunk.object_id[1:]) for hit in hits} <= meant
+                both = store.search(Search("hybrid", 10, "nothing", asked, scope), call())
+                assert {hit.chunk.object_id for hit in both} == {hit.chunk.object_id for hit in hits}
+            worded = [hit.chunk.object_id for hit in store.search(Search("keyword", 100, "word7", None, scope), call())]
+            assert sorted(worded) == sorted(chunks[n].object_id for n in meant if n % 50 == 7)
 
     def test_words_are_found_whatever_their_case_and_signs_find_nothing(self, store: VectorStore) -> None:
         put(store, chunk("a", 0, "The Quick brown fox"), chunk("b", 0, "slow turtles, quickly"))
@@ -549,9 +631,11 @@ OWNERS = tuple(owner_of(user, space) for user, space in ((None, None), ("u", Non
 WORDS = ("apple", "pear", "plum", "fig", "kiwi")
 OBJECTS = st.sampled_from(["a", "b", "ä/1"])
 PARENTS = st.sampled_from(["/", "/x", "/x/y", "/xy", "plain"])
+VALUES = st.sampled_from(["a", "b", "1", "", True, False, 0, 1, 1.5, -1])
+EXTRAS = st.dictionaries(st.sampled_from(["n", "tag", "a.b"]), VALUES | st.lists(VALUES, max_size=3) | st.none(), max_size=3)
 CHUNKS = st.builds(
-    lambda object_id, chunk_id, words, parent, node, owner: Chunk(
-        object_id, chunk_id, " ".join(words), node, parent, {"n": chunk_id}, owner
+    lambda object_id, chunk_id, words, parent, node, owner, extra: Chunk(
+        object_id, chunk_id, " ".join(words), node, parent, extra, owner
     ),
     OBJECTS,
     st.integers(0, 3),
@@ -559,6 +643,14 @@ CHUNKS = st.builds(
     PARENTS,
     st.sampled_from(["n1", "n2"]),
     st.sampled_from(OWNERS),
+    EXTRAS,
+)
+BOUNDS = st.dictionaries(st.sampled_from(["gte", "gt", "lte", "lt"]), st.sampled_from([-1.0, 0.0, 1.0, 1.25]), min_size=1)
+MATCHES = st.builds(
+    lambda key, values, bounds: Match(key, **bounds) if values is None else Match(key, tuple(values)),
+    st.sampled_from(["n", "tag", "a.b", "unknown"]),
+    st.none() | st.lists(VALUES.map(lambda value: float(value) if type(value) is int else value), min_size=1, max_size=3),
+    BOUNDS,
 )
 SCOPES = st.builds(
     lambda scope, owner: msgspec.structs.replace(scope, owner=owner),
@@ -567,6 +659,7 @@ SCOPES = st.builds(
         st.builds(lambda parent: Scope(parent=parent), PARENTS),
         st.builds(lambda prefix: Scope(prefix=prefix), PARENTS),
         st.builds(lambda node, prefix: Scope(node_id=node, prefix=prefix), st.sampled_from(["n1", "n2"]), PARENTS),
+        st.builds(lambda matches: Scope(metadata=tuple(matches)), st.lists(MATCHES, min_size=1, max_size=3)),
     ),
     st.sampled_from(OWNERS),
 )
@@ -577,8 +670,25 @@ def fits(scope: Scope, one: Chunk) -> bool:
         one.owner == scope.owner
         and (scope.object_ids is None or one.object_id in scope.object_ids)
         and scope.node_id in (None, one.node_id)
-        and scope.parent in (None, one.parent)
-        and (scope.prefix is None or one.parent == scope.prefix or one.parent.startswith(scope.prefix.rstrip("/") + "/"))
+        and (not scope.parents or one.parent in scope.parents)
+        and (not scope.folders or any(one.parent == path or one.parent.startswith(below) for path, below in scope.folders))
+        and all(has(match, one.extra.get(match.key)) for match in scope.metadata)
+    )
+
+
+def has(match: Match, value: Any) -> bool:
+    """Whether a value in the metadata fits."""
+    if isinstance(value, list):
+        return any(has(match, one) for one in value if not isinstance(one, list))
+    if match.values is not None:
+        return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in match.values)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (match.gte is None or value >= match.gte)
+        and (match.gt is None or value > match.gt)
+        and (match.lte is None or value <= match.lte)
+        and (match.lt is None or value < match.lt)
     )
 
 

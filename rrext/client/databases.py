@@ -227,8 +227,8 @@ class Vectors(NodeTools):
     ) -> Body:
         """The chunks that fit a query best: `{results: [{content, score, metadata}], total, mode}`.
 
-        `mode` is "dense", "keyword" or "hybrid". `filter` has `objectId`, `nodeId`, `parent`, `prefix`. `embedding`, made
-        by `embedding_model`, stands in for that of the query.
+        `mode` is "dense", "keyword" or "hybrid". `filter` has `objectId`, `nodeId`, `parent`, `prefix`, `metadata`.
+        `embedding`, made by `embedding_model`, stands in for that of the query.
         """
         input = {
             "query": query,

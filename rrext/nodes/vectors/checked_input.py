@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from array import array
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, Final, TypedDict, TypeVar
 
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.vectors.store import Chunk, Scope
+from rrext.nodes.vectors.store import Chunk, Match, Scope, double
 
 MAX_CONTENT: Final = 200_000
 """Characters of one chunk. A hit is read as a whole, so longer texts should be split."""
 
 MAX_IDS: Final = 10_000
-"""Object ids in one call: longer lists belong into a parent path."""
+"""Object ids whose objects are deleted or compared in one call: longer lists belong into a parent path."""
+
+MAX_FILTER_IDS: Final = 100_000
+"""Object ids of a filter: a request of some megabytes."""
+MAX_FILTER_PATHS: Final = 100
+"""Paths of a filter. Each of them is compared with those of the chunks."""
+MAX_MATCHES: Final = 32
+"""Metadata keys of a filter: chunks have about as many."""
+MAX_VALUES: Final = 1000
+"""Values of a metadata key in a filter."""
 
 MAX_NAME: Final = 2000
 """Bytes of an id or a path in UTF-8: what the indexes of all backends take."""
@@ -173,7 +182,8 @@ def _require_single(chunk: Chunk, seen: dict[tuple[str, int], int], n: int) -> N
         )
 
 
-Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
+Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_FILTER_IDS)]
+Paths = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_FILTER_PATHS)]
 
 
 class SearchFilter(TypedDict, total=False):
@@ -181,8 +191,15 @@ class SearchFilter(TypedDict, total=False):
 
     objectId: str | Ids | None
     nodeId: str | None
-    parent: Annotated[str | None, msgspec.Meta(description="The very path.")]
-    prefix: Annotated[str | None, msgspec.Meta(description="This path and all below it.")]
+    parent: Annotated[str | Paths | None, msgspec.Meta(description="The very path, or one of these.")]
+    prefix: Annotated[str | Paths | None, msgspec.Meta(description="This path and all below it, or of one of these.")]
+    metadata: Annotated[
+        dict[str, Any] | None,
+        msgspec.Meta(
+            description="Key -> a text, number or boolean, a list of which one has to be there, or a range of numbers: an "
+            "object with gte, gt, lte, lt. Of a list in the metadata, one value has to fit."
+        ),
+    ]
 
 
 def scope_of(at: str, filter: Mapping[str, Any] | None, *, owner: str, ids_key: str = "objectId") -> Scope:
@@ -195,12 +212,49 @@ def scope_of(at: str, filter: Mapping[str, Any] | None, *, owner: str, ids_key: 
     ids = filter.get(ids_key)
     node_id, parent, prefix = filter.get("nodeId"), filter.get("parent"), filter.get("prefix")
     return Scope(
-        object_ids=None if ids is None else _ids(f"{at}/{ids_key}", ids),
+        object_ids=None if ids is None else _names(f"{at}/{ids_key}", ids, MAX_FILTER_IDS),
         node_id=None if node_id is None else require_name(f"{at}/nodeId", node_id),
-        parent=None if parent is None else require_name(f"{at}/parent", parent),
-        prefix=None if prefix is None else folder_of(f"{at}/prefix", prefix),
+        parent=None if parent is None else _names(f"{at}/parent", parent, MAX_FILTER_PATHS),
+        prefix=None if prefix is None else _names(f"{at}/prefix", prefix, MAX_FILTER_PATHS, folder_of),
         owner=owner,
+        metadata=_matches(f"{at}/metadata", filter.get("metadata")),
     )
+
+
+def _matches(at: str, metadata: Any) -> tuple[Match, ...]:
+    """The metadata of a filter; null counts as missing."""
+    if metadata is None:
+        return ()
+    if not isinstance(metadata, Mapping) or len(metadata) > MAX_MATCHES:
+        raise InvalidArguments.at(at, f"expected an object with at most {MAX_MATCHES} keys")
+    placed = [key for key in PLACED if metadata.get(key) is not None]
+    if placed:
+        raise InvalidArguments.at(f"{at}/{placed[0]}", "is a field of its own: these stand beside the metadata of a filter")
+    return tuple(_match(f"{at}/{key}", _text(at, key), value) for key, value in metadata.items() if value is not None)
+
+
+def _match(at: str, key: str, value: Any) -> Match:
+    if isinstance(value, Mapping):
+        if not value or not set(value) <= {"gte", "gt", "lte", "lt"}:
+            raise InvalidArguments.at(at, "expected a range with one or more of gte, gt, lte and lt")
+        bounds = {name: _number(f"{at}/{name}", bound) for name, bound in value.items()}
+        return Match(key, None, bounds.get("gte"), bounds.get("gt"), bounds.get("lte"), bounds.get("lt"))
+    values = value if isinstance(value, list | tuple) else (value,)
+    if not 1 <= len(values) <= MAX_VALUES:
+        raise InvalidArguments.at(at, f"expected a value, or a list of 1 to {MAX_VALUES:,}")
+    places = [f"{at}/{n}" for n in range(len(values))] if isinstance(value, list | tuple) else [at]
+    return Match(key, tuple(dict.fromkeys(map(_value, places, values))))
+
+
+def _value(at: str, value: Any) -> str | bool | float:
+    return value if isinstance(value, bool) else _text(at, value) if isinstance(value, str) else _number(at, value)
+
+
+def _number(at: str, value: Any) -> float:
+    number = double(value)
+    if number is None:
+        raise InvalidArguments.at(at, "expected a number, or a text or boolean where no range is meant")
+    return number
 
 
 def scope_to_delete(
@@ -217,7 +271,7 @@ def scope_to_delete(
             "and everything all that the caller has.",
         )
     return Scope(
-        object_ids=None if object_ids is None else _ids("/input/object_ids", object_ids),
+        object_ids=None if object_ids is None else _names("/input/object_ids", object_ids, MAX_IDS),
         parent=None if parent is None else require_name("/input/parent", parent),
         prefix=None if prefix is None else folder_of("/input/prefix", prefix),
         owner=owner,
@@ -242,9 +296,10 @@ def place_of(cursor: str | None, kind: msgspec.json.Decoder[T], first: T) -> T:
         raise InvalidArguments.at("/input/cursor", "is no cursor that a page of this tool had") from None
 
 
-def _ids(at: str, ids: Any) -> tuple[str, ...]:
-    if isinstance(ids, str):
-        return (require_name(at, ids),)
-    if not isinstance(ids, list | tuple) or not 1 <= len(ids) <= MAX_IDS:
-        raise InvalidArguments.at(at, f"expected an id, or a list of 1 to {MAX_IDS:,}")
-    return tuple(dict.fromkeys(require_name(f"{at}/{n}", object_id) for n, object_id in enumerate(ids)))
+def _names(at: str, names: Any, most: int, checked: Callable[[str, Any], str] = require_name) -> tuple[str, ...]:
+    """A name, or a list of at most so many, each without its like."""
+    if isinstance(names, str):
+        return (checked(at, names),)
+    if not isinstance(names, list | tuple) or not 1 <= len(names) <= most:
+        raise InvalidArguments.at(at, f"expected a text, or a list of 1 to {most:,}")
+    return tuple(dict.fromkeys(checked(f"{at}/{n}", name) for n, name in enumerate(names)))

@@ -140,7 +140,8 @@ class VectorStoreNode(Node):
             top_k: How many are found at most.
             mode: "dense" compares meanings (vectors), "keyword" words, "hybrid" both. If left out: hybrid, or dense for an
                 embedding without a query.
-            filter: Only chunks of these objects, this node, this parent path, or a path and all below it (`prefix`).
+            filter: Only chunks of these objects, this node, these parent paths, of paths and all below them (`prefix`), or
+                with this `metadata`: `{"kind": "letter", "tag": ["a", "b"], "year": {"gte": 2024}}`.
             score_threshold: Only results with at least this score.
             embedding: The query's vector, if there is one already. Alone it means a dense search.
             embedding_model: The model that made `embedding`, to be sure that it fits.
@@ -597,7 +598,7 @@ def _scope(filter: Mapping[str, Any], owner: str) -> Scope:
     refused = [key for key in NARROWING if filter.get(key) is not None]
     if refused:
         raise InvalidArguments.of([(f"/filter/{key}", "this store cannot filter by it") for key in refused])
-    wanted = {key: filter.get(key) for key in ("objectIds", "nodeId", "parent")}
+    wanted = {key: filter.get(key) for key in ("objectIds", "nodeId", "parent", "prefix", "metadata")}
     return scope_of("/filter", wanted, ids_key="objectIds", owner=owner)
 
 
@@ -610,7 +611,7 @@ def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
 
 def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolContext, owner: str) -> list[dict[str, Any]]:
     """One page of the chunks of all named objects, one object after the other."""
-    if not scope.object_ids or scope.node_id is not None or scope.parent is not None:
+    if not scope.object_ids or scope != Scope(object_ids=scope.object_ids, owner=owner):
         raise InvalidArguments.at("/filter/objectIds", 'a question of type "get" names the objects to read, and nothing else')
     documents: list[dict[str, Any]] = []
     for object_id in scope.object_ids:

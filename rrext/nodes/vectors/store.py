@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -55,23 +56,63 @@ class Hit(msgspec.Struct, frozen=True):
     score: float
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """A selection of chunks of one owner: all that fit each field that is not None.
+def double(value: object) -> float | None:
+    """A number as a finite double; None for anything else, as a boolean or a number that is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
 
-    `parent` is the very path. `prefix` is a folder: the path itself and all below it, so `/a` means `/a` and `/a/b`, but
-    not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that begin with `/`.
+
+class Match(msgspec.Struct, frozen=True):
+    """What a chunk has in its metadata (`extra`) under a key, of which nothing but texts, booleans and numbers counts.
+
+    It is one of the `values`, or without these a number within all bounds that are not None. Of a list, one of its values
+    is. No boolean is a number, and a number beyond 2**53 may be taken for its neighbour.
+    """
+
+    key: str
+    values: tuple[str | bool | float, ...] | None = None
+    gte: float | None = None
+    gt: float | None = None
+    lte: float | None = None
+    lt: float | None = None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are not None, by their names."""
+        bounds = {"gte": self.gte, "gt": self.gt, "lte": self.lte, "lt": self.lt}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """A selection of chunks of one owner: all that fit each field that is not None, and each `Match` of the metadata.
+
+    `parent` is the very path, or several of which it is one. `prefix` is a folder, or several: the path itself and all below
+    it, so `/a` means `/a` and `/a/b`, but not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that
+    begin with `/`.
     """
 
     object_ids: tuple[str, ...] | None = None
     node_id: str | None = None
-    parent: str | None = None
-    prefix: str | None = None
+    parent: str | tuple[str, ...] | None = None
+    prefix: str | tuple[str, ...] | None = None
     owner: str | None = NOBODYS
+    metadata: tuple[Match, ...] = ()
 
     @property
-    def below(self) -> str | None:
-        """The prefix of every path below `prefix`, as `/a/`; None without a prefix."""
-        return None if self.prefix is None else self.prefix.rstrip("/") + "/"
+    def parents(self) -> tuple[str, ...]:
+        """The very paths; none if any path fits."""
+        return (self.parent,) if isinstance(self.parent, str) else self.parent or ()
+
+    @property
+    def folders(self) -> list[tuple[str, str]]:
+        """Each `prefix`, and that of every path below it, as `/a` and `/a/`; none if any path fits."""
+        prefixes = (self.prefix,) if isinstance(self.prefix, str) else self.prefix or ()
+        return [(prefix, prefix.rstrip("/") + "/") for prefix in prefixes]
 
 
 class Search(msgspec.Struct, frozen=True):

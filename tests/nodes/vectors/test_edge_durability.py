@@ -16,8 +16,8 @@ from edge_process import edge_store, process_store, writer
 from vector_contract import SPACE, call, chunk, everything, found, in_threads, paths, put
 
 from rrext.errors import Cancelled, ToolError
-from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
-from rrext.nodes.vectors.store import Scope, VectorSpace, VectorStore, owner_of
+from rrext.nodes.vectors.edge.folder import FORMAT, Manifest, StoreFolder
+from rrext.nodes.vectors.store import Match, Scope, Search, VectorSpace, VectorStore, owner_of
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -272,7 +272,7 @@ def test_a_process_that_ended_while_it_made_the_store_leaves_nothing_in_the_way(
 
 def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
     manifest = filled(tmp_path) / "store.json"
-    manifest.write_text(manifest.read_text().replace('"format":3', '"format":4'))
+    manifest.write_text(manifest.read_text().replace(f'"format":{FORMAT}', f'"format":{FORMAT + 1}'))
     store = edge_store(tmp_path)
     with pytest.raises(ToolError) as failure:
         everything(store, "a")
@@ -280,39 +280,47 @@ def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
     store.close()
 
 
-def aged(folder: Path) -> None:
-    """Make a closed store one of format 2, whose chunks have no owners."""
+def aged(folder: Path, format: int) -> None:
+    """Make a closed store one of an earlier format, of which 2 has no owners."""
     import qdrant_edge as qe
 
-    from rrext.nodes.vectors.edge.open_shard import OWNER
+    from rrext.nodes.vectors.edge.open_shard import FACTS, NUMBERS, OWNER
 
     store = StoreFolder(str(folder), "store")
     shard = qe.EdgeShard.load(store.shard)
-    shard.update(qe.UpdateOperation.delete_field_index(OWNER))
+    lacking = [FACTS, NUMBERS, *([OWNER] if format == 2 else [])]
+    for field in lacking:
+        shard.update(qe.UpdateOperation.delete_field_index(field))
     shard.update(
-        qe.UpdateOperation.delete_payload([record.id for record in shard.scroll(qe.ScrollRequest(limit=1000))[0]], [OWNER])
+        qe.UpdateOperation.delete_payload([record.id for record in shard.scroll(qe.ScrollRequest(limit=1000))[0]], lacking)
     )
     shard.flush()
     shard.close()
     manifest = msgspec.json.decode((folder / "data" / "store.json").read_bytes(), type=Manifest)
-    store.save(msgspec.structs.replace(manifest, format=2, files=store.files()))
+    store.save(msgspec.structs.replace(manifest, format=format, files=store.files()))
 
 
+@pytest.mark.parametrize("format", [2, 3])
 @pytest.mark.promise("vector:owner:apart")
-def test_what_a_store_without_owners_holds_is_nobodys(tmp_path: Path) -> None:
+@pytest.mark.promise("vector:filter:metadata")
+def test_what_a_store_without_owners_and_facts_holds_is_nobodys_and_can_be_filtered(tmp_path: Path, format: int) -> None:
     store = edge_store(tmp_path)
-    put(store, *(chunk(name, n, parent=f"/{name}") for name in "abc" for n in range(200)))
+    put(store, *(chunk(name, n, parent=f"/{name}", tag=name, n=n) for name in "abc" for n in range(200)))
     expected = everything(store, "a")
     store.close()
-    aged(tmp_path)
+    aged(tmp_path, format)
     store, ada = edge_store(tmp_path), owner_of("ada", None)
     assert everything(store, "a") == expected
+    for metadata in ((Match("tag", ("b",)), Match("n", gte=150)), (Match("n", (150.0, 151.0)), Match("tag", ("b", "d")))):
+        hits = store.search(Search("keyword", 100, "words", None, Scope(metadata=metadata)), call())
+        assert {hit.chunk.object_id for hit in hits} == {"b"}
+        assert sorted(hit.chunk.chunk_id for hit in hits) in (list(range(150, 200)), [150, 151])
     assert store.stats(call(), ada).chunks == store.list(None, 0, 10, call(), ada).total == 0
     put(store, chunk("a", 0, "new words"))
     assert store.stats(call()).chunks == 600
     assert found(store, "new words", "keyword", top_k=1) == ["a"]
     store.close()
-    assert msgspec.json.decode((tmp_path / "data" / "store.json").read_bytes(), type=Manifest).format == 3
+    assert msgspec.json.decode((tmp_path / "data" / "store.json").read_bytes(), type=Manifest).format == FORMAT
 
 
 def test_nothing_is_stored_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ def objects(found: Found) -> list[str]:
     return [one["metadata"]["objectId"] for one in found["documents"][0]]
 
 
+@pytest.mark.promise("vector:filter:metadata")
+def test_a_question_is_narrowed_by_metadata_as_a_search_is(store: Store) -> None:
+    store.send(
+        [document("red fish", name, 0, parent=f"/{name}", year=year) for name, year in zip("abc", range(3), strict=True)]
+    )
+    assert sorted(objects(store.ask("fish", metadata={"year": {"gte": 1}}))) == ["b", "c"]
+    assert objects(store.ask("fish", metadata={"year": [1, 2]}, prefix="/c")) == ["c"]
+    assert objects(store.ask("fish", "keyword", metadata={"year": 0})) == ["a"]
+    with pytest.raises(RrextError, match="names the objects to read"):
+        store.ask("fish", "get", objectIds=["a"], metadata={"year": 0})
+
+
 def test_documents_are_stored_with_their_metadata_and_found_by_a_question(store: Store) -> None:
     store.send([document("red apples", "a", 0, parent="/fruit", page=4)], [document("blue whales", "b")])
     found = store.ask("apples?", limit=1)

@@ -105,6 +105,28 @@ async def test_each_mode_of_search_and_a_threshold(client: Client) -> None:
     assert {hit["metadata"]["objectId"] for hit in own_vector["results"][:2]} == {"a", "b"}
 
 
+@pytest.mark.promise("vector:filter:metadata")
+async def test_a_search_is_narrowed_by_metadata_and_paths(client: Client) -> None:
+    await client.vectors.upsert(
+        [
+            doc("red fish", "a", parent="/x", kind="letter", year=2024, tags=["old", 7]),
+            doc("red fish", "b", parent="/x/y", kind="note", year=2025, tags=["new"]),
+            doc("red fish", "c", parent="/z", kind="note", year=2026.5, done=True),
+        ]
+    )
+
+    async def narrowed(**filter: Any) -> str:
+        found = await client.vectors.search("fish", filter=filter)
+        return "".join(sorted(hit["metadata"]["objectId"] for hit in found["results"]))
+
+    assert await narrowed(metadata={"kind": "note"}) == "bc"
+    assert await narrowed(metadata={"kind": ["note", "letter"], "year": {"gt": 2024, "lte": 2026}}) == "b"
+    assert await narrowed(metadata={"tags": ["new", 7], "done": None}) == "ab"
+    assert await narrowed(metadata={"done": True}, parent=["/z", "/x"]) == "c"
+    assert await narrowed(prefix=["/x/y", "/z"], objectId=[f"o{n}" for n in range(99_999)] + ["b"]) == "b"
+    assert await narrowed(metadata={}) == "abc"
+
+
 async def test_replace_removes_the_chunks_that_a_document_has_no_more(client: Client) -> None:
     await client.vectors.upsert([doc(f"part {n}", "a", chunkId=n) for n in range(5)])
     again = {"documents": [doc(f"new part {n}", "a", chunkId=n) for n in range(2)]}
@@ -159,9 +181,29 @@ async def test_one_wrong_document_stores_none_and_is_named(client: Client, docum
         ("search", {"query": "x", "filter": {"objectID": "a"}}, "/input/filter/objectID"),
         ("search", {"query": "x", "filter": {"objectId": []}}, "/input/filter/objectId"),
         ("search", {"query": "x", "filter": {"objectId": ["a", ""]}}, "/input/filter/objectId/1"),
-        ("search", {"query": "x", "filter": {"objectId": ["a"] * 10_001}}, "/input/filter/objectId"),
+        ("search", {"query": "x", "filter": {"objectId": ["a"] * 100_001}}, "/input/filter/objectId"),
         ("search", {"query": "x", "filter": {"parent": 5}}, "/input/filter/parent"),
         ("search", {"query": "x", "filter": "a"}, "/input/filter"),
+        ("search", {"query": "x", "filter": {"prefix": ["/a", ""]}}, "/input/filter/prefix/1"),
+        ("search", {"query": "x", "filter": {"parent": ["/"] * 101}}, "/input/filter/parent"),
+        *(
+            ("search", {"query": "x", "filter": {"metadata": metadata}}, f"/input/filter/metadata{path}")
+            for metadata, path in (
+                ("a", ""),
+                ({str(n): n for n in range(33)}, ""),
+                ({"objectId": "a"}, "/objectId"),
+                ({"k": []}, "/k"),
+                ({"k": ["a"] * 1001}, "/k"),
+                ({"k": ["a", None]}, "/k/1"),
+                ({"k": ["a", {"b": 1}]}, "/k/1"),
+                ({"k": "nul \0"}, "/k"),
+                ({"k": {}}, "/k"),
+                ({"k": {"gte": 1, "ge": 2}}, "/k"),
+                ({"k": {"gte": "a"}}, "/k/gte"),
+                ({"k": {"lt": True}}, "/k/lt"),
+                ({"k": {"lt": 10**400}}, "/k/lt"),
+            )
+        ),
         ("search", {"query": "x", "embedding": []}, "/input/embedding"),
         ("search", {"embedding": [1.0], "mode": "hybrid"}, "/input/query"),
         ("search", {"embedding": [1.0], "mode": "keyword"}, "/input/query"),

@@ -27,10 +27,11 @@ from rrext.nodes.vectors.store import SIMPLE, VectorSpace
 COMPARED_HEAD: Final = 64 * 1024
 """Bytes of each file that are compared with the manifest, beside its size: the part with Qdrant's headers."""
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""
-WITHOUT_OWNERS: Final = 2
-"""The version before chunks had owners. Its stores are brought to the present one when they are opened."""
+WITHOUT_OWNERS, WITHOUT_FACTS = 2, 3
+"""The versions before chunks had owners, and before they could be filtered by metadata. Their stores are brought to the
+present one when they are opened."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 VOLATILE: Final = "_journal.dat"
@@ -130,7 +131,7 @@ class StoreFolder:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
             raise self.corrupt(f'"{DATA}/{MANIFEST}" cannot be read: {error}') from error
-        if found.engine != ENGINE or found.format not in (WITHOUT_OWNERS, FORMAT):
+        if found.engine != ENGINE or found.format not in (WITHOUT_OWNERS, WITHOUT_FACTS, FORMAT):
             raise ToolError(
                 f'The store in "{self.shown}" is {found.engine}, format {found.format}; this version reads {ENGINE}, {FORMAT}',
                 code="store_format",

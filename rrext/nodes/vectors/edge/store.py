@@ -31,8 +31,10 @@ from rrext.nodes.vectors.edge.open_shard import (
     condition,
     distances,
     near,
+    number_fields,
     point_id,
     qdrant_errors,
+    records,
     similarity,
     terms,
     worded,
@@ -57,8 +59,6 @@ from rrext.nodes.vectors.store import (
 from rrext.nodes.vectors.words import asked_words, share_of_words
 from rrext.tools.context import ToolContext
 
-NAMES_PAGE: Final = 1000
-"""Points whose names are read in one call of Qdrant: about 4 ms."""
 MAKE_TRIES: Final = 5
 """Attempts to create a store that another process creates with other properties at the same time."""
 
@@ -138,9 +138,8 @@ class EdgeStore:
             chunks: builtins.list[Chunk] = []
             vectors: builtins.list[Sequence[float]] = []
             old: builtins.list[Any] = []
-            for record in _records(
-                opened.shard, condition(Scope(object_ids=(object_id,), owner=owner)), ctx, CHUNK, vectors=True
-            ):
+            given = condition(Scope(object_ids=(object_id,), owner=owner))
+            for record in records(opened.shard, given, ctx.check, CHUNK, vectors=True):
                 one = chunk_of(record.payload or {})
                 chunks.append(msgspec.structs.replace(one, object_id=to, parent=parent or one.parent))
                 vectors.append(cast("Mapping[str, Sequence[float]]", record.vector)[VECTOR])
@@ -162,6 +161,9 @@ class EdgeStore:
             return Deleted(len(points), frozenset(payload[OBJECT] for _, payload in points))
 
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
+        numbers = number_fields(search.scope.metadata)
+        if numbers:
+            self._index(numbers, ctx)
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return []
@@ -173,6 +175,14 @@ class EdgeStore:
                     if opened.is_of(search.scope.owner):  # nobody else has stored anything meanwhile
                         return hits
                 return found(opened.shard, search, language)
+
+    def _index(self, fields: Collection[str], ctx: ToolContext) -> None:
+        with self._turns.use(ctx) as opened:
+            is_indexed = opened is None or not opened.lacks_index(fields)
+        if not is_indexed:
+            with self._turns.writing(ctx) as opened:
+                if opened is not None:
+                    opened.index(fields)
 
     def list(
         self,
@@ -242,23 +252,8 @@ def _points(
     shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, names: Sequence[str] = (OBJECT, PARENT, NUMBER)
 ) -> Iterator[Point]:
     """The paths and objects of the points of a scope, read page by page. No change may run meanwhile."""
-    for record in _records(shard, filter, ctx, qe.PayloadSelector.Include(list(names))):
+    for record in records(shard, filter, ctx.check, qe.PayloadSelector.Include(list(names))):
         yield record.id, record.payload or {}
-
-
-def _records(
-    shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, fields: qe.PayloadSelector, *, vectors: bool = False
-) -> Iterator[qe.Record]:
-    """The points of a scope, read page by page. No change may run meanwhile."""
-    offset = None
-    while True:
-        ctx.check()
-        request = qe.ScrollRequest(offset=offset, limit=NAMES_PAGE, filter=filter, with_payload=fields, with_vector=vectors)
-        with qdrant_errors():
-            page, offset = shard.scroll(request)
-        yield from page
-        if offset is None:
-            return
 
 
 def found(shard: qe.EdgeShard, search: Search, language: str = SIMPLE) -> list[Hit]:
@@ -302,8 +297,8 @@ def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str], language:
     for point in _best(nearest, search.top_k):
         scores.setdefault(_number(point, ids), _score(point, 0.0))
     best = sorted(scores, key=lambda one: (-scores[one], one))[: search.top_k]
-    records = shard.retrieve([ids[one] for one in best], CHUNK, False)
-    chunks = {_number(record, ids): chunk_of(record.payload or {}) for record in records}
+    kept = shard.retrieve([ids[one] for one in best], CHUNK, False)
+    chunks = {_number(record, ids): chunk_of(record.payload or {}) for record in kept}
     return [Hit(chunks[one], scores[one]) for one in best if one in chunks]  # a point may have been deleted meanwhile
 
 
@@ -328,8 +323,8 @@ def _relevances(
     if not ranked:
         return {}
     first, most = ranked[0]
-    records = shard.retrieve([first.id], qe.PayloadSelector.Include([WORDS]), False)
-    held = (records[0].payload or {}).get(WORDS, "").split() if records else []
+    found = shard.retrieve([first.id], qe.PayloadSelector.Include([WORDS]), False)
+    held = (found[0].payload or {}).get(WORDS, "").split() if found else []
     share = share_of_words(terms(words, language), terms(held, language)) / most
     return {_number(point, ids): score * share for point, score in ranked}
 

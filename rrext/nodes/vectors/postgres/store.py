@@ -395,6 +395,11 @@ FREQUENT_LOOK: Final = 60.0
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text, owner::text")
 """The columns of a chunk, for `chunk_of`."""
 
+IN_BOUNDS: Final = """jsonb_path_exists((extra -> {key}::text)::jsonb, '$ ? (@.type() == "number"
+    && ($gte == null || @ >= $gte) && ($gt == null || @ > $gt) && ($lte == null || @ <= $lte) && ($lt == null || @ < $lt))',
+    {bounds}::jsonb)"""
+"""Whether a number of the metadata, or one of a list there, which the path opens, is within all bounds that are not null."""
+
 NEAR: Final = sql.SQL("coalesce(embedding <=> %(vector)b::vector, 1)")
 """The distance of a chunk. A zero vector counts as at a right angle."""
 
@@ -492,14 +497,31 @@ def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
     if scope.node_id is not None:
         parts.append(sql.SQL("node_id = %(node_id)s"))
         values["node_id"] = scope.node_id
-    if scope.parent is not None:
-        parts.append(sql.SQL("parent = %(parent)s"))
-        values["parent"] = scope.parent
-    if scope.prefix is not None and scope.below is not None:
-        parts.append(sql.SQL("(parent = %(prefix)s OR (parent >= %(below)s AND parent < %(beyond)s))"))
+    if scope.parents:
+        parts.append(sql.SQL("parent = ANY(%(parents)s)"))
+        values["parents"] = list(scope.parents)
+    ways: list[sql.Composable] = []
+    for n, (prefix, below) in enumerate(scope.folders):
+        names = [f"{name}{n}" for name in ("prefix", "below", "beyond")]
+        ways.append(sql.SQL("parent = {} OR (parent >= {} AND parent < {})").format(*map(sql.Placeholder, names)))
         # Paths that begin with "/a/" sort between "/a/" and "/a0": "0" is the next character after "/".
-        values |= {"prefix": scope.prefix, "below": scope.below, "beyond": scope.below[:-1] + "0"}
+        values |= dict(zip(names, (prefix, below, below[:-1] + "0"), strict=True))
+    if ways:
+        parts.append(sql.SQL("({})").format(sql.SQL(" OR ").join(ways)))
+    for n, match in enumerate(scope.metadata):
+        key, one_of, bounds = (f"{name}{n}" for name in ("key", "one_of", "bounds"))
+        if match.values is not None:  # a value is in the metadata itself, or in a list
+            parts.append(sql.SQL("extra::jsonb @> ANY({}::text[]::jsonb[])").format(sql.Placeholder(one_of)))
+            wanted = [int(value) if isinstance(value, float) and value.is_integer() else value for value in match.values]
+            values[one_of] = [_json({match.key: has}) for value in wanted for has in (value, [value])]
+        if match.bounds:
+            parts.append(sql.SQL(IN_BOUNDS).format(key=sql.Placeholder(key), bounds=sql.Placeholder(bounds)))
+            values |= {key: match.key, bounds: _json(dict.fromkeys(("gte", "gt", "lte", "lt")) | match.bounds)}
     return (sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")), values
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def chunk_of(row: tuple[Any, ...]) -> Chunk:

@@ -223,6 +223,7 @@ class StoreTable:
         if space.size <= INLINE_SIZE:
             connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE PLAIN").format(self.quoted), ())
         connection.execute(sql.SQL("CREATE INDEX ON {} (owner, parent)").format(self.quoted), ())
+        connection.execute(sql.SQL("CREATE INDEX ON {} USING gin ((extra::jsonb) jsonb_path_ops)").format(self.quoted), ())
         # A short list of what is not indexed yet (kB): each search reads it, and without one storing takes three times as long.
         connection.execute(
             sql.SQL("CREATE INDEX ON {} USING gin (words) WITH (gin_pending_list_limit = 256)").format(self.quoted), ()
