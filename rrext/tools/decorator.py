@@ -41,6 +41,7 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     thread: ThreadChoice = "pool"
     group: str | None = None
     annotations: Mapping[str, Any] | None = None
+    for_models: bool = True
     takes_input: bool = False
     """Of a tool with a schema from outside: its one parameter takes the whole input, whatever the names in the schema."""
 
@@ -61,6 +62,7 @@ def tool_function(
     thread: ThreadChoice = "pool",
     group: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    for_models: bool = True,
 ) -> Callable[[F], F]: ...
 
 
@@ -77,6 +79,7 @@ def tool_function(
     thread: ThreadChoice = "pool",
     group: str | None = None,
     annotations: Mapping[str, Any] | None = None,
+    for_models: bool = True,
 ) -> Any:
     """Make a method of a `Node`, or a free function, callable as a tool. The function itself stays as it is.
 
@@ -84,7 +87,8 @@ def tool_function(
     and `output_schema` may be callables of the node, called each time. `available` decides per request whether the tool is
     shown and callable: it takes the context, or the node and the context. `timeout` is in seconds. `thread` says where a `def`
     tool runs: in the `pool`, always in the `same` thread of its node, or in the `main` thread. `group` and `annotations` help
-    people and programs to choose among tools.
+    people and programs to choose among tools. Without `for_models` it is a tool for programs alone, such as one that fills a
+    store: agents and lists in the formats of models leave it out; who knows its name may still call it.
 
     Raises `ValueError` or `TypeError` for an option that can never be right.
     """
@@ -103,6 +107,7 @@ def tool_function(
             thread=_thread(thread, kind_of(target)),
             group=group,
             annotations=dict(annotations) if annotations is not None else None,
+            for_models=for_models,
         )
         setattr(target, MARK, options)
         return target

@@ -138,6 +138,7 @@ class ToolSpec:
             description=self.options.description if description is None else description,
             input_schema=self.options.input_schema if input_schema is None else input_schema,
             available=both(self.options.available, available),
+            for_models=True,  # a reference names it
             timeout=min((seconds for seconds in (self.timeout, timeout) if seconds is not None), default=None),
         )
         metadata = self._metadata if input_schema is None else None

@@ -11,6 +11,7 @@ import pytest
 from engine_world import AsyncPark, Park, until, world
 
 from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import ListTools
 from rrext.errors import ToolError, ToolNotFound, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
@@ -50,6 +51,10 @@ class Store(Node):
     @tool_function(available=lambda node, ctx: ctx.user_id == "ada")
     def secret(self) -> str:
         return "s"
+
+    @tool_function(for_models=False)
+    def fill(self) -> str:
+        return "filled"
 
 
 class Broken(Node):
@@ -149,6 +154,19 @@ async def test_a_node_sees_the_tools_of_bound_nodes_and_of_its_references_and_no
         await w.write(pipe, "hello").answer()
         await w.close(pipe).answer()
         assert Agent.seen.pop() == ["red__query", "blue__query", "walk"]
+
+
+async def test_a_tool_for_programs_is_offered_to_models_only_where_a_reference_names_it() -> None:
+    fill = {"type": "node", "node": "red", "tool": "fill", "name": "pour", "description": "Fill."}
+    async with world(more=NODES, pipeline=pipeline(fill)) as w:
+        assert list((await w.tool("look").result())["tools"]) == ["red__query", "blue__query", "pour"]
+        assert await w.tool("use", name="pour", input={}).result() == "filled"
+        assert await w.tool("fill", node="red").result() == "filled"
+        assert "fill" in await w.tools()
+        for format in ("openai", "openai-strict", "anthropic", "mcp"):
+            body = await w.ask(ListTools(node_id="red", format=format)).answer()
+            assert "query" in str(body)
+            assert "fill" not in str(body)
 
 
 async def test_a_reference_that_a_node_keeps_is_there_for_nobody_else() -> None:

@@ -608,7 +608,7 @@ def add_tools_option(parser: argparse.ArgumentParser) -> None:
         "--tools",
         action="append",
         metavar="NAME",
-        help="offer only this tool, by name, node.tool or call ref; may be repeated (default: all tools)",
+        help="offer only this tool, by name, node.tool, node.* or call ref; may be repeated (default: all tools)",
     )
 
 

@@ -205,7 +205,7 @@ class Nesting:
         for route in (*routes, *routes.private.values()):
             is_own = route.node_id == self._node_id and route.component.id != self._node_id
             is_bound = route.node_id in bound and (route.node_id, route.spec.name) not in routes.private
-            if (is_bound or is_own) and route.origin.name != HOST_REQUEST:
+            if (is_own or (is_bound and route.spec.options.for_models)) and route.origin.name != HOST_REQUEST:
                 yield route
 
     def _may_learn_own(self, node: str, tool: str) -> bool:

@@ -298,6 +298,8 @@ class ToolList:
         ]
         try:
             for route in self._tools_of(call, task, node_id, asked.tool):
+                if asked.format is not None and not route.spec.options.for_models:
+                    continue
                 try:
                     await route.component.ensure(self._host, trusted=call.caller.trusted)
                 except RrextError:

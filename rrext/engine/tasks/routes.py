@@ -75,14 +75,19 @@ class Route:
         """Whether the settings deny the tool to every caller. A node that is down denies nothing."""
         return not self.component.missing and by_settings(self.component, self.spec) is False
 
+    @property
+    def names(self) -> Sequence[str]:
+        """What means the tool in a list of allowed ones."""
+        own = () if "." in self.spec.name else (self.spec.name,)
+        return (self.label, self.exported_name, f"{self.node_id}.*", *own)
+
     def is_among(self, names: Container[str] | None) -> bool:
         """Whether a caller who may use only the tools of these names may use this one; None are all.
 
-        A name with a dot is `node.tool` alone: no outside server can give a tool the name of another node's.
+        A name with a dot is `node.tool` alone: no outside server can give a tool the name of another node's. `node.*` means all
+        tools of a node.
         """
-        if names is None or self.label in names or self.exported_name in names:
-            return True
-        return self.spec.name in names and "." not in self.spec.name
+        return names is None or any(name in names for name in self.names)
 
     def learn(self, took: float, limit: float) -> None:
         """Note the duration of the last run; a tool that may run on the reading thread takes a share of `limit` seconds."""

@@ -113,7 +113,7 @@ class Task(TaskIdentity):
     @property
     def tool_names(self) -> ToolNames:
         """What its tools are called."""
-        names = dict.fromkeys(name for route in self.routes for name in (route.spec.name, route.exported_name, route.label))
+        names = dict.fromkeys(name for route in self.routes for name in (route.spec.name, *route.names))
         denied = [route.label for route in self.routes if route.is_denied]
         return ToolNames(list(names), [part.id for part in self.unlisted()], denied)
 

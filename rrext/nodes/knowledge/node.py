@@ -125,7 +125,7 @@ class KnowledgeNode(Node):
             partition.put(self._builder.draft())
         self._entry.stored[self.node_id] = 1
 
-    @tool_function(group="feeding", annotations=READS)
+    @tool_function(group="feeding", annotations=READS, for_models=False)
     def versions(self, object_ids: Ids, *, ctx: ToolContext) -> dict[str, Any]:
         """Which versions of objects are kept. Answers `{success, versions: {id: {chunks, signature}}}`.
 
@@ -138,7 +138,7 @@ class KnowledgeNode(Node):
             found = partition.signatures(object_ids)
         return {"success": True, "versions": {name: {"chunks": 1, "signature": signature} for name, signature in found.items()}}
 
-    @tool_function(group="feeding", annotations=WRITES)
+    @tool_function(group="feeding", annotations=WRITES, for_models=False)
     def delete(self, object_ids: Ids | None = None, everything: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
         """Remove documents, by exactly one of the arguments. Answers `{success, deleted_count, objects, missing}`.
 
@@ -153,7 +153,7 @@ class KnowledgeNode(Node):
         missing = sorted({*(object_ids or ())} - {*gone})
         return {"success": True, "deleted_count": len(gone), "objects": len(gone), "missing": missing}
 
-    @tool_function(group="feeding", annotations=WRITES)
+    @tool_function(group="feeding", annotations=WRITES, for_models=False)
     def move(self, object_id: str, to: str, parent: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
         """Give an object another id and path, as after its file was moved. Answers `{success, count}`: 0 if there is none.
 
