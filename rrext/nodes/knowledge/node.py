@@ -107,7 +107,8 @@ class KnowledgeNode(Node):
 
     # feeding
 
-    def open(self, entry: Entry) -> None:
+    def open(self, entry: Entry, ctx: ToolContext) -> None:
+        self.shared.tenants(ctx)  # refuses who is in no such space, before another node has stored a part
         self._entry = entry
         self._builder = DocumentBuilder(entry)
         entry.metadata.setdefault("source", self._builder.source)  # chunks carry it too, so that the store can filter by it
