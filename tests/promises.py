@@ -167,6 +167,10 @@ PROMISES: dict[str, str] = {
     "sessions:own-user": (
         "A session of an agent is there for its user and space alone; its finished turns outlive a crash and follow each other"
     ),
+    "spaces:members-only": (
+        "A client of a network sees a space only as a member, by the pipeline's own list, asked anew at each call; a space "
+        "that does not exist is answered alike"
+    ),
     "memory:own-user": "Values of `memory_persistent` are for their user and space alone; in a file they outlive the server",
     "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.clock import Clock, Timer
 from rrext.engine.base_engine import BaseEngine, EndReason
 from rrext.engine.calls.object_calls import ObjectCalls
-from rrext.engine.calls.tool_calls import ToolCalls, ToolList
+from rrext.engine.calls.tool_calls import ToolCalls, ToolList, start_later
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.host.host import Host
 from rrext.engine.interface import operations
@@ -26,7 +26,7 @@ from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
 from rrext.engine.tasks.component import components_of, references_of
 from rrext.engine.tasks.foreign import refusals
-from rrext.engine.tasks.pipes import Pipes
+from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.tasks.task import Task
 from rrext.engine.views.loop_watch import LoopWatch
@@ -90,6 +90,7 @@ class LocalEngine(BaseEngine[Task]):
         self._tools = ToolCalls(host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
         self._objects = ObjectCalls(host, self._pipes)
+        self._pipes.when_refused = partial(host.post, self._end_refused)
         self._idle = IdleWatch(host, self.tasks, self._pipes, self._objects, partial(self._begin_unload, reason="idle"))
 
     def loop_watch(self) -> LoopWatch:
@@ -97,9 +98,9 @@ class LocalEngine(BaseEngine[Task]):
         return LoopWatch(self.tasks, get_ident())
 
     def start(self, call: Call, *, alone: bool = False) -> bool:
-        if not call.unsettled:  # answered before the loop got the call from the reading thread
-            return False
         is_late = call.received is not None and self.host.is_late(call)
+        if not call.unsettled or (call.caller.claims and not is_late and not self._admits(call, alone)):
+            return False  # it was answered, maybe before the loop got the call from the reading thread
         try:
             operation = self._meant(call)
             if type(operation) is operations.Tool and not is_late:
@@ -136,6 +137,8 @@ class LocalEngine(BaseEngine[Task]):
         call.cancel(reason, Cancelled())
 
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
+        if call.caller.claims:
+            return False
         try:
             operation = self._meant(call, here=True)
             if call.received is not None and self.host.is_late(call):
@@ -149,6 +152,38 @@ class LocalEngine(BaseEngine[Task]):
         except Exception as error:
             self.refuse(call, error)
         return True
+
+    def _admits(self, call: Call, alone: bool) -> bool:
+        """Whether a call may begin whose caller claims a space: the list of members of its pipeline has the user. If not, the
+        call is answered, or begins when the list is set up.
+        """
+        try:
+            task = self._claimed_in(call, self._meant(call))
+            if task is None or task.require_member(call.caller):
+                return True
+        except Exception as error:
+            self.refuse(call, error)
+            return False
+        known = task.members_known(self.host, trusted=call.caller.trusted)
+        begin = partial(self.start, call, alone=alone)
+        self.host.spawn(start_later(self.host, call, task, known, begin), f"members for {call.name}")
+        return False
+
+    def _claimed_in(self, call: Call, operation: operations.Operation) -> Task | None:
+        """The pipeline whose nodes would see the space that the caller of a call claims; None if no node sees it."""
+        match operation:
+            case operations.Tool(pipe_id=int(pipe_id)) | operations.Write(pipe_id=pipe_id) | operations.Close(pipe_id=pipe_id):
+                return self._pipes.find(pipe_id, call.caller.connection_id).task
+            case operations.Tool() | operations.Open():
+                return call.task or self._usual_task(operation.token, call.caller)
+            case operations.ListTools() | operations.ResolveTools() | operations.ListStores():
+                return self.tasks.get(operation.token, call.caller)
+            case _:
+                return None
+
+    def _end_refused(self, pipe: OpenPipe) -> None:
+        if self._pipes.at(pipe.id) is pipe:
+            self._objects.reclaim(pipe, "cancelled")
 
     def _meant(self, call: Call, *, here: bool = False) -> operations.Operation:
         """The operation of a call that begins; a call by call ref becomes that of its tool, unless the loop is needed."""

@@ -294,10 +294,9 @@ def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/contex
         raise InvalidArguments.at(f"{path}/authorization", f"expected 1 to {MAX_AUTHORIZATION} printable ASCII characters")
     if not caller.is_keyed:
         return msgspec.structs.replace(caller, user_id=given.user_id, space_id=given.space_id, authorization=secret)
-    for name, value, own in ("userId", given.user_id, caller.user_id), ("spaceId", given.space_id, caller.space_id):
-        if value not in (None, own):
-            raise InvalidArguments.at(f"{path}/{name}", "user and space are those of the connection's key here")
-    return msgspec.structs.replace(caller, authorization=secret)
+    if given.user_id not in (None, caller.user_id):
+        raise InvalidArguments.at(f"{path}/userId", "the user is that of the connection's key here")
+    return msgspec.structs.replace(caller.claiming(given.space_id, f"{path}/spaceId"), authorization=secret)
 
 
 PROTOCOL_VERSION = 1

@@ -85,7 +85,7 @@ def begin(args: argparse.Namespace, engine: Engine, session: Session) -> None:
 
     assert isinstance(session.connection, McpConnection)
     ToolChanges(engine, session, session.connection)
-    session.connection.offers = args.offers
+    session.connection.offers, session.connection.user = args.offers, args.user
 
 
 def as_one(args: argparse.Namespace, engine: LocalEngine) -> Engine:

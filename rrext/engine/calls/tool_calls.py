@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.run import Lease, TaskWork, ToolRun
@@ -56,7 +57,9 @@ class ToolCalls:
         """
         route = _route(call, task, operation)
         if (route is None or operation.unique) and not learnt and _may_learn(task, operation):
-            self._host.spawn(self._start_later(call, task, operation), f"tools for {call.name}")
+            learning = learn_tool(self._host, task, operation.node_id, operation.tool, trusted=call.caller.trusted)
+            begin = partial(self.start, call, task, operation, alone=False, learnt=True)
+            self._host.spawn(start_later(self._host, call, task, learning, begin), f"tools for {call.name}")
             return False
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
         try:
@@ -139,30 +142,6 @@ class ToolCalls:
             run.to_thread()
         return True
 
-    async def _start_later(self, call: Call, task: Task, operation: Tool) -> None:
-        """Begin a call whose tool may be a dynamic one, after the nodes have learnt theirs."""
-        if call.settled:
-            return
-        call.work = TaskWork(asyncio.current_task())
-        task.active.add(call)
-        try:
-            self._host.limit(call)
-            self._host.watch(call)
-            await learn_tool(self._host, task, operation.node_id, operation.tool, trusted=call.caller.trusted)
-            if not call.settled:
-                self.start(call, task, operation, alone=False, learnt=True)
-        except RrextError as error:
-            call.fail(error)
-        except asyncio.CancelledError:
-            call.fail(Cancelled())
-            raise
-        except BaseException:
-            log.exception("%s a bug of rrext", call.name)
-            call.fail(internal_error())
-        finally:
-            if not isinstance(call.work, ToolRun):
-                task.active.discard(call)
-
     def _run_class(self, call: Call, lease: Lease) -> type[ToolRun]:
         """The class of a run for a caller who may have asked for its events, or on a pipe that may be traced."""
         if call.tells_calls or (lease.pipe is not None and lease.pipe.origin.trace is not None):
@@ -195,6 +174,34 @@ class ToolCalls:
             turn.release()
             pipe.check_usable()
         return Lease.of_pipe(pipe, turn)
+
+
+async def start_later(
+    host: Host, call: Call, task: Task, waiting: Coroutine[Any, Any, object], begin: Callable[[], object]
+) -> None:
+    """Begin a call of a pipeline after something else: its nodes have learnt their tools, or are set up."""
+    if call.settled:
+        waiting.close()
+        return
+    work = call.work = TaskWork(asyncio.current_task())
+    task.active.add(call)
+    try:
+        host.limit(call)
+        host.watch(call)
+        await waiting
+        if not call.settled:
+            begin()
+    except RrextError as error:
+        call.fail(error)
+    except asyncio.CancelledError:
+        call.fail(Cancelled())
+        raise
+    except BaseException:
+        log.exception("%s a bug of rrext", call.name)
+        call.fail(internal_error())
+    finally:
+        if call.work is work or call.work is None:
+            task.active.discard(call)
 
 
 def _route(call: Call, task: Task, operation: Tool) -> Route | None:

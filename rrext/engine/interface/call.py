@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from rrext.engine.interface.operations import Fed, Operation
-from rrext.errors import RrextError
+from rrext.errors import InvalidArguments, RrextError
 
 if TYPE_CHECKING:
     from rrext.engine.interface.totals import TimedCalls
@@ -21,7 +22,8 @@ class Caller(msgspec.Struct, frozen=True):
     """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it.
 
     `authorization` is its own, for servers outside whose connection forwards it. `tools` are the only tools that it may use, by
-    name, `node.tool` or call ref; None for all. If `is_keyed`, user and space come from a key, and no request names others.
+    name, `node.tool` or call ref; None for all. If `is_keyed`, the user comes from a key, and no request names another.
+    If it `claims` its space, a client named that, and no node sees it before the pipeline's own list of members has the user.
     `address` is that of a client on a network. `counts_for` is the user whose connections share one limit of memory with it.
     """
 
@@ -34,6 +36,19 @@ class Caller(msgspec.Struct, frozen=True):
     is_keyed: bool = False
     address: str | None = None
     counts_for: str | None = None
+    claims: bool = False
+
+    def claiming(self, space_id: str | None, path: str) -> Caller:
+        """This caller in a space that its client names, in place of one that it named before.
+
+        `path` is the place of the name in the request. Raises `InvalidArguments` if the operator gave the caller its space.
+        """
+        own = None if self.claims else self.space_id
+        if own is None:
+            return replace(self, space_id=space_id, claims=space_id is not None)
+        if space_id not in (None, own):
+            raise InvalidArguments.at(path, "the operator of the server chose the space of this connection")
+        return self
 
     @property
     def tenant(self) -> tuple[str | None, str | None]:

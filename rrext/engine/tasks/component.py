@@ -59,8 +59,8 @@ class Component:
 
     __slots__ = (
         "_checked", "_is_closed", "_keeper", "_leave", "_setup", "_thread", "_thread_lock", "_waiting", "bindings", "blocked",
-        "config", "confined", "directory", "dynamic_tools", "failure", "id", "is_hidden", "makes_state", "missing",
-        "node_class", "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix",
+        "config", "confined", "directory", "dynamic_tools", "failure", "id", "is_hidden", "knows_members", "makes_state",
+        "missing", "node_class", "partial", "ready", "remote", "shared", "thread_places", "tool_description", "tool_prefix",
         "tools_changed",
     )  # fmt: skip
 
@@ -85,7 +85,9 @@ class Component:
         self.confined = confined
         self.tool_description = tool_description
         self.bindings = bindings
-        self.makes_state = "__init__" in _overrides(node_class)
+        overridden = _overrides(node_class)
+        self.makes_state = "__init__" in overridden
+        self.knows_members = "require_member" in overridden
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
@@ -97,7 +99,7 @@ class Component:
         self.remote = remote
         self.blocked: str | None = missing or None
         self.failure: RrextError | None = None
-        self._checked = "unavailable" not in _overrides(node_class)
+        self._checked = "unavailable" not in overridden
         self._is_closed = False
         self._waiting: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None

@@ -181,9 +181,13 @@ class Pipes:
     Ids count up from `first` for the life of the process and are never reused.
     """
 
-    __slots__ = ("_expired", "_keep_expired", "_kept", "_kept_bytes", "_of_connection", "_of_task", "_open", "numbers")
+    __slots__ = (
+        "_expired", "_keep_expired", "_kept", "_kept_bytes", "_of_connection", "_of_task", "_open", "numbers", "when_refused",
+    )  # fmt: skip
 
     def __init__(self, keep_expired: int, first: int = 1) -> None:
+        self.when_refused: Callable[[OpenPipe], object] | None = None
+        """Ends a pipe whose user is no member of its space any more."""
         self._kept: dict[int, int] = {}
         """Pipe with a kept result → its size, in the order in which they ended."""
         self._kept_bytes = 0
@@ -211,9 +215,13 @@ class Pipes:
         return pipe if pipe is not None and pipe.caller.connection_id == connection_id else None
 
     def find(self, pipe_id: int, connection_id: str) -> OpenPipe:
-        """The caller's open pipe. Raises `PipeExpired`, or `PipeNotOpen` also for a pipe of another connection."""
+        """The caller's open pipe. Raises `PipeExpired`, or `PipeNotOpen` also for a pipe of another connection, and the errors
+        of `Task.require_member` if the space that its caller claims is closed to the user now.
+        """
         pipe = self.get(pipe_id, connection_id)
         if pipe is not None:
+            if pipe.caller.claims:
+                self._require_member(pipe)
             return pipe
         owner, idle = self._expired.get(pipe_id, (None, 0.0))
         if owner == connection_id:
@@ -223,6 +231,15 @@ class Pipes:
                 data={"pipe_id": pipe_id, "idle": idle},
             )
         raise PipeNotOpen.of(pipe_id)
+
+    def _require_member(self, pipe: OpenPipe) -> None:
+        try:
+            if not pipe.task.require_member(pipe.caller):
+                raise PipeNotOpen.of(pipe.id)  # the pipeline ends
+        except RrextError:
+            if self.when_refused is not None:
+                self.when_refused(pipe)
+            raise
 
     def remove(self, pipe: OpenPipe) -> None:
         """Remove a pipe from the map."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.places import Places
-from rrext.engine.interface.call import Call
+from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.routes import OfferedReference, Route, RouteTable, node_not_found, tool_not_found
@@ -49,7 +49,7 @@ class Task(TaskIdentity):
     """One loaded pipeline under its token, in this process."""
 
     __slots__ = (
-        "_plan", "blocks", "components", "dynamic", "errors", "metrics", "now", "only_plan", "places", "plans",
+        "_plan", "blocks", "components", "dynamic", "errors", "member_lists", "metrics", "now", "only_plan", "places", "plans",
         "private_references", "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace",
         "ttl", "warnings",
     )  # fmt: skip
@@ -109,6 +109,8 @@ class Task(TaskIdentity):
         """Those of nodes that keep theirs for themselves."""
         self.routes = RouteTable(components.values(), references)
         self.dynamic = tuple(part for part in components.values() if part.node_class.has_dynamic_tools)
+        self.member_lists = tuple(part for part in components.values() if part.knows_members)
+        """The components that know the members of spaces."""
 
     @property
     def tool_names(self) -> ToolNames:
@@ -137,6 +139,30 @@ class Task(TaskIdentity):
         """The type of a text for the pipeline: that of a question if it only chats."""
         source = self.spec.component(self.source) if self.source else None
         return QUESTION_TYPE if source is not None and source.node_class.accepts == ("chat",) else "text/plain"
+
+    def require_member(self, caller: Caller) -> bool:
+        """Return if the user of a caller is in the space that it claims, by each list of members in the pipeline. False: one is
+        not set up, and knows nobody.
+
+        Raises what `Node.require_member` raises, and `InvalidArguments` if the pipeline has no such list.
+        """
+        if not self.member_lists:
+            raise InvalidArguments.at(
+                "/context/spaceId",
+                "the user and the space are those of the connection's key here: this pipeline has no list of the members of "
+                "spaces",
+                hint="A node `knowledge` has one.",
+            )
+        if not all(part.ready for part in self.member_lists):
+            return False
+        for part in self.member_lists:
+            part.node_class.require_member(part.shared, caller.user_id, caller.space_id or "")
+        return True
+
+    async def members_known(self, host: Host, *, trusted: bool) -> None:
+        """Wait until the lists of members are set up."""
+        for part in self.member_lists:
+            await part.ensure(host, trusted=trusted)
 
     def plan_from(self, source: str | None) -> LanePlan:
         """The plan of the source at which an object enters: the named one, or the only one.

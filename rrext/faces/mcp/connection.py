@@ -15,7 +15,7 @@ import msgspec
 
 from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, ParseError, RrextError, TooManyRequests, UnknownCommand
 from rrext.faces.mcp.host_offers import TTL
-from rrext.faces.mcp.listing import ListedTools, start_of
+from rrext.faces.mcp.listing import ListedTools, space_of, start_of
 from rrext.faces.mcp.progress import CallSteps
 from rrext.faces.mcp.protocol import (
     CAPABILITIES,
@@ -114,6 +114,8 @@ class McpConnection:
         self._suspendable: dict[RequestId, _Suspendable] = {}  # calls without a handshake whose user can be asked
         self._suspended = SuspendedCalls(limits.max_inflight_bytes)
         self._turns = Lock()  # the session asks and answers on other threads than that which reads
+        self.user: str | None = None
+        """The user of the connection, for whom its requests may name a space."""
         self.offers: HostOffers | None = None
         """The prompts and resources, if pipelines offer some."""
         self.when_heard: Callable[[], object] = lambda: None
@@ -148,14 +150,17 @@ class McpConnection:
                 raise UnsupportedVersion(version)
         if request_id in self._listening:
             raise InvalidRequest(f"a subscription with the id {request_id} is open")
+        space = None if meta is None else space_of(params, self._limits)
+        named: dict[str, Any] = {} if space is None else {"context": {"userId": self.user, "spaceId": space}}
         if method == "tools/call":
-            return self._call(request_id, params, nbytes)
+            return self._call(request_id, params, named, nbytes)
         if method.startswith(OFFERED) and (offers := self._offers_of(method)) is not None:
             arguments, fact = offers.ask(method, params)
+            arguments |= named if arguments else {}
             return Request(request_id, _Command(CALL if arguments else "rrext_ping", method, fact), arguments, None, nbytes)
         command, arguments, fact = "rrext_ping", {}, None  # what the connection answers itself
         if method == "tools/list":
-            command, arguments, fact = "tools", {"format": "mcp"}, start_of(params.get("cursor"))
+            command, arguments, fact = "tools", {"format": "mcp", **named}, start_of(params.get("cursor"))
         elif method == "initialize":
             command, arguments, fact = "initialize", _client(params.get("clientInfo")), params.get("protocolVersion")
             self._modes = modes_of(params.get("capabilities"), params.get("protocolVersion"))
@@ -176,8 +181,8 @@ class McpConnection:
             self.offers = HostOffers()
         return self.offers if method in METHODS else None
 
-    def _call(self, request_id: RequestId, params: dict[str, Any], nbytes: int) -> ServerEvent:
-        arguments = self._listed.call(params)
+    def _call(self, request_id: RequestId, params: dict[str, Any], named: dict[str, Any], nbytes: int) -> ServerEvent:
+        arguments = self._listed.call(params) | named
         given = params.get("_meta")
         meta = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         if params.get("requestState") is not None and not self._shakes_hands:

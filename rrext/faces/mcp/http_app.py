@@ -44,7 +44,7 @@ from rrext.faces.http.exchange import NOBODY, Exchange, exchange_of, new_exchang
 from rrext.faces.http.failures import failure
 from rrext.faces.http.tokens import ShownToken, UserTokens
 from rrext.faces.mcp.host_offers import CAPABILITY, METHODS, TTL, HostOffers
-from rrext.faces.mcp.listing import ListedTools, decoded, start_of, watch_tools
+from rrext.faces.mcp.listing import SPACE_PATH, ListedTools, decoded, space_of, start_of, watch_tools
 from rrext.faces.mcp.progress import CallSteps
 from rrext.faces.mcp.protocol import CAPABILITIES, NO_RESULTS, PATH, SERVER, VERSIONS, content_of, content_of_error, failure_of
 from rrext.faces.mcp.questions import METHOD as ELICIT
@@ -378,6 +378,8 @@ class McpApp:
             address=None if context.request is None else address_of(context.request.scope),
             counts_for=None if exchange is None else exchange.user,
         )
+        if (space := space_of(context.params or {}, self._limits)) is not None:
+            caller = caller.claiming(space, SPACE_PATH)
         answer = _KeptAnswer(self._loop, exchange)
         call = Call(
             operation,

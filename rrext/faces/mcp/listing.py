@@ -4,7 +4,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from rrext.engine.events.hub import Subscription
 from rrext.engine.interface.engine import Engine
 from rrext.errors import InvalidArguments
+from rrext.limits import Limits
 from rrext.wire.codec import encode_own
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ PAGE_SIZE: Final = 250
 
 TIMEOUT_KEY: Final = "rrext/timeout"
 """The member of a call's `_meta` with its deadline, in seconds from its receipt."""
+
+SPACE_KEY: Final = "rrext/space"
+"""The member of a request's `_meta` with the space in which it is asked."""
+
+
+def space_of(params: Mapping[str, Any], limits: Limits) -> str | None:
+    """The space that a request names; None if it names none. Raises `InvalidArguments`."""
+    meta = params.get("_meta")
+    if not isinstance(meta, Mapping) or (space := cast("dict[str, Any]", meta).get(SPACE_KEY)) is None:
+        return None
+    if not isinstance(space, str) or len(space) > limits.max_name:
+        raise InvalidArguments.at(SPACE_PATH, f"expected the id of a space, of at most {limits.max_name} characters (max_name)")
+    return space
+
+
+SPACE_PATH: Final = "/_meta/rrext~1space"
 
 
 class ListedTools:

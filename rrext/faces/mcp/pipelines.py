@@ -94,9 +94,18 @@ class ManyPipelines(Engine):
         """List the tools of all pipelines, and note their names."""
         body, _ = await self._engine.ask(ListTasks(), caller)
         found: dict[tuple[str, str], dict[str, Any]] = {}
+        refusals: list[RrextError] = []
         for token in [task["token"] for task in msgspec.json.decode(body)["tasks"]]:
-            body, _ = await self._engine.ask(ListTools(token=token, format="mcp"), caller)
+            try:
+                body, _ = await self._engine.ask(ListTools(token=token, format="mcp"), caller)
+            except RrextError as error:
+                if not caller.claims:
+                    raise
+                refusals.append(error)  # of a pipeline whose spaces are others
+                continue
             found |= {(token, tool["name"]): tool for tool in msgspec.json.decode(body)["tools"]}
+        if refusals and not found:
+            raise refusals[0].again()
         names = exported_names(found)
         self._tools |= {name: key for key, name in names.items()}
         return [_renamed(tool, names[token, name], token) for (token, name), tool in found.items()]

@@ -175,6 +175,15 @@ class Node:
         return ()
 
     @classmethod
+    def require_member(cls, shared: Any, user_id: str | None, space_id: str) -> None:
+        """Return if a user is in a space. Raises the same `RrextError` for a space that does not exist.
+
+        A class that has this method knows the members of spaces. It is asked at each call of a network client that names a
+        space, before any node of the pipeline sees that, on any thread, and answers at once. `shared` is the shared state.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def offers(cls, config: Any) -> Mapping[str, Any] | None:
         """The prompts and resources of the node for hosts of the Model Context Protocol, by its settings; None for nothing."""
         return None

@@ -105,6 +105,11 @@ class KnowledgeNode(Node):
                     'the vector store that is bound to it has to keep content by spaces too: set its "shared" to "space"',
                 )
 
+    @classmethod
+    def require_member(cls, shared: Library, user_id: str | None, space_id: str) -> None:
+        """Return if a user is in a space of this catalog. Raises `ToolError` (`space_not_found`)."""
+        shared.spaces.require(user_id, space_id)
+
     # feeding
 
     def open(self, entry: Entry, ctx: ToolContext) -> None:
