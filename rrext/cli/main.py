@@ -34,6 +34,7 @@ COMMANDS = {
     "sql": "ask a database of a pipeline, or sit at its prompt",
     "send": "send files and folders through a pipeline",
     "chat": "ask a pipeline that chats, question after question",
+    "space": "make spaces for documents, and say who is in them",
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "trace": "draw the calls that --trace wrote to a file",

@@ -59,12 +59,15 @@ def add_partial_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_caller_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--user` and `--space`, for a command whose calls may be those of a user."""
-    parser.add_argument(
-        "--user", type=_id, metavar="ID", help="the user whose calls these are: each has a content of its own in stores"
-    )
-    parser.add_argument("--space", type=_id, metavar="ID", help="the same for the space")
+def add_caller_options(
+    parser: argparse.ArgumentParser,
+    *,
+    user: str = "the user whose calls these are: each has a content of its own in stores",
+    space: str = "the same for the space",
+) -> None:
+    """Add `--user` and `--space`, for a command whose calls may be those of a user. `user` and `space` are their help."""
+    parser.add_argument("--user", type=_id, metavar="ID", help=user)
+    parser.add_argument("--space", type=_id, metavar="ID", help=space)
 
 
 def add_source_option(parser: argparse.ArgumentParser) -> None:
