@@ -149,6 +149,20 @@ def test_one_command_removes_all_that_a_space_has_and_nothing_else(run: InProces
     assert names(run, file, "--user", "ben", "--space", "legal") == [], "nothing of the space before"
 
 
+def test_a_space_of_an_id_that_was_deleted_begins_empty_whatever_a_call_left_that_was_on_its_way(
+    run: InProcess, tmp_path: Path
+) -> None:
+    file = filled(run, tmp_path)
+    run("space", "delete", file, "--space", "legal", "--yes")
+    documents = {"documents": [{"content": "late", "object_id": "o"}]}
+    late = run("tool", file, "upsert", "--node", "store_1", "--space", "legal", "--input", json.dumps(documents))
+    assert late.code == 0
+    assert chunks(run, file, "--space", "legal") == 1, "the store asks no list of members in this process"
+    assert run("space", "create", file, "legal").code == 0
+    assert chunks(run, file, "--space", "legal") == 0
+    assert chunks(run, file, "--user", "ada") == 1
+
+
 def test_one_command_removes_all_that_a_user_has_outside_of_spaces(run: InProcess, tmp_path: Path) -> None:
     file = filled(run, tmp_path)
     done = run("space", "delete", file, "--user", "ada", "--yes")

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from rrext.cli.options import Command, add_caller_options, add_partial_option, a
 from rrext.cli.output import Results, print_error
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
+from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Tool
 from rrext.errors import RrextError, ToolError, UsageError
 from rrext.nodes.base.node import content_tenant
@@ -88,9 +89,12 @@ def run(args: argparse.Namespace) -> int:
         except RrextError as error:
             print_error(error, args.file)
             return EXIT_USAGE
+        stores = part.bindings.get("store", ())
         try:
             if args.action == "delete":
-                return await _delete(args, pipeline, library, part.bindings.get("store", ()))
+                return await _delete(args, pipeline, library, stores)
+            if args.action == "create":
+                return await _create(args.words[0], pipeline, library, stores)
             return await pipeline.in_thread(lambda: _run(args, library, results))
         except RrextError as error:
             print_error(error)
@@ -151,9 +155,6 @@ def _run(args: argparse.Namespace, library: Library, results: Results) -> int:
     spaces, words = library.spaces, args.words
     if args.action == "list":
         _print(args, [(space.space, space.members, space.is_leaving) for space in spaces.spaces()], results)
-    elif args.action == "create":
-        spaces.create(words[0])
-        print(printable(f'rrext: the space "{words[0]}" is there; `rrext space add` lets users in'), file=sys.stderr)
     else:
         change: Callable[[str, list[str]], list[str]] = spaces.add if args.action == "add" else spaces.remove
         space, users = words[0], list(dict.fromkeys(words[1:]))
@@ -179,6 +180,17 @@ def _print(args: argparse.Namespace, found: list[tuple[str, tuple[str, ...], boo
         results.write_line(line.encode("utf-8", "replace"))
 
 
+async def _create(space: str, pipeline: LocalPipeline, library: Library, stores: tuple[str, ...]) -> int:
+    """Make a space. One of an id that was deleted before begins empty too: a call of a server that was on its way then may have
+    left something. Raises `ToolError`.
+    """
+    if not await pipeline.in_thread(lambda: library.spaces.create(space)):
+        await _removed(None, space, pipeline, library, stores)
+        await pipeline.in_thread(lambda: library.spaces.open(space))
+    print(printable(f'rrext: the space "{space}" is there; `rrext space add` lets users in'), file=sys.stderr)
+    return EXIT_DONE
+
+
 async def _delete(args: argparse.Namespace, pipeline: LocalPipeline, library: Library, stores: tuple[str, ...]) -> int:
     """Remove all that a space or a user has. First nobody is in the space any more, so that no call brings anything back, and
     last its id is free again. Raises `ToolError`.
@@ -200,12 +212,7 @@ async def _delete(args: argparse.Namespace, pipeline: LocalPipeline, library: Li
         return None
 
     missing = await pipeline.in_thread(begin)
-    if await pipeline.in_thread(lambda: library.remove(content_tenant(user, space))):
-        removed.append("its documents are gone")
-    for store in stores:
-        count = await _emptied(pipeline, store)
-        if count:
-            removed.append(f"{count:,} chunks in {store} are gone")
+    removed += await _removed(user, space, pipeline, library, stores)
     if space is not None and missing is None:
         await pipeline.in_thread(lambda: spaces.delete(space))
     if not removed:
@@ -217,8 +224,16 @@ async def _delete(args: argparse.Namespace, pipeline: LocalPipeline, library: Li
     return EXIT_DONE
 
 
-async def _emptied(pipeline: LocalPipeline, store: str) -> int:
-    """Delete all that the caller of the pipeline has in a store; the number of chunks."""
-    given: dict[str, Any] = {"everything": True}
-    body, _ = await pipeline.ask(Tool(tool="delete", node_id=store, input=given))
-    return msgspec.json.decode(body)["result"]["deleted_count"]
+async def _removed(
+    user: str | None, space: str | None, pipeline: LocalPipeline, library: Library, stores: tuple[str, ...]
+) -> list[str]:
+    """Remove the content of a user or a space; what was there, in sentences."""
+    told: list[str] = []
+    if await pipeline.in_thread(lambda: library.remove(content_tenant(user, space))):
+        told.append("its documents are gone")
+    for store in stores:
+        asked = Tool(tool="delete", node_id=store, input={"everything": True})
+        body, _ = await pipeline.ask(asked, caller=Caller(user_id=user, space_id=space))
+        if count := msgspec.json.decode(body)["result"]["deleted_count"]:
+            told.append(f"{count:,} chunks in {store} are gone")
+    return told

@@ -22,10 +22,11 @@ PATIENCE: Final = 5.0
 
 SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
-CREATE TABLE spaces (space TEXT PRIMARY KEY, is_leaving INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE spaces (space TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE members (user TEXT NOT NULL, space TEXT NOT NULL, PRIMARY KEY (user, space)) WITHOUT ROWID;
 """
-# Users come first in the key of members: the search for a member is the same whether the space exists or not.
+# Users come first in the key of members: the search for a member is the same whether the space exists or not. The `state` of a
+# space is `open`, `leaving` while its content is removed, or `gone`: a call that began before may have left content of it.
 
 
 class Space(NamedTuple):
@@ -69,26 +70,37 @@ class SpaceList:
     def spaces(self) -> list[Space]:
         """All spaces with their members, sorted, for the operator."""
         members: dict[str, list[str]] = {}
-        asked = "SELECT spaces.space, is_leaving, user FROM spaces LEFT JOIN members USING (space) ORDER BY space, user"
+        asked = "SELECT spaces.space, state, user FROM spaces LEFT JOIN members USING (space) ORDER BY space, user"
         leaving: dict[str, bool] = {}
-        for space, is_leaving, user in self._read(asked, ()):
-            leaving[space] = bool(is_leaving)
+        for space, state, user in self._read(asked, ()):
+            if state == "gone":
+                continue
+            leaving[space] = state == "leaving"
             members.setdefault(space, []).extend(() if user is None else (user,))
         return [Space(space, tuple(users), leaving[space]) for space, users in members.items()]
 
-    def create(self, space: str) -> None:
-        """Add a space without members. Raises `ToolError`: `space_exists`, `bad_id`."""
+    def create(self, space: str) -> bool:
+        """Add a space without members. False: there was one of this id, of which content may be left: the space lets users in
+        after `open`. Raises `ToolError`: `space_exists`, `bad_id`.
+        """
 
-        def create(rows: sqlite3.Connection) -> None:
-            if rows.execute("SELECT 1 FROM spaces WHERE space = ?", (space,)).fetchone():
+        def create(rows: sqlite3.Connection) -> bool:
+            found = rows.execute("SELECT state FROM spaces WHERE space = ?", (space,)).fetchone()
+            if found not in (None, ("gone",)):
                 raise ToolError(
                     f'There is a space "{space}", or its content is still being removed',
                     code="space_exists",
                     hint="If its removal was cut off, delete it again first.",
                 )
-            rows.execute("INSERT INTO spaces (space) VALUES (?)", (space,))
+            state = "open" if found is None else "leaving"
+            rows.execute("INSERT OR REPLACE INTO spaces VALUES (?, ?)", (space, state))
+            return found is None
 
-        self._write(create, space)
+        return self._write(create, space)
+
+    def open(self, space: str) -> None:
+        """Let users into a space that was created anew, after the content of the one before is gone."""
+        self._write(lambda rows: rows.execute("UPDATE spaces SET state = 'open' WHERE space = ?", (space,)), space)
 
     def add(self, space: str, users: Iterable[str]) -> list[str]:
         """Let users into a space; return those who were not in it. Raises `ToolError`: `space_not_found`, `bad_id`."""
@@ -96,7 +108,7 @@ class SpaceList:
         told = "INSERT OR IGNORE INTO members (user, space) VALUES (?, ?) RETURNING user"
 
         def add(rows: sqlite3.Connection) -> list[str]:
-            if not rows.execute("SELECT 1 FROM spaces WHERE space = ? AND NOT is_leaving", (space,)).fetchone():
+            if not rows.execute("SELECT 1 FROM spaces WHERE space = ? AND state = 'open'", (space,)).fetchone():
                 raise space_not_found()
             return [user for user in users if rows.execute(told, (user, space)).fetchall()]
 
@@ -108,7 +120,7 @@ class SpaceList:
         told = "DELETE FROM members WHERE user = ? AND space = ? RETURNING user"
 
         def remove(rows: sqlite3.Connection) -> list[str]:
-            if not rows.execute("SELECT 1 FROM spaces WHERE space = ?", (space,)).fetchone():
+            if not rows.execute("SELECT 1 FROM spaces WHERE space = ? AND state = 'open'", (space,)).fetchone():
                 raise space_not_found()
             return [user for user in users if rows.execute(told, (user, space)).fetchall()]
 
@@ -121,18 +133,19 @@ class SpaceList:
         """
 
         def begin(rows: sqlite3.Connection) -> None:
-            if not rows.execute("UPDATE spaces SET is_leaving = 1 WHERE space = ? RETURNING 1", (space,)).fetchall():
+            leave = "UPDATE spaces SET state = 'leaving' WHERE space = ? AND state <> 'gone' RETURNING 1"
+            if not rows.execute(leave, (space,)).fetchall():
                 raise space_not_found()
             rows.execute("DELETE FROM members WHERE space = ?", (space,))
 
         self._write(begin, space)
 
     def delete(self, space: str) -> None:
-        """Forget a space, after its content is gone: its id may be that of another one then."""
+        """End a space, after its content is gone: its id may be that of another one then."""
 
         def delete(rows: sqlite3.Connection) -> None:
             rows.execute("DELETE FROM members WHERE space = ?", (space,))
-            rows.execute("DELETE FROM spaces WHERE space = ?", (space,))
+            rows.execute("UPDATE spaces SET state = 'gone' WHERE space = ?", (space,))
 
         self._write(delete, space)
 

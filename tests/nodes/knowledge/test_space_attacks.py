@@ -126,11 +126,14 @@ def served(shared: Served) -> Served:
     for spaces in (shared.spaces, shared.others):
         for space in spaces.spaces():
             spaces.delete(space.space)
-    for space, user in (("legal", "ada"), ("hr", "ben")):
-        shared.spaces.create(space)
-        shared.spaces.add(space, [user])
-    shared.others.create("legal")
-    shared.others.add("legal", ["eve"])
+    for spaces, space, user in (
+        (shared.spaces, "legal", "ada"),
+        (shared.spaces, "hr", "ben"),
+        (shared.others, "legal", "eve"),
+    ):
+        spaces.create(space)
+        spaces.open(space)
+        spaces.add(space, [user])
     for content in (shared.folder / "first", shared.folder / "second"):
         library = Library(str(content))
         for tenant in (("ada", None), ("ben", None), ("eve", None), (None, "legal"), (None, "hr")):
@@ -303,6 +306,7 @@ def test_a_space_of_the_same_name_has_nothing_of_the_one_before(served: Served) 
         library.close()
         served.spaces.delete("legal")
         served.spaces.create("legal")
+        served.spaces.open("legal")
         assert failure(tool, client, "peek", token="main", context=context)[0] == "space_not_found"
         served.spaces.add("legal", ["ada", "ben"])
         assert names(client, context=context) == []

@@ -119,8 +119,16 @@ def test_a_space_whose_content_is_being_removed_lets_nobody_in_until_it_is_gone(
     spaces.begin_delete("legal")  # again, after it was cut off
     spaces.delete("legal")
     assert spaces.spaces() == []
-    spaces.create("legal")
+    assert code_of(spaces.remove, "legal", ["ada"]) == code_of(spaces.begin_delete, "legal") == "space_not_found"
+    assert not spaces.create("legal"), "a call that was on its way may have left something of the one before"
+    assert spaces.spaces() == [Space("legal", (), True)]
+    assert code_of(spaces.add, "legal", ["ada"]) == "space_not_found"
+    assert code_of(spaces.create, "legal") == "space_exists"
+    spaces.open("legal")
+    assert spaces.spaces() == [Space("legal", (), False)]
     assert not spaces.is_member("ada", "legal"), "the members of the one before are not those of this one"
+    assert spaces.add("legal", ["ada"]) == ["ada"]
+    assert spaces.create("fresh"), "a new id needs no look"
     assert code_of(spaces.begin_delete, "other") == "space_not_found"
 
 
