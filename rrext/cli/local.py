@@ -69,7 +69,7 @@ class LocalPipeline(Pipeline):
     @property
     def plan(self) -> LanePlan:
         """The plan of its objects. Raises `InvalidArguments` and `Unavailable` without a usable source."""
-        return self.task.plan_from(self._source)
+        return self.task.plan_from(self._source, "send")
 
     def setup_failures(self) -> list[RrextError]:
         found = (component.failure for component in self.task.components.values() if component.node_class.tools)

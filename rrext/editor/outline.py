@@ -18,7 +18,7 @@ import msgspec
 from rrext.editor.analysis import Analysis, WrittenComponent, WrittenEdge, WrittenPipeline, member
 from rrext.editor.page import readable
 from rrext.editor.text import Edit
-from rrext.nodes.base.node import Node
+from rrext.nodes.base.node import accepted_input
 from rrext.pipefile.edges import is_response
 from rrext.pipefile.spec import ComponentSpec, offered_references
 from rrext.pipefile.text.problems import Span, below, shown
@@ -219,16 +219,8 @@ def lenses_of(analysis: Analysis) -> list[Lens]:
 def source_of(analysis: Analysis, kind: str) -> ComponentSpec | None:
     """The source that accepts a kind of input (`send`, `chat`); None if no source does, or several do."""
     sources = [analysis.by_id[name] for name in analysis.loaded.outline.sources]
-    found = [source for source in sources if source.node is not None and kind in _accepted(source.node)]
+    found = [source for source in sources if source.node is not None and kind in accepted_input(source.node)]
     return found[0] if len(found) == 1 else None
-
-
-def _accepted(node: type[Node]) -> frozenset[str]:
-    """The kinds of input that a source accepts."""
-    if node.accepts:
-        return frozenset(node.accepts)
-    lanes = node.lanes.get("_source", ())
-    return frozenset(("send", "chat") if "questions" in lanes else ("send",) if lanes else ())
 
 
 def _graph(analysis: Analysis) -> Lens:

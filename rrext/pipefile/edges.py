@@ -4,7 +4,7 @@ their output.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
-from rrext.nodes.base.node import Node, accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.node import Node, accepted_input, accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import LANES_OUT
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
@@ -419,7 +419,8 @@ def choose_sources(
             return []
         return [] if source is None else [source]
     found = _sources(drafts, by_id)
-    if len(found) > 1:
+    kinds = Counter(kind for draft in found if draft.node is not None for kind in accepted_input(draft.node))
+    if len(found) > 1 and (None in [draft.node for draft in found] or max(kinds.values(), default=0) > 1):
         names = ", ".join(draft.id for draft in found[:10])
         message = (
             f'Pipeline has multiple source components ({names}), and "source" names none of them: objects need '

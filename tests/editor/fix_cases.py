@@ -572,7 +572,14 @@ WHOLE = [
         '[{"id": "chat_1", "provider": "chat", "config": {"mode": "Source", "type": "chat"}}, {"id"',
         more=('Add the source "webhook_1"',),
     ),
-    case("multiple_sources", doc(W, C, OUT), 'Begin at "w"', "}]}]}", '}]}], "source": "w"}', more=('Begin at "c"',)),
+    case(
+        "multiple_sources",
+        doc(W, component("c", "webhook"), OUT),
+        'Begin at "w"',
+        "}]}]}",
+        '}]}], "source": "w"}',
+        more=('Begin at "c"',),
+    ),
     case("source_not_found", doc(W, OUT, source="x"), 'Begin at "w"', '"x"', '"w"', more=('Remove "source"',)),
     case(
         "not_a_source", doc(W, OUT, source="out"), 'Begin at "w"', '"source": "out"', '"source": "w"', more=('Remove "source"',)

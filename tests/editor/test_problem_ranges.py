@@ -153,7 +153,7 @@ CLASSIC = [
     ("no_source", '{«"components"»: []}', "error"),
     (
         "multiple_sources",
-        '{«"components"»: [' + W + ', {"id": ‹"c"›, "provider": "chat", "config": {}}]}',
+        '{«"components"»: [' + W + ', {"id": ‹"c"›, "provider": "webhook", "config": {}}]}',
         "warning",
     ),
     ("source_not_found", doc(PLAIN_W, OUT, more=', "source": «"x"»'), "error"),

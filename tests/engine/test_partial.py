@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rrext.engine.interface.operations import Execute, ListTools, TaskStatus
 from rrext.errors import InvalidArguments, InvalidPipeline, NodeNotFound, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.basic.sources import ChatNode, WebhookNode
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -31,6 +32,19 @@ class Echo(Node):
 
     def write_text(self, text: str) -> None:
         self.entry.respond("echo", "text", text)
+
+
+class Asked(Node):
+    """Responds with every question."""
+
+    provider = "asked"
+    lanes = {"questions": ()}
+
+    def open(self, entry: Entry) -> None:
+        self.entry = entry
+
+    def write_questions(self, question: dict[str, Any]) -> None:
+        self.entry.respond("asked", "questions", question["questions"][0]["text"])
 
 
 class Clock(Node):
@@ -372,6 +386,17 @@ async def test_an_object_names_its_source_if_there_are_several_and_tools_need_no
             await w.open(source="in_2")
         with pytest.raises(InvalidArguments, match='but at in_1, in_2. Did you mean "in_1"'):
             await w.open(source="in1")
+
+
+async def test_a_question_enters_where_questions_do_and_a_text_where_files_do() -> None:
+    sources = (part("web", "webhook"), part("talk", "chat"))
+    sinks = (part("e", "echo", "text:web"), part("a", "asked", "questions:talk"))
+    async with world(*NODES, Asked, WebhookNode, ChatNode, pipeline=piped(*sources, *sinks)) as w:
+        assert (await sent(w))["echo"] == ["hello"]
+        for mime_type in ("application/rocketride-question", "lane/questions"):
+            assert (await sent(w, '{"questions": [{"text": "why?"}]}', mime_type=mime_type))["asked"] == ["why?"]
+        with pytest.raises(InvalidArguments, match="required: Pipeline has multiple source components"):
+            next(iter(w.engine.tasks)).plan_from(None)
 
 
 async def test_a_pipeline_that_names_its_source_takes_objects_there_alone() -> None:

@@ -325,7 +325,7 @@ def test_without_a_source_there_is_no_pipeline() -> None:
 
 
 def test_several_sources_are_a_pipeline_whose_objects_choose_one() -> None:
-    document = pipeline(W, component("c", "chat"), component("out", "response_text", "text:w"))
+    document = pipeline(W, component("c", "webhook"), component("out", "response_text", "text:w"))
     (problem,) = [problem for problem in load(document).problems if problem.code == "multiple_sources"]
     assert problem.severity == "warning"
     assert problem.message.startswith("Pipeline has multiple source components (w, c)")
@@ -334,6 +334,12 @@ def test_several_sources_are_a_pipeline_whose_objects_choose_one() -> None:
     assert (spec.source, spec.sources, spec.chain) == ("", ("w", "c"), ("out",))
     assert spec.chains == {"w": ("out",), "c": ()}
     assert load({**document, "source": "w"}).require().sources == ("w",)
+
+
+def test_a_source_for_files_and_one_for_questions_need_no_choice() -> None:
+    document = pipeline(W, component("c", "chat"), component("out", "response_text", "text:w"))
+    assert "multiple_sources" not in [problem.code for problem in load(document).problems]
+    assert load(document).require().sources == ("w", "c")
 
 
 def test_a_component_needs_no_config() -> None:

@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def locally(pipeline: LocalPipeline, results: Results) -> int:
         try:
-            plan = pipeline.task.plan_from(_source(pipeline, args.source))
+            plan = pipeline.task.plan_from(args.source, "chat")
         except RrextError as error:
             print_error(in_words_of_source(error))
             return EXIT_USAGE
@@ -132,12 +132,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 CHAT = Command(DESCRIPTION, EXAMPLE, add_arguments, run)
-
-
-def _source(pipeline: LocalPipeline, given: str | None) -> str | None:
-    """The source of the questions: the given one, or the only one of several that is for chats."""
-    chats = [source for source, plan in pipeline.task.plans.items() if "chat" in plan.source_class.accepts]
-    return chats[0] if not given and len(chats) == 1 else given
 
 
 def _from_prompt(keyboard: Keyboard, results: Results) -> Reads:

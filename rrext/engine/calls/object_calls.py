@@ -69,7 +69,10 @@ class ObjectCalls:
 
     def open(self, call: Call, task: Task, operation: Open) -> None:
         """Begin an `open`. The call has joined the task's line for a place when this returns."""
-        plan = task.plan_from(operation.source) if operation.source or task.only_plan is None else task.only_plan
+        plan = task.only_plan
+        if operation.source or plan is None:
+            is_question = bool(operation.mime_type) and choose_lane(operation.mime_type, lambda _: True) == "questions"
+            plan = task.plan_from(operation.source, "chat" if is_question else "send")
         if plan.missing:
             refuse_missing(plan, (plan.source,))
         entry, intake = entry_of(plan, operation, call.caller)

@@ -23,7 +23,7 @@ def stores_of(task: Task, caller: Caller, asked: ListStores, root: str | None) -
 
     Raises `InvalidArguments` if there is none with the tools for a sync, and as `Task.plan_from`.
     """
-    plan = task.plan_from(asked.source)
+    plan = task.plan_from(asked.source, "send")
     about: dict[str, Any] = {}
     for component in task.spec.components:
         edges = [[edge.lane, edge.source_id] for edge in component.inputs]

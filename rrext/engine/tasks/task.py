@@ -21,7 +21,7 @@ from rrext.engine.tasks.component import Component, unavailable
 from rrext.engine.tasks.routes import OfferedReference, Route, RouteTable, node_not_found, tool_not_found
 from rrext.errors import InvalidArguments, RrextError, TaskNotRegistered, Unavailable, near_matches
 from rrext.limits import MAX_KEPT_ERRORS, MIB, Limits
-from rrext.nodes.base.node import Node
+from rrext.nodes.base.node import Node, accepted_input
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.tools.context import NULL_PUBLISHER
@@ -164,8 +164,9 @@ class Task(TaskIdentity):
         for part in self.member_lists:
             await part.ensure(host, trusted=trusted)
 
-    def plan_from(self, source: str | None) -> LanePlan:
-        """The plan of the source at which an object enters: the named one, or the only one.
+    def plan_from(self, source: str | None, kind: str = "") -> LanePlan:
+        """The plan of the source at which an object enters: the named one, the only one, or the only one for objects of a kind,
+        `send` or `chat`.
 
         Raises `InvalidArguments` if the name is none of the sources, or is needed; `Unavailable` without any source.
         """
@@ -173,6 +174,9 @@ class Task(TaskIdentity):
             return self.only_plan
         if source in self.plans:
             return self.plans[source]
+        fitting = [plan for plan in self.plans.values() if kind in accepted_input(plan.source_class)] if not source else []
+        if len(fitting) == 1:
+            return fitting[0]
         names = ", ".join(self.plans)
         if source:
             near = near_matches(source, self.plans)

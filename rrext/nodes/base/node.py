@@ -244,6 +244,14 @@ def served_types(node: type[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools or node.has_dynamic_tools else ()))))
 
 
+def accepted_input(node: type[Node]) -> frozenset[str]:
+    """The kinds of input that a source is for: `send`, `chat`."""
+    if node.accepts:
+        return frozenset(node.accepts)
+    lanes = node.lanes.get("_source", ())
+    return frozenset(("send", "chat") if "questions" in lanes else ("send",) if lanes else ())
+
+
 class Switch:
     """An availability rule: a switch in the node's settings is on.
 
