@@ -38,6 +38,8 @@ def offered(*words: str) -> tuple[str, list[str]]:
         (("check", ""), ("pipes", [])),
         (("check", "a.pipe", ""), ("pipes", [])),
         (("tools", "a.pipe", ""), ("words", [])),
+        (("space", ""), ("words", ["create", "add", "remove", "list", "delete"])),
+        (("space", "add", ""), ("pipes", [])),
         (("tool", FILES, "read"), ("words", ["read_file"])),
         (("tool", "--timeout", "3", FILES, "stat"), ("words", ["stat_file"])),
         (("tool", "nowhere.pipe", ""), ("words", [])),

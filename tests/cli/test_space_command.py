@@ -99,7 +99,7 @@ def test_a_pipeline_with_several_catalogs_or_none_says_so(run: InProcess, tmp_pa
     file = pipeline(tmp_path, SOURCE, knowledge(), knowledge("knowledge_2", "other"))
     done = run("space", "create", file, "legal")
     assert (done.code, "knowledge_1, knowledge_2" in done.err) == (2, True)
-    assert run("space", "create", file, "legal", "--node", "knowledge_2").code == 0
+    assert run("space", "create", file, "--node", "knowledge_2", "legal").code == 0
     assert [space.space for space in SpaceList(tmp_path / "other").spaces()] == ["legal"]
     plain = pipeline(tmp_path, SOURCE, name="plain.pipe")
     done = run("space", "create", plain, "legal")

@@ -13,7 +13,14 @@ import msgspec
 from rrext.cli.commands.tools import table
 from rrext.cli.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.local import LocalPipeline, run_locally
-from rrext.cli.options import Command, add_caller_options, add_partial_option, add_pipeline_options, add_wait_option
+from rrext.cli.options import (
+    Command,
+    add_caller_options,
+    add_partial_option,
+    add_pipeline_options,
+    add_wait_option,
+    let_words_follow_options,
+)
 from rrext.cli.output import Results, print_error
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
@@ -61,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
-    parser.add_argument("words", nargs="*", metavar="SPACE USER", help="the space, and for add and remove its users")
+    parser.add_argument("words", nargs="*", metavar="SPACE|USER", help="the space, and for add and remove its users")
+    let_words_follow_options(parser, "words")
     parser.add_argument("--node", metavar="ID", help="the node `knowledge`; needed if the pipeline has several")
     parser.add_argument("--json", action="store_true", help="with list: [{space, members}]")
     parser.add_argument("--yes", action="store_true", help="with delete: do not ask")

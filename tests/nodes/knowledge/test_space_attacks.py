@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -340,6 +342,27 @@ def test_members_that_change_while_many_call_are_seen_by_each_call_that_begins_a
         finally:
             stop.set()
         assert set().union(*(each.result() for each in calling)) <= {"legal", "space_not_found"}
+
+
+def test_commands_at_a_server_name_a_space_for_the_user_of_their_key(served: Served) -> None:
+    def peek(user: str, *options: str) -> str:
+        command = [sys.executable, "-m", "rrext", "tool", "--at", served.url, "--token", "main", "peek", *options]
+        done = subprocess.run(command, env={**os.environ, "ROCKETRIDE_APIKEY": KEYS[user]}, capture_output=True, text=True)
+        return done.stdout.strip() or done.stderr
+
+    assert peek("ada", "--space", "legal") == '"legal"'
+    assert peek("ada", "--space", "legal", "--user", "ada") == '"legal"'
+    assert "[space_not_found]" in peek("ben", "--space", "legal")
+    assert "[invalid_arguments]" in peek("ben", "--user", "ada", "--space", "legal")
+    assert served.seen == ["ada 'legal'"] * 2
+
+
+def test_who_signs_on_anew_keeps_no_space_of_the_user_before(served: Served) -> None:
+    with served.client("ada", {"spaceId": "legal"}) as client:
+        assert tool(client, "peek", token="main") == "legal"
+        client.request("auth", {"auth": KEYS["ben"]})
+        assert tool(client, "peek", token="main") is None
+    assert served.seen == ["ada 'legal'", "ben None"]
 
 
 def test_a_damaged_list_lets_nobody_in(served: Served) -> None:
