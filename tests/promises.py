@@ -237,6 +237,7 @@ PROMISES: dict[str, str] = {
     "sync:kill:goes-on": "A sync that is killed at any moment and run again ends as one that was not",
     "vector:owner:apart": "Each user in each space has a content of its own in a store, in each tool and lane",
     "vector:space:shared": 'With `shared: "space"` the content of a space is that of all its users, and of no one else',
+    "vector:owner:partition": "Nothing that another owner stores changes a score, an order or the work of an embedded search",
     "vector:filter:metadata": "A search with a filter by metadata finds the best of what fits, in each mode, on each store",
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
     "vector:request:whole": "A request of a vector store that is killed at any step is done as a whole or was never begun",

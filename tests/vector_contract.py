@@ -56,7 +56,9 @@ def chunk(object_id: str, chunk_id: int = 0, content: str = "some words", *, par
 
 
 def put(store: VectorStore, *chunks: Chunk, space: VectorSpace = SPACE) -> None:
-    store.upsert(chunks, [hashed(one.content, space.size) for one in chunks], space, call())
+    for owner in dict.fromkeys(one.owner for one in chunks):
+        mine = [one for one in chunks if one.owner == owner]
+        store.upsert(mine, [hashed(one.content, space.size) for one in mine], space, call(), owner=owner)
 
 
 def found(store: VectorStore, text: str, mode: Mode = "hybrid", top_k: int = 10, scope: Scope | None = None) -> list[str]:

@@ -23,6 +23,7 @@ def documents(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         number = n // CHUNKS_PER_OBJECT
         content = " ".join(dice.choices(words, cum_weights=weights, k=WORDS_PER_CHUNK))
         metadata = {"parent": f"/library/{number % 100}/{number}", "chunkId": n % CHUNKS_PER_OBJECT}
+        metadata |= {"source": f"source-{number % 10}", "modified": number}
         yield {"content": content, "object_id": f"object-{number}", "metadata": metadata}
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
+import math
 import os
 import threading
 import time
@@ -76,6 +77,11 @@ class Turns(Generic[T]):
         """The open resource; None if it is closed."""
         return self._held
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the resource is closed, and no thread opens or closes it just now."""
+        return self._held is None and not self._is_moving
+
     @contextlib.contextmanager
     def use(self, check: Callable[[], object]) -> Iterator[T | None]:
         """Open the resource if necessary and keep it open for the block; None if there is nothing to open."""
@@ -138,6 +144,10 @@ class Turns(Generic[T]):
         """Close the resource when no use needs it; the next use opens it again."""
         while not self._close_idle(0.0, TURN_AGAIN):
             check()
+
+    def rest_if_idle(self) -> None:
+        """Close the resource unless a use needs it; the next use opens it again."""
+        self._close_idle(math.inf, 0.0)
 
     def close(self, patience: float = CLOSING_TIMEOUT) -> None:
         """Close the resource for good; uses that last longer than `patience` seconds fail."""

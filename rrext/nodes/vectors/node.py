@@ -154,7 +154,7 @@ class VectorStoreNode(Node):
         scope = scope_of("/input/filter", filter, owner=self._owner(ctx))
         vector = None if embedding is None else require_vector("/input/embedding", embedding)
         if mode != "keyword":
-            vector = query_vector(self.shared, embedder_of(self), text, vector, embedding_model, ctx)
+            vector = query_vector(self.shared, embedder_of(self), text, vector, embedding_model, ctx, self._owner(ctx))
         hits = [] if mode != "keyword" and vector is None else self.shared.search(Search(mode, top_k, text, vector, scope), ctx)
         if score_threshold is not None:
             hits = [hit for hit in hits if hit.score >= score_threshold]
@@ -339,7 +339,7 @@ class VectorStoreNode(Node):
         """What the caller has. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
 
         `count` is the number of chunks. `model` and `vector_size` are null while nothing is stored; these and `disk_bytes` are
-        of the whole store.
+        of the whole store on PostgreSQL.
         """
         found = self.shared.stats(ctx, self._owner(ctx))
         return {
@@ -374,7 +374,7 @@ class VectorStoreNode(Node):
                 content = document.get("page_content")
                 drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, content, self._owner(ctx)))
         if drafts:
-            stored = self._sent.space or self.shared.space(ctx)
+            stored = self._sent.space or self.shared.space(ctx, self._owner(ctx))
             self._sent.add(drafts, *vectors_of(drafts, embedder_of(self), stored, ctx))
             if self._sent.is_full:
                 self._sent.store(self.shared, ctx, self._owner(ctx), is_last=False)
@@ -418,19 +418,25 @@ def store_drafts(
 
     With `replace` the drafts are all chunks of their objects: the others go.
     """
-    vectors, space = vectors_of(drafts, embedder, store.space(ctx), ctx)
+    vectors, space = vectors_of(drafts, embedder, store.space(ctx, owner), ctx)
     kept = chunk_ids_of(drafts) if replace else {}
     return space, store.upsert([draft.chunk for draft in drafts], vectors, space, ctx, kept, owner)
 
 
 def query_vector(
-    store: VectorStore, embedder: Embedder, text: str, given: array[float] | None, model: str | None, ctx: ToolContext
+    store: VectorStore,
+    embedder: Embedder,
+    text: str,
+    given: array[float] | None,
+    model: str | None,
+    ctx: ToolContext,
+    owner: str,
 ) -> Sequence[float] | None:
-    """The vector for a query; None if the store is empty, so that nothing can be found.
+    """The vector for a query; None if the owner has nothing, so that nothing can be found.
 
     `given` is the query's own vector, and `model` its model, if known: otherwise only the size is compared.
     """
-    stored = store.space(ctx)
+    stored = store.space(ctx, owner)
     if given is not None:
         if stored is None:
             return None
@@ -580,7 +586,7 @@ def documents_for(
     mode: Mode = MODES.get(str(question.get("type")), "hybrid")
     vector = None
     if mode != "keyword":
-        vector = query_vector(store, embedder, text, *_embedding(question), ctx)
+        vector = query_vector(store, embedder, text, *_embedding(question), ctx, owner)
         if vector is None:
             return []
     hits = store.search(Search(mode, offset + limit, text, vector, scope), ctx)

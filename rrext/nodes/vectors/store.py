@@ -100,7 +100,7 @@ class Scope(msgspec.Struct, frozen=True):
     node_id: str | None = None
     parent: str | tuple[str, ...] | None = None
     prefix: str | tuple[str, ...] | None = None
-    owner: str | None = NOBODYS
+    owner: str = NOBODYS
     metadata: tuple[Match, ...] = ()
 
     @property
@@ -185,8 +185,8 @@ class StoreStats(msgspec.Struct, frozen=True):
 class VectorStore(Protocol):
     """The interface of a vector store. All methods block, and any number of threads may call them at once.
 
-    Each owner has a content of its own: no method reads, counts, replaces or deletes a chunk of another one. Only the vector
-    space is that of the whole store.
+    Each owner has a content of its own: no method reads, counts, replaces or deletes a chunk of another one. The vector space
+    may be that of the owner's content alone, or of the whole store.
 
     Nothing is opened or connected before the first call, and a call after a failed one tries again. Answered changes
     survive the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and vectors have the
@@ -194,8 +194,8 @@ class VectorStore(Protocol):
     are `ToolError` or `Unavailable`, without secrets.
     """
 
-    def space(self, ctx: ToolContext) -> VectorSpace | None:
-        """The vector space of the content; None while the store is empty: it then takes vectors of any space."""
+    def space(self, ctx: ToolContext, owner: str = NOBODYS) -> VectorSpace | None:
+        """The vector space of an owner's content; None while that takes vectors of any space, because there is none."""
         ...
 
     def upsert(

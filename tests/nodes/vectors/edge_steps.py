@@ -13,17 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from edge_process import edge_store
 from vector_contract import SPACE, call, chunk, put
 
 from rrext.nodes.embeddings.embedder import hashed
-from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore
+from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
+from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore, owner_of
 
-__all__ = ["NEW", "OLD", "REQUESTS", "put_version"]
+__all__ = ["ADA", "NEW", "OLD", "REQUESTS", "put_version", "store_together"]
 
 OLD = [chunk("a", n, f"old {n}", parent=f"/{n % 3}") for n in range(100)]
 NEW = [chunk("a", n, f"new {n}", parent=f"/{n % 2}") for n in range(30, 180)]
 OTHER = VectorSpace("other", 4)
+ADA = owner_of("ada", None)
 STEPS = frozenset({"write", "update", "retrieve", "scroll", "unlink", "flush", "rename", "replace", "mkdir", "close", "load"})
 OWNERS = frozenset({"EdgeShard", "BufferedWriter", "module"})
 """The engine's and the system's functions before which a process is killed, and whose they are."""
@@ -40,15 +43,37 @@ REQUESTS: dict[str, Callable[[VectorStore], Any]] = {
     "delete": lambda store: store.delete(Scope(object_ids=("a",)), call()),
     "first": lambda store: put_version(store, NEW),
     "other model": lambda store: put_version(store, NEW, OTHER),
+    "apart": lambda store: store.get("a", 0, 1, call(), ADA),
 }
 
 
-BEFORE: dict[str, Callable[[VectorStore], Any]] = {
-    "replace": lambda store: put(store, *OLD),
-    "delete": lambda store: put(store, *OLD),
-    "first": lambda store: store.space(call()),
-    "other model": lambda store: (put(store, *OLD), store.delete(Scope(prefix="/"), call())),
+BEFORE: dict[str, Callable[[VectorStore, Path], Any]] = {
+    "replace": lambda store, _: put(store, *OLD),
+    "delete": lambda store, _: put(store, *OLD),
+    "first": lambda store, _: store.space(call()),
+    "other model": lambda store, _: (put(store, *OLD), store.delete(Scope(prefix="/"), call())),
+    "apart": lambda _, folder: store_together(folder),
 }
+
+
+def store_together(folder: Path) -> None:
+    """Make a store of format 4, which has the old chunks for nobody and for Ada, together."""
+    import qdrant_edge as qe
+
+    from rrext.nodes.vectors.edge.open_shard import OWNER, point_of
+
+    store = edge_store(folder)
+    put(store, *OLD)
+    store.close()
+    files = StoreFolder(str(folder), "store")
+    shard = qe.EdgeShard.load(files.shard)
+    shard.update(qe.UpdateOperation.create_field_index(OWNER, qe.UuidIndexParams()))
+    hers = [msgspec.structs.replace(one, owner=ADA) for one in OLD]
+    shard.update(qe.UpdateOperation.upsert_points([point_of(one, hashed(one.content, SPACE.size)) for one in hers]))
+    shard.flush()
+    shard.close()
+    manifest = msgspec.json.decode((folder / "data" / "store.json").read_bytes(), type=Manifest)
+    files.save(msgspec.structs.replace(manifest, format=4, chunks=2 * len(OLD), files=files.files()))
 
 
 def killed_at(step: int, folder: Path, request: str) -> bool:
@@ -66,7 +91,7 @@ def killed_at(step: int, folder: Path, request: str) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     store = edge_store(folder)
-    BEFORE[request](store)
+    BEFORE[request](store, folder)
     sys.setprofile(count)
     REQUESTS[request](store)
     sys.setprofile(None)

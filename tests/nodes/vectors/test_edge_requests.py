@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import msgspec
 import pytest
 from edge_calls import children_of, wait_until
 from edge_process import edge_store, writer
-from edge_steps import NEW, OLD, OTHER, put_version
+from edge_steps import ADA, NEW, OLD, OTHER, put_version
 from vector_contract import SPACE, call, chunk, everything, found, paths
 
+from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Journal, StoreChange, pieces_of
-from rrext.nodes.vectors.store import Chunk
+from rrext.nodes.vectors.store import NOBODYS, Chunk, Scope, Search
 
 TESTS = Path(__file__).parent
 IS_THOROUGH = hypothesis.settings().max_examples > 50
@@ -30,15 +32,20 @@ STATES: dict[str, tuple[list[Chunk], list[Chunk], int]] = {
 """Content before the request, content after it, and the steps at which the test kills: a new store has hundreds of files."""
 
 
+def killed_at_steps(folder: Path, request_name: str, stride: int) -> int:
+    """How many folders there are now, in each of which a process was killed at another step; in the last one it was not."""
+    done = subprocess.run(
+        [sys.executable, "edge_steps.py", str(folder), request_name, str(stride)],
+        cwd=TESTS, env={"PYTHONPATH": f"{TESTS}:{TESTS.parents[1]}"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
 @pytest.mark.parametrize("request_name", STATES)
 @pytest.mark.promise("vector:request:whole")
 def test_a_request_that_is_killed_at_any_step_is_done_or_was_never_begun(request_name: str, tmp_path: Path) -> None:
     before, after, stride = STATES[request_name]
-    done = subprocess.run(
-        [sys.executable, "edge_steps.py", str(tmp_path), request_name, str(stride)],
-        cwd=TESTS, env={"PYTHONPATH": f"{TESTS}:{TESTS.parents[1]}"}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    steps = int(done.stdout)
+    steps = killed_at_steps(tmp_path, request_name, stride)
     assert steps > 5
     seen = []
     for step in range(steps):
@@ -55,6 +62,23 @@ def test_a_request_that_is_killed_at_any_step_is_done_or_was_never_begun(request
         store.close()
     assert sorted(seen) == seen, "once it is done, it stays done"
     assert (seen[0], seen[-1]) == (False, True)
+
+
+@pytest.mark.promise("vector:owner:partition")
+def test_owners_who_were_together_are_brought_apart_also_if_that_is_killed_at_any_step(tmp_path: Path) -> None:
+    hers = [msgspec.structs.replace(one, owner=ADA) for one in OLD]
+    steps = killed_at_steps(tmp_path, "apart", 5 if IS_THOROUGH else 29)
+    assert steps > 3
+    for step in range(steps):
+        store = edge_store(tmp_path / str(step))
+        for owner, chunks in ((ADA, hers), (NOBODYS, OLD)) if step % 2 else ((NOBODYS, OLD), (ADA, hers)):
+            assert store.get("a", 0, 1000, call(), owner).chunks == chunks, step
+            assert store.stats(call(), owner).chunks == store.stats(call(), owner).objects * len(OLD) == len(OLD)
+            hits = store.search(Search("keyword", 100, "old", None, Scope(owner=owner, metadata=())), call())
+            assert {hit.chunk.owner for hit in hits} == {owner}
+        store.close()
+        shards = [StoreFolder(str(tmp_path / str(step)), ""), StoreFolder(str(tmp_path / str(step) / "owners" / ADA), "")]
+        assert [shard.manifest().chunks for shard in shards] == [len(OLD)] * 2
 
 
 @pytest.mark.parametrize("victim", ["server", "engine"])

@@ -1,9 +1,10 @@
 """The folder of an embedded store: its lock, its check for damage, and its creation.
 
-    FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.turns`
+    FOLDER/lock             held by the process that has nobody's partition open; see `rrext.nodes.files.turns`
     FOLDER/data/store.json  `Manifest`
     FOLDER/data/journal     the request that is being carried out; see `journal`
     FOLDER/data/shard/      Qdrant's own files
+    FOLDER/owners/OWNER/    the partition of another owner, a folder with the same lock and data
 
 Qdrant repairs damage by dropping the damaged data, so the store checks a folder before Qdrant opens it.
 """
@@ -27,13 +28,14 @@ from rrext.nodes.vectors.store import SIMPLE, VectorSpace
 COMPARED_HEAD: Final = 64 * 1024
 """Bytes of each file that are compared with the manifest, beside its size: the part with Qdrant's headers."""
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The version of this layout and of Qdrant's fields. A store of an unknown version is not opened."""
-WITHOUT_OWNERS, WITHOUT_FACTS = 2, 3
-"""The versions before chunks had owners, and before they could be filtered by metadata. Their stores are brought to the
-present one when they are opened."""
+WITHOUT_OWNERS, WITHOUT_FACTS, WITHOUT_PARTITIONS = 2, 3, 4
+"""The versions before chunks had owners, before they could be filtered by metadata, and before owners had partitions. Their
+stores are brought to the present one when they are opened."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
+OWNERS: Final = "owners"
 VOLATILE: Final = "_journal.dat"
 """Suffixes of files that Qdrant creates and removes at any time, even when it fails to open a store."""
 LOG: Final = "wal/"
@@ -73,6 +75,10 @@ class StoreFolder:
         self._owner = os.getpid() if owner is None else owner
         self._lock: FileLock | None = None
 
+    def partition(self, owner: str) -> StoreFolder:
+        """The folder of the partition of an owner, which is not nobody."""
+        return StoreFolder(str(self.path / OWNERS / owner), self.shown, owner=self._owner)
+
     @property
     def shard(self) -> str:
         """The folder of Qdrant's files."""
@@ -93,7 +99,7 @@ class StoreFolder:
             raise self.unusable(error) from error
         if DATA in names:
             return True
-        if names - {LOCK, LOCK + NEXT, NEW, OLD}:
+        if names - {LOCK, LOCK + NEXT, NEW, OLD, OWNERS}:
             raise ToolError(
                 f'The folder "{self.shown}" holds something, but no vector store: it is left alone',
                 code="not_a_store",
@@ -127,17 +133,25 @@ class StoreFolder:
 
     def manifest(self) -> Manifest:
         """Read the manifest and check that the files agree with it."""
+        found = self._manifest()
+        self._require_whole(found)
+        return found
+
+    def is_of_earlier_version(self) -> bool:
+        """Whether the folder holds a store that has to be brought to the present version first."""
+        return self.has_store() and self._manifest().format != FORMAT
+
+    def _manifest(self) -> Manifest:
         try:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
             raise self.corrupt(f'"{DATA}/{MANIFEST}" cannot be read: {error}') from error
-        if found.engine != ENGINE or found.format not in (WITHOUT_OWNERS, WITHOUT_FACTS, FORMAT):
+        if found.engine != ENGINE or found.format not in (WITHOUT_OWNERS, WITHOUT_FACTS, WITHOUT_PARTITIONS, FORMAT):
             raise ToolError(
                 f'The store in "{self.shown}" is {found.engine}, format {found.format}; this version reads {ENGINE}, {FORMAT}',
                 code="store_format",
                 hint="Open it with the version of rrext that made it.",
             )
-        self._require_whole(found)
         return found
 
     def _require_whole(self, manifest: Manifest) -> None:
@@ -191,9 +205,9 @@ class StoreFolder:
         return _files(Path(self.shard))
 
     def disk_bytes(self) -> int:
-        """The disk space of the folder: blocks, because files have holes."""
+        """The disk space of the partition: blocks, because files have holes."""
         total = 0
-        for folder, _, names in os.walk(self.path):
+        for folder, _, names in os.walk(self.path / DATA):
             for name in names:
                 try:
                     status = os.stat(os.path.join(folder, name))

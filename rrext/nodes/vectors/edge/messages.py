@@ -56,6 +56,7 @@ class StoreRequest(ChildRequest, frozen=True, tag=True):
 
 class FindSpace(StoreRequest, frozen=True, tag=True):
     method = "space"
+    owner: str
 
 
 class Stage(StoreRequest, frozen=True, tag=True):

@@ -60,14 +60,16 @@ Language = Literal[
 class QdrantEdgeNode(VectorStoreNode):
     """Keeps chunks of documents in a folder and finds them by vectors, by words, or by both.
 
-    The folder is made when the first chunk is stored. Processes take turns with the folder: its holder
-    gives it to a waiting process when the holder is idle, or after a second. Answered requests survive a kill of the
+    The folder is made when the first chunk is stored, and in it a partition for each owner of content, with its own
+    statistics of words, vector space and journal: nothing that others store changes a score, an order or the time of a
+    search. Processes take turns with a partition: its holder gives it to a waiting process when the holder is idle, or
+    after a second. The partitions that were used last stay open. Answered requests survive a kill of the
     process; a request without an answer is stored as a whole or not at all. A folder that is damaged, or that holds
     something else, is refused and left as it is.
 
     Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
     is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
-    The first call reads the words of all chunks, about a second for 100,000.
+    The first call to a partition reads the words of all its chunks, about a second for 100,000.
 
     Qdrant works in a process of its own, which the first call starts and which ends with the pipeline: nothing else
     waits for it, and if it breaks, its calls fail with `store_crashed`, and the next one starts it again.
@@ -166,8 +168,8 @@ class ProcessStore:
         process = self._supervisor.running
         return None if process is None else process.id
 
-    def space(self, ctx: ToolContext) -> VectorSpace | None:
-        return msgspec.json.decode(self._ask(FindSpace(), ctx), type=VectorSpace | None)
+    def space(self, ctx: ToolContext, owner: str = NOBODYS) -> VectorSpace | None:
+        return msgspec.json.decode(self._ask(FindSpace(owner), ctx), type=VectorSpace | None)
 
     def upsert(
         self,

@@ -1,24 +1,22 @@
-"""Qdrant's shard while it is open: its turns between processes, chunks and searches in Qdrant's own types, and the objects
-of an owner for `list` without a scan. Importing this imports Qdrant.
+"""Qdrant's shard of one owner while it is open: its changes, chunks and searches in Qdrant's own types, and its objects for
+`list` without a scan. Importing this imports Qdrant.
 """
 
 from __future__ import annotations
 
-import threading
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import qdrant_edge as qe
 
-from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.files.turns import Turns
-from rrext.nodes.vectors.edge.folder import FORMAT, WITHOUT_FACTS, WITHOUT_OWNERS, Manifest, StoreFolder
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.edge.messages import QDRANT_BATCH, StoreChange
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
@@ -36,7 +34,6 @@ from rrext.nodes.vectors.store import (
     require_space,
 )
 from rrext.nodes.vectors.words import former_words, stored_words
-from rrext.tools.context import ToolContext
 
 FLUSH_EVERY: Final = 16 * 1024 * 1024
 """The maximum bytes of Qdrant's log before a flush to its files. All of them are read again after a crash."""
@@ -47,24 +44,18 @@ WRITTEN_TIMES: Final = 3
 NAMES_PAGE: Final = 1000
 """Points whose names are read in one call of Qdrant: about 4 ms."""
 
-WRITE_AGAIN: Final = 0.05
-"""Seconds between checks whether a waiting call has been cancelled."""
-
-LOCKED: Final = "WouldBlock"
-"""Qdrant's message for a locked log."""
-
 
 class OpenShard:
     """The shard of a folder that this process has locked. Changes run one after the other; reads run at any time.
 
-    `places` are counted for each owner at their first use, and kept up to date from then on.
+    `places` are counted at their first use, and kept up to date from then on.
     """
 
     def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
         self.folder = folder
         self.manifest = manifest
         self.shard = shard
-        self.places: dict[str, PathCounts] | None = None
+        self.places: PathCounts | None = None
         self.is_between = False
         """Whether a change was begun and is not done."""
         self.is_empty = True
@@ -72,14 +63,7 @@ class OpenShard:
         self._min_free = min_free
         self._unflushed = 0
         with qdrant_errors():
-            facets = shard.facet(qe.FacetRequest(OWNER, limit=2, exact=True)).hits
             self._indexed = set(shard.info().payload_schema)
-        self._owners = {str(hit.value) for hit in facets}
-        """The owners of what is stored, or was since then; of more than two, two."""
-
-    def is_of(self, owner: str | None) -> bool:
-        """Whether nobody but this owner has stored anything. It is false before a chunk of another one can be found."""
-        return self._owners <= {owner}
 
     @property
     def space(self) -> VectorSpace | None:
@@ -137,14 +121,13 @@ class OpenShard:
         places, self.places = self.places, None  # if Qdrant fails, the paths are counted anew
         for piece in change.pieces:
             chunks, vectors = piece.decoded()
-            self._owners = self._owners.union(chunk.owner for chunk in chunks)
             points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
             self._forget(places, [point.id for point in points])
             with qdrant_errors():
                 self.shard.update(qe.UpdateOperation.upsert_points(points))
             if places is not None:
                 for chunk in chunks:
-                    places.setdefault(chunk.owner, PathCounts()).add(chunk.parent, chunk.object_id)
+                    places.add(chunk.parent, chunk.object_id)
             self._written(piece.size)
         for start in range(0, len(change.gone), QDRANT_BATCH):
             ids = list(change.gone[start : start + QDRANT_BATCH])
@@ -160,13 +143,13 @@ class OpenShard:
             raise self.folder.unusable(error) from error
         self.is_between = False
 
-    def _forget(self, places: dict[str, PathCounts] | None, ids: Sequence[Any]) -> None:
+    def _forget(self, places: PathCounts | None, ids: Sequence[Any]) -> None:
         """Subtract those of the points that exist from the counts."""
         if places is not None:
             with qdrant_errors():
-                records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OWNER, OBJECT, PARENT]), False)
-            for payload in (record.payload or {} for record in records):
-                places[payload[OWNER]].remove(payload[PARENT], payload[OBJECT])
+                found = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
+            for payload in (record.payload or {} for record in found):
+                places.remove(payload[PARENT], payload[OBJECT])
 
     def _written(self, size: int) -> None:
         self._unflushed += size
@@ -189,147 +172,6 @@ class OpenShard:
             self.folder.save(msgspec.structs.replace(self.manifest, clean=True, chunks=chunks, files=self.folder.files()))
         finally:
             self.folder.release()
-
-
-class ShardTurns:
-    """The shard of a folder for all readers and writers of this process, in turns with other processes.
-
-    `folder` makes the folder when the store is opened; it may fail, because a path may lead out of its root. `wait` is
-    in seconds, `language` that of the words in a new store.
-    """
-
-    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float, language: str) -> None:
-        self.language = language
-        self._find_folder = folder
-        self._min_free = min_free
-        self._wait = wait
-        self._turns: Turns[OpenShard] = Turns(self._open, refusal=_refusal)
-        self._writing = threading.Lock()
-
-    @contextmanager
-    def use(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
-        """Open the shard if necessary, for the block; None if there is no store yet."""
-        ctx.check()
-        with self._turns.use(ctx.check) as opened:
-            yield opened
-
-    @contextmanager
-    def writing(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
-        """The shard for one writer at a time. A failed change is repeated when the store is next opened."""
-        while not self._writing.acquire(timeout=WRITE_AGAIN):
-            ctx.check()
-        opened = None
-        try:
-            with self.use(ctx) as opened:
-                yield opened
-        finally:
-            if opened is not None and opened.is_between:
-                with suppress(RrextError):
-                    self._turns.rest(lambda: None)
-            self._writing.release()
-
-    def make(self, space: VectorSpace, ctx: ToolContext) -> None:
-        """Create the store, unless there is one that holds chunks or has the same space and language."""
-
-        def check() -> None:
-            ctx.check()
-            self._turns.require_open()
-
-        self._turns.rest(check)
-        folder = self._find_folder()
-        folder.acquire(self._wait, check)
-        try:
-            if folder.has_store():
-                manifest = folder.manifest()
-                same = (manifest.space, manifest.language) == (space, self.language)
-                if not manifest.clean or manifest.chunks or same:
-                    return
-            folder.require_room(self._min_free)
-            with qdrant_errors():
-                folder.begin(space, self.language, lambda path: create_shard(path, space.size, self.language))
-        finally:
-            folder.release()
-
-    def close(self) -> None:
-        """Close the store for good."""
-        self._turns.close()
-
-    def _open(self, check: Callable[[], object]) -> OpenShard | None:
-        folder = self._find_folder()
-        if not folder.has_store():
-            return None
-        folder.acquire(self._wait, check)
-        try:
-            manifest = folder.manifest()
-            # From here on Qdrant may change files, so the manifest's checksums are no longer valid.
-            folder.save(msgspec.structs.replace(manifest, clean=False))
-            try:
-                shard = _loaded(folder, manifest)
-            except ToolError:
-                folder.save(manifest)
-                raise
-            try:
-                if manifest.format != FORMAT:
-                    manifest = _renewed(folder, manifest, shard)
-                opened = OpenShard(folder, manifest, shard, self._min_free)
-                opened.resume()
-            except BaseException:
-                shard.close()
-                raise
-        except BaseException:
-            folder.release()
-            raise
-        return opened
-
-
-def _refusal() -> Unavailable:
-    return Unavailable("This vector store is closed: its pipeline ends")
-
-
-def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
-    try:
-        with qdrant_errors():
-            shard = qe.EdgeShard.load(folder.shard)
-            chunks = shard.count(qe.CountRequest(exact=True))
-    except ToolError as error:
-        if LOCKED in error.message:  # Qdrant's own lock: a child that was forked while the store was open holds it too
-            raise folder.in_use("a process that was forked from one that had it open") from error
-        raise folder.corrupt(error.message) from error
-    if manifest.clean and chunks != manifest.chunks:
-        shard.close()
-        raise folder.corrupt(f"it had {manifest.chunks} chunks when it was closed, and {chunks} can be read")
-    return shard
-
-
-def _renewed(folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard) -> Manifest:
-    """Bring a store of an earlier format to the present one. A process that is killed meanwhile leaves it to the next one."""
-    if manifest.format <= WITHOUT_OWNERS:
-        _with_owners(shard)
-    if manifest.format <= WITHOUT_FACTS:
-        _with_facts(shard)
-    with qdrant_errors():
-        shard.flush()
-    manifest = msgspec.structs.replace(manifest, format=FORMAT, clean=False)
-    folder.save(manifest)
-    return manifest
-
-
-def _with_owners(shard: qe.EdgeShard) -> None:
-    """Make everything in a store without owners nobody's."""
-    unowned = qe.Filter(must=[qe.IsEmptyCondition(OWNER)])
-    with qdrant_errors():
-        shard.update(qe.UpdateOperation.create_field_index(OWNER, owner_index()))
-        shard.update(qe.UpdateOperation.set_payload_by_filter(unowned, {OWNER: NOBODYS}))
-
-
-def _with_facts(shard: qe.EdgeShard) -> None:
-    """Give all points the fields by which metadata is filtered."""
-    with qdrant_errors():
-        shard.update(qe.UpdateOperation.create_field_index(FACTS, fact_index()))
-    for record in records(shard, None, lambda: None, qe.PayloadSelector.Include([EXTRA])):
-        facts = facts_of(msgspec.json.decode((record.payload or {})[EXTRA]))
-        with qdrant_errors():
-            shard.update(qe.UpdateOperation.set_payload([record.id], facts))
 
 
 def records(
@@ -404,7 +246,6 @@ def create_shard(path: str, size: int, language: str = SIMPLE) -> None:
     vectors = qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine, quantization_config=quantized)
     shard = qe.EdgeShard.create(path, qe.EdgeConfig(vectors={VECTOR: vectors}))
     fields = {
-        OWNER: owner_index(),
         OBJECT: qe.KeywordIndexParams(),
         NODE: qe.KeywordIndexParams(),
         PARENT: qe.KeywordIndexParams(prefix=True),
@@ -434,11 +275,6 @@ def terms(words: Collection[str], language: str) -> Collection[Any]:
 
 def _stemmer(language: str) -> qe.SnowballParams | None:
     return None if language == SIMPLE else qe.SnowballParams(getattr(qe.SnowballLanguage, language.capitalize()))
-
-
-def owner_index() -> qe.UuidIndexParams:
-    """The index of `OWNER`."""
-    return qe.UuidIndexParams()
 
 
 def fact_index() -> qe.IntegerIndexParams:
@@ -518,11 +354,14 @@ def chunk_of(payload: dict[str, Any]) -> Chunk:
     )
 
 
+def vector_of(record: qe.Record) -> Sequence[float]:
+    """The vector of a point that was read with it."""
+    return cast("Mapping[str, Sequence[float]]", record.vector)[VECTOR]
+
+
 def condition(scope: Scope) -> qe.Filter | None:
-    """The filter for a scope; None if it means everything."""
+    """The filter for a scope among the chunks of its owner; None if it means all of them."""
     must: list[Any] = []
-    if scope.owner is not None:
-        must.append(qe.FieldCondition(OWNER, match=qe.MatchValue(scope.owner)))
     if scope.object_ids is not None:
         must.append(_any_of(OBJECT, scope.object_ids))
     if scope.node_id is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -19,13 +20,10 @@ from rrext.nodes.vectors.edge.open_shard import (
     EXTRA,
     NUMBER,
     OBJECT,
-    OWNER,
     PARENT,
-    VECTOR,
     WORDS,
     OpenShard,
     PathCounts,
-    ShardTurns,
     chunk_of,
     chunks_request,
     condition,
@@ -37,8 +35,10 @@ from rrext.nodes.vectors.edge.open_shard import (
     records,
     similarity,
     terms,
+    vector_of,
     worded,
 )
+from rrext.nodes.vectors.edge.partitions import Partitions
 from rrext.nodes.vectors.store import (
     FIRST_OBJECT,
     NOBODYS,
@@ -67,7 +67,7 @@ Point = tuple[Any, dict[str, Any]]
 
 
 class EdgeStore:
-    """A store in a folder, opened by the first call that needs it, in turns with other processes.
+    """A store in a folder, whose partitions are opened by the first call that needs them, in turns with other processes.
 
     Qdrant holds up the interpreter while it works, so one call of it is kept to a few milliseconds: chunks are
     written and deleted a few at a time. Writes wait for each other; a search waits for at most one call of Qdrant.
@@ -77,11 +77,11 @@ class EdgeStore:
     """
 
     def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float, language: str = SIMPLE) -> None:
-        self._turns = ShardTurns(folder, min_free=min_free, wait=wait, language=language)
+        self._partitions = Partitions(folder, min_free=min_free, wait=wait, language=language)
         self._staged: dict[int, list[StagedPiece]] = {}
 
-    def space(self, ctx: ToolContext) -> VectorSpace | None:
-        with self._turns.use(ctx) as opened:
+    def space(self, ctx: ToolContext, owner: str = NOBODYS) -> VectorSpace | None:
+        with self._use(owner, ctx) as opened:
             return None if opened is None else opened.space
 
     def upsert(
@@ -117,42 +117,42 @@ class EdgeStore:
         ctx: ToolContext,
         owner: str,
     ) -> int:
-        for _ in range(MAKE_TRIES):
-            with self._turns.writing(ctx) as opened:
-                if opened is not None and opened.fits(space, self._turns.language):
-                    gone = [
-                        point
-                        for object_id, kept in replace.items()
-                        for point, payload in _points(opened.shard, condition(Scope(object_ids=(object_id,), owner=owner)), ctx)
-                        if payload[NUMBER] not in kept
-                    ]
-                    opened.do(StoreChange(pieces, gone))
-                    return len(gone)
-            self._turns.make(space, ctx)
+        with self._partitions.of(owner, ctx) as turns:
+            for _ in range(MAKE_TRIES):
+                with turns.writing(ctx) as opened:
+                    if opened is not None and opened.fits(space, turns.language):
+                        gone = [
+                            point
+                            for object_id, kept in replace.items()
+                            for point, payload in _points(opened.shard, _object(object_id), ctx)
+                            if payload[NUMBER] not in kept
+                        ]
+                        opened.do(StoreChange(pieces, gone))
+                        return len(gone)
+                turns.make(space, ctx)
         raise ToolError("The store is emptied as fast as it is filled", code="store_conflict", hint="Call again.")
 
     def move(self, object_id: str, to: str, parent: str | None, ctx: ToolContext, owner: str = NOBODYS) -> int:
-        with self._turns.writing(ctx) as opened:
+        with self._alone(owner, ctx) as opened:
             if opened is None:
                 return 0
             chunks: builtins.list[Chunk] = []
             vectors: builtins.list[Sequence[float]] = []
             old: builtins.list[Any] = []
-            given = condition(Scope(object_ids=(object_id,), owner=owner))
-            for record in records(opened.shard, given, ctx.check, CHUNK, vectors=True):
+            for record in records(opened.shard, _object(object_id), ctx.check, CHUNK, vectors=True):
                 one = chunk_of(record.payload or {})
                 chunks.append(msgspec.structs.replace(one, object_id=to, parent=parent or one.parent))
-                vectors.append(cast("Mapping[str, Sequence[float]]", record.vector)[VECTOR])
+                vectors.append(vector_of(record))
                 old.append(record.id)
             if chunks:
-                replaced = _points(opened.shard, condition(Scope(object_ids=(to,), owner=owner)), ctx)
+                replaced = _points(opened.shard, _object(to), ctx)
                 new = {point_id(one.owner, one.object_id, one.chunk_id) for one in chunks}
                 gone = {*old, *(point for point, _ in replaced)} - new
                 opened.do(StoreChange(list(pieces_of(chunks, vectors)), list(gone)))
             return len(chunks)
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
-        with self._turns.writing(ctx) as opened:
+        with self._alone(scope.owner, ctx) as opened:
             if opened is None:
                 return Deleted(0, frozenset())
             points = list(_points(opened.shard, condition(scope), ctx))
@@ -163,24 +163,18 @@ class EdgeStore:
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
         numbers = number_fields(search.scope.metadata)
         if numbers:
-            self._index(numbers, ctx)
-        with self._turns.use(ctx) as opened:
+            self._index(numbers, search.scope.owner, ctx)
+        with self._use(search.scope.owner, ctx) as opened:
             if opened is None:
                 return []
             with qdrant_errors():
-                language = opened.manifest.language
-                if opened.is_of(search.scope.owner):  # the filter by owner would make the search take twice the time
-                    scope = msgspec.structs.replace(search.scope, owner=None)
-                    hits = found(opened.shard, msgspec.structs.replace(search, scope=scope), language)
-                    if opened.is_of(search.scope.owner):  # nobody else has stored anything meanwhile
-                        return hits
-                return found(opened.shard, search, language)
+                return found(opened.shard, search, opened.manifest.language)
 
-    def _index(self, fields: Collection[str], ctx: ToolContext) -> None:
-        with self._turns.use(ctx) as opened:
+    def _index(self, fields: Collection[str], owner: str, ctx: ToolContext) -> None:
+        with self._use(owner, ctx) as opened:
             is_indexed = opened is None or not opened.lacks_index(fields)
         if not is_indexed:
-            with self._turns.writing(ctx) as opened:
+            with self._alone(owner, ctx) as opened:
                 if opened is not None:
                     opened.index(fields)
 
@@ -193,14 +187,14 @@ class EdgeStore:
         owner: str = NOBODYS,
         after: tuple[str, str] = FIRST_OBJECT,
     ) -> Listing:
-        with self._turns.writing(ctx) as opened:
-            return _counted(opened, ctx, owner).listing(prefix, offset, limit, after)
+        with self._alone(owner, ctx) as opened:
+            return _counted(opened, ctx).listing(prefix, offset, limit, after)
 
     def get(
         self, object_id: str, offset: int, limit: int, ctx: ToolContext, owner: str = NOBODYS, after: int = -1
     ) -> ChunkPage:
-        scope = Scope(object_ids=(object_id,), owner=owner)
-        with self._turns.use(ctx) as opened:
+        scope = Scope(object_ids=(object_id,))
+        with self._use(owner, ctx) as opened:
             if opened is None:
                 return ChunkPage([], 0)
             with qdrant_errors():
@@ -209,8 +203,8 @@ class EdgeStore:
             return ChunkPage([chunk_of(point.payload or {}) for point in points], total)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext, owner: str = NOBODYS) -> builtins.list[ObjectVersion]:
-        scope = Scope(object_ids=tuple(object_ids), owner=owner)
-        with self._turns.writing(ctx) as opened:
+        scope = Scope(object_ids=tuple(object_ids))
+        with self._alone(owner, ctx) as opened:
             if opened is None:
                 return []
             signed: dict[str, builtins.list[Any]] = {}
@@ -220,8 +214,8 @@ class EdgeStore:
         return [ObjectVersion(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
 
     def stats(self, ctx: ToolContext, owner: str = NOBODYS) -> StoreStats:
-        with self._turns.writing(ctx) as opened:
-            places = _counted(opened, ctx, owner)
+        with self._alone(owner, ctx) as opened:
+            places = _counted(opened, ctx)
             return StoreStats(
                 chunks=places.chunks(),
                 objects=places.objects(),
@@ -233,19 +227,36 @@ class EdgeStore:
             )
 
     def close(self) -> None:
-        self._turns.close()
+        self._partitions.close()
+
+    @contextmanager
+    def _use(self, owner: str, ctx: ToolContext) -> Iterator[OpenShard | None]:
+        """The shard of an owner; None if nothing was stored there."""
+        with self._partitions.of(owner, ctx) as turns, turns.use(ctx) as opened:
+            yield opened
+
+    @contextmanager
+    def _alone(self, owner: str, ctx: ToolContext) -> Iterator[OpenShard | None]:
+        """The same, in which nobody else writes."""
+        with self._partitions.of(owner, ctx) as turns, turns.writing(ctx) as opened:
+            yield opened
 
 
-def _counted(opened: OpenShard | None, ctx: ToolContext, owner: str) -> PathCounts:
-    """The path counts of an owner; those of all are computed now if unknown. No change may run meanwhile."""
+def _object(object_id: str) -> qe.Filter | None:
+    """The filter for the chunks of an object."""
+    return condition(Scope(object_ids=(object_id,)))
+
+
+def _counted(opened: OpenShard | None, ctx: ToolContext) -> PathCounts:
+    """The path counts of a shard, computed now if unknown. No change may run meanwhile."""
     if opened is None:
         return PathCounts()
     if opened.places is None:
-        places: dict[str, PathCounts] = {}
-        for _, payload in _points(opened.shard, None, ctx, (OWNER, OBJECT, PARENT)):
-            places.setdefault(payload[OWNER], PathCounts()).add(payload[PARENT], payload[OBJECT])
+        places = PathCounts()
+        for _, payload in _points(opened.shard, None, ctx, (OBJECT, PARENT)):
+            places.add(payload[PARENT], payload[OBJECT])
         opened.places = places
-    return opened.places.get(owner) or PathCounts()
+    return opened.places
 
 
 def _points(

@@ -118,7 +118,7 @@ class PgVectorStore:
         self._connections = ConnectionPool(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
-    def space(self, ctx: ToolContext) -> VectorSpace | None:
+    def space(self, ctx: ToolContext, owner: str = NOBODYS) -> VectorSpace | None:
         with self._connection(ctx) as connection:
             return self._table.space(connection)
 
@@ -486,11 +486,8 @@ def found(connection: Connection[Any], table: StoreTable, search: Search, freque
 
 def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
     """A scope as SQL, and the values of its parameters."""
-    parts: list[sql.Composable] = []
-    values: dict[str, Any] = {}
-    if scope.owner is not None:
-        parts.append(sql.SQL("owner = %(owner)s"))
-        values["owner"] = scope.owner
+    parts: list[sql.Composable] = [sql.SQL("owner = %(owner)s")]
+    values: dict[str, Any] = {"owner": scope.owner}
     if scope.object_ids is not None:
         parts.append(sql.SQL("object_id = ANY(%(object_ids)s)"))
         values["object_ids"] = list(scope.object_ids)
@@ -517,7 +514,7 @@ def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
         if match.bounds:
             parts.append(sql.SQL(IN_BOUNDS).format(key=sql.Placeholder(key), bounds=sql.Placeholder(bounds)))
             values |= {key: match.key, bounds: _json(dict.fromkeys(("gte", "gt", "lte", "lt")) | match.bounds)}
-    return (sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")), values
+    return sql.SQL(" AND ").join(parts), values
 
 
 def _json(value: Any) -> str:
