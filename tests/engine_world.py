@@ -21,7 +21,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.testing.sessions import ManualClock
 from rrext.tools.context import SILENT, ToolCallbacks
 
-__all__ = ["Asked", "AsyncPark", "Park", "World", "pipeline_of", "until", "world"]
+__all__ = ["Asked", "AsyncPark", "Events", "Park", "World", "pipeline_of", "until", "world"]
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -130,6 +130,47 @@ class Asked:
 
     def cancel(self, reason: str = "cancelled") -> bool:
         return self.call.cancel(reason, Cancelled())
+
+
+class Events:
+    """The feed of a caller who wants all events, and answers questions for permits with `permit`."""
+
+    def __init__(self, *, permit: bool | None = None) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.chunks: list[bytes] = []
+        self.asked: list[dict[str, Any]] = []
+        self.permit = permit
+        self.never = asyncio.Event()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The events in short: `agent_step start`, `call_started add` …; pieces of text that follow each other are one."""
+        found: list[str] = []
+        for body in self.bodies:
+            short = f"{body['event']} {body.get('step') or body.get('tool', '')} {body.get('agentTool', '')}".rstrip()
+            if short != "agent_step chunk" or found[-1:] != [short]:
+                found.append(short)
+        return found
+
+    def call_event(self, body: dict[str, Any]) -> None:
+        self.bodies.append(body)
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        self.chunks.append(chunk)
+
+    async def ask(self, event: str, body: dict[str, Any]) -> Any:
+        self.asked.append(body)
+        if self.permit is None:
+            await self.never.wait()
+        return self.permit
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None: ...
+
+    def wait_for_room(self) -> None: ...
+
+    async def room(self) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class World:

@@ -376,6 +376,9 @@ PROMISES: dict[str, str] = {
     "kill:workers": "The calls of a killed worker fail and say so, no other pipeline notices, and nothing of it is left",
     "kill:stores": "What an embedded store answered outlives its killed engine and server, however much its log has filled",
     "kill:nothing-left": "A client that is killed leaves no pipe and no call, a killed server no process",
+    "knowledge:analysis": (
+        "An analysis reads one document alone, as it was at the beginning; citations stand in the text; a cancel ends it"
+    ),
     "knowledge:scope": (
         "A call reads and changes the documents of its space alone, or all that its user may read; what others have is "
         "answered like what never was"

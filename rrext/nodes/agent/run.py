@@ -32,7 +32,7 @@ from rrext.nodes.agent.budget import BUDGET, Budget, RunLimits, agent_limit, est
 from rrext.nodes.agent.conversations import ConversationStore
 from rrext.nodes.agent.history import characters_of, fitting, instructions_of, messages_for, tokens_of
 from rrext.nodes.agent.steps import Steps
-from rrext.nodes.agent.toolset import ANY_RETRIES, PipelineTools, Repetition
+from rrext.nodes.agent.toolset import ANY_RETRIES, BoundAccess, PipelineTools, Repetition, ToolAccess
 from rrext.nodes.base.lanes import answer_value
 from rrext.nodes.llm.agent_models import model_failure, require_whole
 from rrext.nodes.llm.chat import JSON_ONLY, messages_of
@@ -58,9 +58,13 @@ Answer = dict[str, Any]
 class AgentRunner:
     """Runs an agent of one component. `answer` and `stream` are called on the engine's loop, all else runs on `ModelLoop`."""
 
-    def __init__(self, config: AgentConfig, ctx: SetupContext, kinds: tuple[str, ...]) -> None:
-        """`kinds` are the class types of the nodes whose tools the agent may use. Raises `ToolError` for a bad `output`."""
+    def __init__(self, config: AgentConfig, ctx: SetupContext, kinds: tuple[str, ...] = (), *, tool: str = "run_agent") -> None:
+        """`kinds` are the class types of the nodes whose tools the agent may use, `tool` is the tool that asks it.
+
+        Raises `ToolError` for a bad `output`.
+        """
         self.config = config
+        self._tool = tool
         self._node_id = ctx.node_id
         self._setup = ctx
         self._conversations = ConversationStore(
@@ -103,10 +107,10 @@ class AgentRunner:
 
     # on the engine's loop
 
-    async def answer(self, question: Mapping[str, Any], ctx: ToolContext) -> Answer:
-        """The answer to a question. Raises `ToolError`."""
+    async def answer(self, question: Mapping[str, Any], ctx: ToolContext, access: ToolAccess | None = None) -> Answer:
+        """The answer to a question, with the tools of `access`, or else those of the nodes bound to it. Raises `ToolError`."""
         engine = asyncio.get_running_loop()
-        return await ModelLoop.shared().run(self._answer(question, ctx, engine, None))
+        return await ModelLoop.shared().run(self._answer(question, ctx, engine, None, access))
 
     def stream(self, question: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[Any, None]:
         """The pieces of the text as they come, and then the answer."""
@@ -150,14 +154,17 @@ class AgentRunner:
         ctx: ToolContext,
         engine: asyncio.AbstractEventLoop,
         on_text: Callable[[str], object] | None,
+        access: ToolAccess | None = None,
     ) -> Answer:
         budget = Budget(self._node_id, self._limits, BUDGET.get())
         BUDGET.set(budget)  # for the tools of this run alone: it has a task, and so a context, of its own
-        steps = Steps(ctx, self._node_id, budget, self._setup.shown_piece, on_text)
+        steps = Steps(ctx, self._node_id, budget, self._setup.shown_piece, on_text, tool=self._tool)
         steps.start()
         failure: BaseException | None = None
         try:
-            return await self._within_time(AgentRun(self, ctx, engine, budget, steps, question))
+            return await self._within_time(
+                AgentRun(self, ctx, engine, budget, steps, question, access or BoundAccess(ctx, self.kinds))
+            )
         except BaseException as error:
             failure = error
             if isinstance(error, ToolError) and "done" not in error.data:
@@ -214,7 +221,9 @@ class AgentRun:
         budget: Budget,
         steps: Steps,
         question: Mapping[str, Any],
+        access: ToolAccess,
     ) -> None:
+        self._access = access
         self._runner = runner
         self._ctx = ctx
         self._engine = engine
@@ -265,7 +274,7 @@ class AgentRun:
     async def _content(self, told: list[str], history: list[ModelMessage], prompt: str) -> tuple[Any, list[ModelMessage]]:
         """The content of the answer, and the messages of the turn."""
         runner, model = self._runner, self._model
-        tools = PipelineTools(self._ctx, self._engine, runner.config, self._budget, runner.kinds)
+        tools = PipelineTools(self._access, self._engine, runner.config, self._budget)
         repetition = Repetition(runner.config.max_repeats)
         try:
             async with runner.agent(expects_json=self.expects_json).iter(

@@ -37,8 +37,10 @@ class Steps:
         budget: Budget,
         shown: Callable[[str], tuple[str, str]],
         on_text: Callable[[str], object] | None,
+        *,
+        tool: str,
     ) -> None:
-        """`shown` is `SetupContext.shown_piece`; `on_text` gets the text as it is, as the answer has it."""
+        """`shown` is `SetupContext.shown_piece`; `on_text` gets the text as it is, for the answer; `tool` asks the agent."""
         self._ctx = ctx
         self._agent = agent
         self._budget = budget
@@ -46,7 +48,7 @@ class Steps:
         self._rest = ""
         self._on_text = on_text
         self._info = CallInfo(
-            tool="run_agent",
+            tool=tool,
             node_id=agent,
             request_id=ctx.request_id,
             connection_id=ctx.connection_id,

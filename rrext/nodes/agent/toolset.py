@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from pydantic_ai import ToolDefinition
@@ -18,7 +18,7 @@ from rrext.tools.results import encode_json
 if TYPE_CHECKING:
     from rrext.nodes.agent.budget import Budget
     from rrext.nodes.agent.node import AgentConfig
-    from rrext.tools.context import BoundTool, ToolContext
+    from rrext.tools.context import BoundTool, BoundTools, ToolContext
 
 ANY_RETRIES: Final = 1_000_000
 """Retries of a tool and of unknown names: the limits of a run end it, and `Repetition`."""
@@ -54,20 +54,43 @@ class Arguments:
 ARGUMENTS: Final = Arguments()
 
 
+class ToolAccess(Protocol):
+    """The tools that a run may use, and no others. Its methods run on the engine's loop."""
+
+    async def tools(self) -> BoundTools:
+        """The tools, now."""
+        ...
+
+    async def call(self, tool: BoundTool, input: dict[str, Any]) -> Any:
+        """The result of one of them. Raises `RrextError`."""
+        ...
+
+
+class BoundAccess:
+    """The tools of the nodes that are bound to a node as one of `kinds`, and of its references."""
+
+    def __init__(self, ctx: ToolContext, kinds: tuple[str, ...]) -> None:
+        self._ctx = ctx
+        self._kinds = kinds
+
+    async def tools(self) -> BoundTools:
+        return await self._ctx.tools(self._kinds)
+
+    async def call(self, tool: BoundTool, input: dict[str, Any]) -> Any:
+        return await self._ctx.call(tool.node_id, tool.tool, input)
+
+
 class PipelineTools(AbstractToolset[Any]):
-    """The tools that one run may use: those bound to its node and those of its references, and `read_result`.
+    """The tools that one run may use, and `read_result`.
 
     They are listed anew for each turn. The last turn has none.
     """
 
-    def __init__(
-        self, ctx: ToolContext, engine: asyncio.AbstractEventLoop, config: AgentConfig, budget: Budget, kinds: tuple[str, ...]
-    ) -> None:
-        self._ctx = ctx
+    def __init__(self, access: ToolAccess, engine: asyncio.AbstractEventLoop, config: AgentConfig, budget: Budget) -> None:
+        self._access = access
         self._engine = engine
         self._config = config
         self._budget = budget
-        self._kinds = kinds
         self._places = asyncio.Semaphore(config.parallel_tools)
         self._offered: dict[str, BoundTool] = {}
         self._kept: dict[int, str] = {}
@@ -87,7 +110,7 @@ class PipelineTools(AbstractToolset[Any]):
         """The tools of the next turn."""
         if not self._budget.may_call:
             return {}
-        tools = await run_on(self._engine, self._ctx.tools(self._kinds))
+        tools = await run_on(self._engine, self._access.tools())
         listed = {(tool.node_id, tool.tool) for tool in tools}
         twins = {(node_id, f"{tool}{STREAMED}") for node_id, tool in listed}
         self._offered = {tool.name: tool for tool in tools if (tool.node_id, tool.tool) not in twins}
@@ -124,7 +147,7 @@ class PipelineTools(AbstractToolset[Any]):
             if refused := self._budget.take_call():
                 raise ToolError(refused, code="agent_limit")
             async with self._places:
-                result = await run_on(self._engine, self._ctx.call(offered.node_id, offered.tool, tool_args))
+                result = await run_on(self._engine, self._access.call(offered, tool_args))
             if ctx.tool_call_id is not None:
                 self.results[ctx.tool_call_id] = result
             return self._shortened(_text(result))

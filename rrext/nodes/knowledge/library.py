@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Tenant, content_tenant, namespace_of
+from rrext.nodes.knowledge.addresses import opened
 from rrext.nodes.knowledge.partition import FILE, Partition, StoredDocument, document_not_found
 from rrext.nodes.knowledge.space_list import SpaceList
 
@@ -155,7 +156,8 @@ class View:
         return self.partitions[keys.index(key) :] if key in keys else self.partitions
 
     def find(self, public_id: str) -> tuple[Partition, StoredDocument]:
-        """A document by its id. Raises `ToolError` (`document_not_found`), also for what others have."""
+        """A document by its id or address. Raises `ToolError` (`document_not_found`), also for what others have."""
+        public_id, _ = opened(public_id)
         for partition in self.partitions:
             document = partition.document(public_id)
             if document is not None:

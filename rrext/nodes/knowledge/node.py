@@ -12,8 +12,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.agent.node import AgentConfig, AgentNode, Count
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
+from rrext.nodes.knowledge.analysis import Analyst
 from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
 from rrext.nodes.knowledge.library import Library
 from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
@@ -56,6 +58,12 @@ class InSpace:
 IN_SPACE: Final = InSpace()
 
 
+class SharedKnowledge(Library):
+    """The catalogs, and what asks a model for all calls."""
+
+    analyst: Analyst
+
+
 class KnowledgeNode(Node):
     """Keeps the whole text of each document that a pipeline reads, and has the tools to find and read them.
 
@@ -73,12 +81,21 @@ class KnowledgeNode(Node):
         "llm": {"description": "The model of analyze_document and of questions to tables.", "min": 0, "max": 1},
     }
     paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {"path": "folder"}
-    shared: Library
+    shared: SharedKnowledge
 
     class Config:
         path: Annotated[
             str, "The folder of the catalogs, made if there is none; relative to --root, or else to the pipeline's file."
         ] = "knowledge"
+        max_waves: Annotated[
+            int, msgspec.Meta(ge=1, le=50), "Turns of the model in one analysis; the last one has no tools, and answers."
+        ] = AgentConfig.max_waves
+        max_calls: Annotated[Count | None, "Calls of tools in one analysis."] = AgentConfig.max_calls
+        max_tokens: Annotated[Count | None, "Tokens of one analysis, questions and answers."] = None
+        max_cost: Annotated[
+            Annotated[float, msgspec.Meta(gt=0)] | None, "Dollars of one analysis; the model needs a price."
+        ] = None
+        max_seconds: Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, "Seconds of one analysis."] = None
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -87,17 +104,20 @@ class KnowledgeNode(Node):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Library]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SharedKnowledge]:
         """Name the folder; catalogs are opened at the first call that needs them."""
-        library = Library(ctx.path(config.path))
+        shared = SharedKnowledge(ctx.path(config.path))
+        shared.analyst = Analyst(config, shared, ctx)
         try:
-            yield library
+            yield shared
         finally:
-            await ctx.in_thread(library.close)
+            await shared.analyst.close()
+            await ctx.in_thread(shared.close)
 
     @classmethod
     def bound_problems(cls, config: Any, bound: Mapping[str, Sequence[tuple[type[Node], Any]]]) -> Iterable[tuple[str, str]]:
-        """The bound store keeps what the catalog keeps for the same users."""
+        """The bound store keeps what the catalog keeps for the same users; a limit of money needs the price of the model."""
+        yield from AgentNode.bound_problems(config, bound)
         for _, settings in bound.get("store", ()):
             if getattr(settings, "shared", "space") != "space":
                 yield (
@@ -318,7 +338,7 @@ class KnowledgeNode(Node):
         at the end of the document.
 
         Args:
-            documents: The ids of the documents.
+            documents: The ids of the documents, or addresses (`uri`) of passages, which have a range of their own.
             unit: What `start` and `count` count. Characters count from 0, lines and pages from 1; PDF documents have pages.
             start: Where to begin; the beginning if left out.
             count: How many of the unit to read; all if left out.
@@ -326,3 +346,18 @@ class KnowledgeNode(Node):
         """
         with self.shared.view(ctx) as view:
             return read_document(view, documents, unit, start, count, max_characters)
+
+    @tool_function(group="documents", annotations={"readOnlyHint": True, "openWorldHint": True})
+    async def analyze_document(
+        self, document: str, question: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)], *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """Let a model read one document and answer a question about it, with quotes that were found in the document.
+
+        Answers `{answer, citations: [{quote, start, end, document, path, uri}], dropped_citations, changed, meta}`.
+        `dropped_citations` counts quotes that are not in the document, `changed` says that it is another one by now.
+
+        Args:
+            document: Its id, as other tools tell it.
+            question: What is asked about it.
+        """
+        return await self.shared.analyst.analyze(document, question, ctx)

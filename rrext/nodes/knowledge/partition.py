@@ -435,10 +435,18 @@ class Partition:
             return self.text_of(rows, document, self.spots_of(rows, document), start, end)
 
     def spots_of(self, rows: sqlite3.Connection, document: StoredDocument) -> TextMap:
-        """The marks of a document's text. Raises `ToolError` for one that is gone."""
-        found = rows.execute("SELECT marks, pages FROM about WHERE number = ?", (document.number,)).fetchone()
+        """The marks of a document's text. Raises `ToolError` for one that is gone, or another one by now."""
+        asked = "SELECT marks, about.pages, digest FROM about JOIN document USING (number) WHERE number = ?"
+        found = rows.execute(asked, (document.number,)).fetchone()
         if found is None:
             raise document_not_found(document.id)
+        if found[2] != document.digest:
+            raise ToolError(
+                f'The document "{document.id}" was replaced while this call read it',
+                code="document_changed",
+                hint="Call again.",
+                data={"document": document.id},
+            )
         return TextMap(array("Q", found[0]), array("Q", found[1] or b""))
 
     def text_of(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.knowledge.addresses import address_of, opened
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.navigation import document_json
 from rrext.nodes.knowledge.partition import MARK, Partition, StoredDocument, TextMap
@@ -39,12 +40,15 @@ def document_info(view: View, public_id: str) -> dict[str, Any]:
 def read_document(
     view: View, public_ids: Sequence[str], unit: Unit, start: int | None, count: int | None, most: int
 ) -> dict[str, Any]:
-    """The same range of each document; `most` characters over all of them."""
-    found = [view.find(public_id) for public_id in dict.fromkeys(public_ids)]
+    """The same range of each document, or that of its address; `most` characters over all of them."""
+    found = [(*view.find(written), opened(written)[1]) for written in dict.fromkeys(public_ids)]
     read: list[dict[str, Any]] = []
     left = most
-    for partition, document in found:
-        answer = _read(partition, document, unit, start, count, left)
+    for partition, document, passage in found:
+        if passage is None:
+            answer = _read(partition, document, unit, start, count, left)
+        else:
+            answer = _read(partition, document, "characters", passage[0], passage[1] - passage[0], left)
         left -= len(answer["text"])
         read.append(answer)
     return {"documents": read}
@@ -73,6 +77,7 @@ def _read(
     return {
         "id": document.id,
         "path": document.path,
+        "uri": address_of(document.id, begin, max(begin, stop)),
         "text": text,
         "start": begin,
         "end": stop,

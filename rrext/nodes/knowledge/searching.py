@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.knowledge.addresses import address_of
 from rrext.nodes.knowledge.library import Library, View
 from rrext.nodes.knowledge.partition import Partition, StoredDocument
 from rrext.nodes.knowledge.selection import Selection
@@ -130,6 +131,7 @@ def hit_json(hit: StoreHit, document: StoredDocument) -> dict[str, Any]:
     """A hit in an answer. `start` and `end` are null for a piece of a table that stands in no text."""
     return {
         "document": document.id,
+        "uri": address_of(document.id, hit.metadata.get("start"), hit.metadata.get("end")),
         "name": document.name,
         "path": document.path,
         "score": hit.score,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from engine_world import Asked, AsyncPark, World, world
+from engine_world import Asked, AsyncPark, Events, World, world
 from model_server import Call, ModelServer, Say, Step
 
 from rrext.engine.interface.call import ANONYMOUS, Caller
@@ -120,47 +119,6 @@ def pipeline(server: ModelServer, *more: dict[str, Any], model: Any = None, **co
 
 
 NODES = (AgentNode, CrewManagerNode, CrewSubagentNode, OpenAIApiNode, Tools, Down, MemoryNode, ResponseAnswersNode)
-
-
-class Events:
-    """The feed of a caller who wants all events, and answers questions for permits with `permit`."""
-
-    def __init__(self, *, permit: bool | None = None) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.chunks: list[bytes] = []
-        self.asked: list[dict[str, Any]] = []
-        self.permit = permit
-        self.never = asyncio.Event()
-
-    @property
-    def kinds(self) -> list[str]:
-        """The events in short: `agent_step start`, `call_started add` …; pieces of text that follow each other are one."""
-        found: list[str] = []
-        for body in self.bodies:
-            short = f"{body['event']} {body.get('step') or body.get('tool', '')} {body.get('agentTool', '')}".rstrip()
-            if short != "agent_step chunk" or found[-1:] != [short]:
-                found.append(short)
-        return found
-
-    def call_event(self, body: dict[str, Any]) -> None:
-        self.bodies.append(body)
-
-    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
-        self.chunks.append(chunk)
-
-    async def ask(self, event: str, body: dict[str, Any]) -> Any:
-        self.asked.append(body)
-        if self.permit is None:
-            await self.never.wait()
-        return self.permit
-
-    def progress(self, value: float, total: float | None, message: str | None) -> None: ...
-
-    def wait_for_room(self) -> None: ...
-
-    async def room(self) -> None: ...
-
-    def end(self) -> None: ...
 
 
 class AgentWorld:
