@@ -83,6 +83,28 @@ async def test_a_cancel_reaches_what_runs_in_another_space() -> None:
     assert park.cancelled == 2
 
 
+class Reader(Node):
+    """Asks in another space while it reads a text."""
+
+    provider = "reader"
+    lanes = {"text": ()}
+    told: list[Any] = []
+
+    async def write_text(self, text: str, ctx: ToolContext) -> None:
+        self.told.append(await ctx.in_space("legal").call("inner", "only_in_legal"))
+
+    def closing(self, ctx: ToolContext) -> None:
+        self.told.append(ctx.in_space("legal").call_blocking("inner", "only_in_legal"))
+
+
+async def test_a_node_on_the_lanes_asks_as_the_user_who_opened_the_pipe() -> None:
+    async with world(Reader, inner(AsyncPark())) as w:
+        pipe = await w.open(caller=ADA)
+        await w.write(pipe, "x", caller=Caller("c")).answer()
+        assert "error" not in await w.close(pipe, caller=Caller("c")).answer()
+        assert Reader.told == [["ada", "legal"]] * 2
+
+
 class Infos(ToolCallbacks):
     __slots__ = ("seen",)
 
