@@ -383,5 +383,8 @@ PROMISES: dict[str, str] = {
         "A call reads and changes the documents of its space alone, or all that its user may read; what others have is "
         "answered like what never was"
     ),
+    "knowledge:tables": (
+        "Documents are asked as typed tables in which no value changes, by statements that reach nothing else and end in time"
+    ),
     "completion:runs-nothing": "A key that completes runs no code of a pipeline or of its nodes",
 }

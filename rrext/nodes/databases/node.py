@@ -368,14 +368,19 @@ def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, e
     `question` is a text, or a question as it travels on the questions lane. Raises `Unavailable` if no model is bound to
     the node, and what the model's own call raises.
     """
+    answer = ctx.call_blocking(bound_model(node), "ask", {"question": question, "expectJson": expect_json})
+    return answer["answer"]
+
+
+def bound_model(node: Node) -> str:
+    """The id of the model that is bound to a node. Raises `Unavailable` if there is none."""
     bound = node.bindings.get("llm", ())
     if not bound:
         raise Unavailable(
             f'Node "{node.node_id}" has no language model',
             hint=f'Bind one: give an LLM node "control": [{{"classType": "llm", "from": "{node.node_id}"}}].',
         )
-    answer = ctx.call_blocking(bound[0], "ask", {"question": question, "expectJson": expect_json})
-    return answer["answer"]
+    return bound[0]
 
 
 def check_question(question: str) -> None:

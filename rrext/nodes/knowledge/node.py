@@ -15,6 +15,7 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.agent.node import AgentConfig, AgentNode, Count
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
+from rrext.nodes.databases.node import LONGEST_WAIT, MAX_QUESTION, bound_model, check_question
 from rrext.nodes.knowledge.analysis import Analyst
 from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
 from rrext.nodes.knowledge.library import Library
@@ -29,6 +30,8 @@ from rrext.nodes.knowledge.reading import (
 )
 from rrext.nodes.knowledge.searching import MOST_HITS, ChunkSearch
 from rrext.nodes.knowledge.selection import DocumentFilter, Selection
+from rrext.nodes.knowledge.tables import MOST_DOCUMENTS as MOST_TABULAR
+from rrext.nodes.knowledge.tables import MOST_OFFSET, TableSets, query_documents
 from rrext.nodes.vectors.checked_input import MAX_IDS
 from rrext.nodes.vectors.store import Mode
 from rrext.tools.context import ToolContext
@@ -46,6 +49,21 @@ Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
 Folder = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
 
 
+class SharedKnowledge(Library):
+    """The catalogs, the tables of documents, and what asks a model for all calls."""
+
+    analyst: Analyst
+
+    def __init__(self, folder: str, tables: TableSets) -> None:
+        super().__init__(folder)
+        self.tables = tables
+
+    def close(self) -> None:
+        """Close the tables and the catalogs."""
+        self.tables.close()
+        super().close()
+
+
 class InSpace:
     """The availability of tools that walk over the content of one space."""
 
@@ -56,12 +74,6 @@ class InSpace:
 
 
 IN_SPACE: Final = InSpace()
-
-
-class SharedKnowledge(Library):
-    """The catalogs, and what asks a model for all calls."""
-
-    analyst: Analyst
 
 
 class KnowledgeNode(Node):
@@ -96,17 +108,26 @@ class KnowledgeNode(Node):
             Annotated[float, msgspec.Meta(gt=0)] | None, "Dollars of one analysis; the model needs a price."
         ] = None
         max_seconds: Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, "Seconds of one analysis."] = None
+        memory_limit: Annotated[
+            str, "Memory of the tables of one set of documents, and of the queries over them; what needs more fails."
+        ] = "1GB"
+        statement_timeout: Annotated[
+            float,
+            msgspec.Meta(gt=0, le=LONGEST_WAIT),
+            "Seconds that one statement over tables may take; it is cancelled then.",
+        ] = 20.0
+        max_attempts: Annotated[int, "How often the language model may try to write a statement for one question."] = 3
 
     @classmethod
     def unavailable(cls) -> str | None:
         """The missing packages, if any."""
-        return missing_packages("knowledge", "re2")
+        return missing_packages("knowledge", "re2", "duckdb")
 
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SharedKnowledge]:
         """Name the folder; catalogs are opened at the first call that needs them."""
-        shared = SharedKnowledge(ctx.path(config.path))
+        shared = SharedKnowledge(ctx.path(config.path), TableSets(config.memory_limit, config.statement_timeout))
         shared.analyst = Analyst(config, shared, ctx)
         try:
             yield shared
@@ -361,3 +382,50 @@ class KnowledgeNode(Node):
             question: What is asked about it.
         """
         return await self.shared.analyst.analyze(document, question, ctx)
+
+    @tool_function(group="documents", annotations=READS)
+    def query_documents(
+        self,
+        question: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_QUESTION)] | None = None,
+        sql: Annotated[str, msgspec.Meta(min_length=1)] | None = None,
+        documents: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MOST_TABULAR)] | None = None,
+        filter: DocumentFilter | None = None,
+        limit: Limit = LIST_DEFAULT,
+        offset: Annotated[int, msgspec.Meta(ge=0, le=MOST_OFFSET)] = 0,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Ask the tables of documents: sheets of workbooks, CSV and JSON documents, and tables in others.
+
+        Answers `{sql, columns, types, rows, is_cut, next, tables, left_out}`. `tables` has those that the statement names, or
+        all without a statement, as `{table, document, path, sheet, rows, columns: [{name, type}]}`. `left_out` has how many
+        tables and documents are not among them, and the first with the reason. A question that needs no data has an `answer`.
+
+        Args:
+            question: What to find out, in plain words: the bound language model writes the statement.
+            sql: One statement of DuckDB that reads, instead of a question. Without both the answer lists the tables.
+            documents: The ids of the documents; all that have tables if left out.
+            filter: Only documents that fit all of it, instead of `documents`.
+            limit: How many rows are answered at most.
+            offset: How many rows are skipped, as `next` of the page before says; give its `sql` again, which orders the rows.
+        """
+        if question is not None:
+            if sql is not None:
+                raise InvalidArguments.at("/input/sql", 'expected either "question" or "sql"')
+            if offset:
+                raise InvalidArguments.at("/input/offset", "pages of a question go on with the `sql` of its answer")
+            check_question(question)
+            bound_model(self)
+        with self.shared.view(ctx) as view:
+            return query_documents(
+                view,
+                self.shared.tables,
+                documents,
+                Selection(filter),
+                question,
+                sql,
+                lambda asked: asked.written(self, ctx, question or ""),
+                limit,
+                offset,
+                ctx,
+            )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import sqlite3
 import threading
 import time
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,8 @@ PATIENCE: Final = 10.0
 """Seconds to wait for another process that writes: a document takes milliseconds, the largest ones a second."""
 FILE: Final = "catalog.sqlite"
 """The name of the file in the folder of a tenant."""
+DERIVED: Final = "derived"
+"""The folder of what is made of texts, in a folder for each digest of one; it goes with the last document of that text."""
 MARK: Final = 16_384
 """Characters between two marks of a text, from which a range is read without what is before it."""
 
@@ -54,6 +57,7 @@ CREATE TABLE IF NOT EXISTS document (
 CREATE INDEX IF NOT EXISTS document_folder ON document (folder, name, number);
 CREATE INDEX IF NOT EXISTS document_folded ON document (folded);
 CREATE INDEX IF NOT EXISTS document_extension ON document (extension);
+CREATE INDEX IF NOT EXISTS document_sheets ON document (sheets) WHERE sheets > 0;
 CREATE INDEX IF NOT EXISTS document_feed ON document (feed) WHERE feed IS NOT NULL;
 CREATE TABLE IF NOT EXISTS about (
     number INTEGER PRIMARY KEY REFERENCES document, metadata TEXT NOT NULL, sheets TEXT NOT NULL, pages BLOB,
@@ -158,6 +162,7 @@ class Partition:
         self.path = os.path.join(folder, FILE)
         self._write_lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
+        self._removed: set[str] = set()  # digests of documents that a write has removed
         self._is_closed = False
         self.users = 0
         """The calls that use it now; the `Library` counts them."""
@@ -242,8 +247,30 @@ class Partition:
                 yield self._writer
             except BaseException:
                 self._writer.execute("ROLLBACK")
+                self._removed = set()
                 raise
             self._writer.execute("COMMIT")
+            removed, self._removed = self._removed, set()
+            self.drop_derived(removed)
+
+    def derived(self, digest: str) -> str:
+        """The folder for what is made of the text with this digest."""
+        return os.path.join(self.folder, DERIVED, digest)
+
+    def drop_derived(self, digests: Iterable[str] | None = None) -> None:
+        """Delete what was made of texts that no document has any more: of these, or of all, as after a process was killed."""
+        within = os.path.join(self.folder, DERIVED)
+        with suppress(FileNotFoundError):
+            made = (
+                set(os.listdir(within)) if digests is None else {name for name in digests if os.path.isdir(self.derived(name))}
+            )
+            if not made:
+                return
+            asked = "SELECT DISTINCT digest FROM document WHERE digest IN (SELECT value FROM json_each(?))"
+            with self.reading() as rows:
+                made.difference_update(digest for (digest,) in rows.execute(asked, (msgspec.json.encode(made).decode(),)))
+            for digest in made:
+                shutil.rmtree(self.derived(digest), ignore_errors=True)
 
     def close(self) -> None:
         """Close the file, after the write that is running."""
@@ -341,8 +368,9 @@ class Partition:
         return gone
 
     def _remove(self, rows: sqlite3.Connection, number: int) -> None:
-        asked = "SELECT document.path, document.folder, content.text FROM document JOIN content USING (number) WHERE number = ?"
-        path, folder, text = rows.execute(asked, (number,)).fetchone()
+        asked = "SELECT path, folder, digest, content.text FROM document JOIN content USING (number) WHERE number = ?"
+        path, folder, digest, text = rows.execute(asked, (number,)).fetchone()
+        self._removed.add(digest)
         removed = "INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)"
         rows.execute(removed, (number, folded(text.decode())))
         removed = "INSERT INTO name_grams (name_grams, rowid, path) VALUES ('delete', ?, ?)"

@@ -45,6 +45,14 @@ class SqlLoad(msgspec.Struct, frozen=True, tag=True, array_like=True):
     tables: dict[str, list[str]]
 
 
+class SqlPrepare(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Write the table in the text file `source` to the Parquet file `target`; see `text_tables`."""
+
+    source: str
+    form: Literal["markdown", "json"]
+    target: str
+
+
 class SqlRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Begin a transaction, if `begin` says which, run a statement in it, and answer its first rows."""
 
@@ -71,7 +79,7 @@ class SqlRollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
     is_answered: bool
 
 
-Request = SqlOpen | SqlLoad | SqlRun | SqlFetch | SqlCommit | SqlRollback
+Request = SqlOpen | SqlLoad | SqlPrepare | SqlRun | SqlFetch | SqlCommit | SqlRollback
 """A request of the server."""
 
 

@@ -43,6 +43,7 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFetch,
     SqlLoad,
     SqlOpen,
+    SqlPrepare,
     SqlRollback,
     SqlRows,
     SqlRun,
@@ -112,6 +113,10 @@ class DuckdbBackend(Backend):
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         return self._supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
+
+    def prepare(self, connection: DuckdbConnection, request: SqlPrepare) -> None:
+        """Make a Parquet file of a table in a text. Raises `ToolError` (`no_table`), and as a statement does."""
+        connection.ask(request)
 
     # transactions
 
@@ -307,7 +312,7 @@ class DuckdbProcess(NodeProcess):
         is_unknown = is_sent and isinstance(request, SqlCommit)
         error = self.lost(
             suspects=self._at_work if is_sent else 0,
-            is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad),
+            is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad | SqlPrepare),
             is_unknown=is_unknown,
         )
         if isinstance(error, ProcessLost):

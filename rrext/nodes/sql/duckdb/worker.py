@@ -48,6 +48,7 @@ from rrext.nodes.sql.duckdb.messages import (
     SqlFetch,
     SqlLoad,
     SqlOpen,
+    SqlPrepare,
     SqlRollback,
     SqlRows,
     SqlRun,
@@ -55,6 +56,7 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
+from rrext.nodes.sql.duckdb.text_tables import write_parquet
 from rrext.nodes.sql.duckdb.values import converter, exact_type, parameters
 from rrext.nodes.sql.lexer import split_at_placeholders
 
@@ -221,6 +223,8 @@ class DuckdbSession:
                 self._commit(connection)
             case SqlLoad():
                 self._instance.load(request.tables)
+            case SqlPrepare():
+                self._instance.prepare(request)
             case SqlOpen():
                 pass
         return Ok()
@@ -531,9 +535,8 @@ class DuckdbInstance:
         """Make tables anew from files, all or none. The instance itself never reads a file: a second one does, which lives
         as long as this takes, and whose rows come over as a stream. Raises `Unavailable`."""
         connection = self.connection()
-        loader = duckdb.connect(config=self._config())
+        loader = self._loader()
         try:
-            loader.execute("SET temp_directory=''")
             connection.execute("BEGIN TRANSACTION")
             for table, files in tables.items():
                 try:
@@ -552,6 +555,19 @@ class DuckdbInstance:
             connection.close()
             loader.close()
             self.forget()
+
+    def prepare(self, request: SqlPrepare) -> None:
+        """Make a Parquet file of a table in a text. A second instance does that, as in `load`."""
+        loader = self._loader()
+        try:
+            write_parquet(loader, request.source, request.form, request.target)
+        finally:
+            loader.close()
+
+    def _loader(self) -> duckdb.DuckDBPyConnection:
+        loader = duckdb.connect(config=self._config())
+        loader.execute("SET temp_directory=''")
+        return loader
 
     def known(self, sql: str) -> ParsedStatement | None:
         """The statement of a known text; None for another text."""
