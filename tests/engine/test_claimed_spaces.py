@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -211,6 +212,55 @@ async def test_a_member_who_is_removed_is_refused_at_the_next_call_of_an_open_pi
         await w.at_rest()
 
 
+class Asking(Node):
+    """Goes on for long, and calls other tools meanwhile."""
+
+    provider = "asking"
+
+    @tool_function
+    async def ask(self, space: str | None, ctx: ToolContext) -> Any:
+        ctx.progress(1)
+        await gates[-1].wait()
+        return await (ctx if space == "legal" else ctx.in_space(space)).call("spy", "quick")
+
+    @tool_function
+    def ask_in_thread(self, space: str | None, ctx: ToolContext) -> Any:
+        return (ctx if space == "legal" else ctx.in_space(space)).call_blocking("spy", "quick")
+
+
+gates: list[Event] = []
+
+
+@pytest.mark.parametrize("on_pipe", [False, True])
+async def test_a_long_call_that_calls_tools_loses_the_space_with_its_user(on_pipe: bool) -> None:
+    members = Members()
+    async with claimed(members, Asking) as (w, seen):
+        gates.append(Event())
+        pipe = await w.open(caller=claiming()) if on_pipe else None
+        running = w.tool("ask", {"space": "legal"}, pipe=pipe, caller=claiming())
+        await until(lambda: w.task.calls)
+        await w.tool("quick", caller=claiming()).result()
+        members.members.clear()
+        del seen[:]
+        gates[-1].set()
+        assert (await running.error()).code == "space_not_found"
+        assert seen == []
+
+
+async def test_a_node_that_names_another_space_for_a_claim_is_asked_for_it_too() -> None:
+    members = Members()
+    members.members.add(("ada", "hr"))
+    async with claimed(members, Asking) as (w, seen):
+        gates.append(Event())
+        gates[-1].set()
+        for tool in ("ask", "ask_in_thread"):
+            del seen[:]
+            assert await w.tool(tool, {"space": "hr"}, caller=claiming()).result()
+            assert await w.tool(tool, {"space": None}, caller=claiming()).result()
+            assert (await w.tool(tool, {"space": "other"}, caller=claiming()).error()).code == "space_not_found"
+            assert seen == ["hr", None]
+
+
 async def test_a_call_on_a_pipe_of_a_space_may_not_claim_another_one() -> None:
     members = Members()
     async with claimed(members) as (w, seen):
@@ -253,8 +303,6 @@ async def test_a_call_that_waits_for_the_list_can_be_cancelled_and_has_its_deadl
             members.set_up += 1
             await gate.wait()
             yield members
-
-    from asyncio import Event
 
     gate = Event()
     Spy.seen = seen = []

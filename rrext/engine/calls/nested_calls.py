@@ -62,7 +62,9 @@ class Nesting:
 
     def in_space(self, space_id: str | None) -> Nesting:
         """The calls of the same user in another space."""
-        return Nesting(self._run, self._node_id, replace(self._run.caller, space_id=space_id))
+        caller = self._run.caller
+        claims = caller.claims and space_id is not None
+        return Nesting(self._run, self._node_id, replace(caller, space_id=space_id, claims=claims))
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """Call a tool from a coroutine and return its result. A cancel of the caller's wait reaches the tool."""

@@ -34,7 +34,7 @@ from rrext.engine.interface.operations import Fed, Tool
 from rrext.engine.tasks.component import GIVEN
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.routes import Route
-from rrext.errors import ResultTooLarge, RrextError
+from rrext.errors import Cancelled, ResultTooLarge, RrextError
 from rrext.limits import LARGE_RESULT, MAX_SPARE_CHAINS
 from rrext.nodes.base.node import Node
 from rrext.threads import NoThread
@@ -153,7 +153,8 @@ class Run:
     def callee(self, route: Route, token: CancelToken, caller: Caller | None = None) -> ToolRun:
         """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline.
 
-        `token` tells the tool of a cancel; `caller` is whom it sees, if it is another than this run's.
+        `token` tells the tool of a cancel; `caller` is whom it sees, if it is another than this run's. Raises the errors of
+        `Task.require_member` if the caller claims its space, which it may have left since the call began.
         """
         deadline, own = self.deadline, route.spec.timeout
         if own is not None:
@@ -163,6 +164,9 @@ class Run:
         run = run_class(self.host, self.call, self.lease, route, deadline=deadline, token=token, trail=self.trail)
         if caller is not None or self.stands_for is not None:
             run.stands_for = caller or self.stands_for
+        seen = run.caller
+        if seen.claims and not self.lease.task.require_member(seen):
+            raise Cancelled("cancelled: the pipeline ends")
         return run
 
 
