@@ -18,6 +18,7 @@ from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.databases.node import LONGEST_WAIT, MAX_QUESTION, bound_model, check_question
 from rrext.nodes.knowledge.analysis import Analyst
 from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
+from rrext.nodes.knowledge.grep import LONGEST_PATTERN, MOST_CONTEXT, Grep, Output, Pattern
 from rrext.nodes.knowledge.library import Library
 from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
 from rrext.nodes.knowledge.reading import (
@@ -281,6 +282,47 @@ class KnowledgeNode(Node):
         selection = Selection(filter)
         with self.shared.view(ctx) as view:
             return find_by_name(view, pattern, selection, limit, cursor, ctx)
+
+    @tool_function(group="search", annotations=READS)
+    def grep_documents(
+        self,
+        pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_PATTERN)],
+        regex: bool = False,
+        ignore_case: bool = False,
+        output: Output = "lines",
+        context: Annotated[int, msgspec.Meta(ge=0, le=MOST_CONTEXT)] = 0,
+        filter: DocumentFilter | None = None,
+        documents: Annotated[list[str], msgspec.Meta(min_length=1, max_length=100)] | None = None,
+        limit: Limit = LIST_DEFAULT,
+        cursor: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Find a text or a regular expression, as `grep` does: a hit is within one line.
+
+        Answers `{hits: [{document, path, line, start, end, text, before, after}], total, scanned, left_out, cursor}`.
+        `start` and `end` are characters of the document, for read_document; `text` is the line, of a long one the part
+        around the hit. `total` counts the hits and documents that this call found, `scanned` the documents that it read,
+        `left_out` those that may hold more. A call searches for two seconds or so, and its cursor goes on from there.
+
+        Args:
+            pattern: The text, or an expression of RE2.
+            regex: Whether it is an expression.
+            ignore_case: Whether case does not count.
+            output: "counts" answers `documents: [{document, path, hits}]`, its first page with the total of all; "files"
+                answers `documents: [{document, path}]`.
+            context: How many lines are shown before and after each hit.
+            filter: Only documents that fit all of it.
+            documents: Only these documents, by id.
+            limit: How many hits or documents are listed at most.
+            cursor: That of the page before; it is null on the last page.
+        """
+        compiled = Pattern(pattern, is_regex=regex, ignores_case=ignore_case)
+        selection = Selection(filter)
+        with self.shared.view(ctx) as view:
+            for public_id in documents or ():
+                view.find(public_id)
+            return Grep(compiled, output, context, selection, documents or (), limit).run(view, cursor, ctx)
 
     @tool_function(group="search", annotations=READS)
     def search_documents(

@@ -1,0 +1,395 @@
+"""Handler of `grep_documents`: the index names the texts that may hold a hit, and RE2 searches those, on bytes.
+
+A hit is within one line. Texts are searched by windows of whole lines, so a document takes as much memory as a window.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.knowledge.grams import match_of
+from rrext.nodes.knowledge.library import View
+from rrext.nodes.knowledge.partition import JOINED, MARK, Partition
+from rrext.nodes.knowledge.required_literals import match_of_regex
+from rrext.nodes.knowledge.selection import Selection
+from rrext.nodes.vectors.checked_input import cursor_at, place_of
+from rrext.tools.context import ToolContext
+
+Output = Literal["lines", "counts", "files"]
+
+LONGEST_PATTERN: Final = 2000
+"""Characters of a pattern."""
+MOST_INSTRUCTIONS: Final = 5000
+"""Instructions that RE2 makes of a pattern: at worst each byte of a text takes time in proportion."""
+MEMORY: Final = 8 << 20
+"""Bytes that RE2 may use for a pattern."""
+WINDOW: Final = (1 << 16, 1 << 20)
+"""Bytes of a text that are searched between two looks at the clock; less for patterns of more instructions."""
+WORK: Final = WINDOW[0] * MOST_INSTRUCTIONS
+"""Bytes times instructions in a window."""
+OVERLAP: Final = 4096
+"""Bytes that a hit has at most that crosses the end of a window within a line longer than the window."""
+LINE: Final = 500
+"""Characters of a line that an answer shows."""
+MOST_CONTEXT: Final = 20
+"""Lines before and after a hit."""
+MOST_TEXT: Final = 200_000
+"""Characters of lines in one answer."""
+SECONDS: Final = 2.0
+"""How long one call searches; its cursor goes on from there."""
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+PLACE: Final = msgspec.json.Decoder(tuple[str, Number, Number, str])
+"""Reads a catalog, a document in it, the byte to go on from, and the digest of the text that this is about."""
+START: Final[tuple[str, int, int, str]] = ("", 0, 0, "")
+
+
+class Pattern:
+    """A compiled pattern, and the query for the texts that it may fit."""
+
+    def __init__(self, pattern: str, *, is_regex: bool, ignores_case: bool) -> None:
+        """Raises `InvalidArguments` for what is no pattern, `ToolError` (`pattern_too_expensive`) for a costly one."""
+        import re2
+
+        at = "/input/pattern"
+        if not pattern or len(pattern) > LONGEST_PATTERN:
+            raise InvalidArguments.at(at, f"expected 1 to {LONGEST_PATTERN:,} characters")
+        try:
+            encoded = pattern.encode()
+        except UnicodeEncodeError:
+            raise InvalidArguments.at(at, "holds half of a surrogate pair, which is no text") from None
+        if "\n" in pattern:
+            raise InvalidArguments.at(at, "holds the end of a line", hint="A hit is within one line: search for one of them.")
+        options = re2.Options()
+        options.log_errors = False
+        options.never_nl = True
+        options.never_capture = True
+        options.max_mem = MEMORY
+        options.case_sensitive = not ignores_case
+        options.literal = not is_regex
+        try:
+            compiled = re2.compile(encoded, options)
+            if is_regex:
+                self._check(pattern)
+                compiled = re2.compile(b"(?m)" + encoded, options)
+            instructions = compiled.programsize
+        except re2.error as error:
+            told = str(error.args[0], "utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+            if "too large" in told:
+                raise _too_expensive(told) from None
+            raise InvalidArguments.at(at, told, hint="The syntax is that of RE2, without look-around and \\1.") from None
+        if instructions > MOST_INSTRUCTIONS:
+            raise _too_expensive(f"{instructions:,} instructions, at most {MOST_INSTRUCTIONS:,}")
+        self.search = compiled.search
+        self.match = match_of_regex(pattern) if is_regex else match_of([pattern])
+        self.window = min(WINDOW[1], max(WINDOW[0], WORK // max(1, instructions)))
+
+    @staticmethod
+    def _check(pattern: str) -> None:
+        escapes = {found[1] for found in re.finditer(r"\\Q.*?(?:\\E|\Z)|\\(.)", pattern, re.DOTALL)}
+        if strange := escapes & {"A", "z", "C"}:
+            raise InvalidArguments.at(
+                "/input/pattern", f'"\\{min(strange)}" is not supported', hint="^ and $ are the ends of a line."
+            )
+        if re.search(r"\(\?[a-zA-Z]*-[a-zA-Z]*m", pattern):
+            raise InvalidArguments.at("/input/pattern", "^ and $ are always the ends of a line: leave out the flag -m")
+
+
+def _too_expensive(why: str) -> ToolError:
+    return ToolError(
+        f"The pattern is too expensive: {why}",
+        code="pattern_too_expensive",
+        hint="Use smaller repetitions and fewer classes such as \\pL.",
+        data={"limit": "MOST_INSTRUCTIONS", "maximum": MOST_INSTRUCTIONS},
+    )
+
+
+class DocumentText:
+    """The text of a document, a window at a time."""
+
+    def __init__(self, rows: sqlite3.Connection, number: int, size: int, text: bytes | None) -> None:
+        """`text` is given if it is no longer than a window."""
+        self._rows = rows
+        self.number = number
+        self.size = size
+        self._is_whole = text is not None
+        self.data = text or b""
+        self.at = 0
+        """The byte at which the data begin."""
+        self.reached = 0
+        """The byte from which to go on."""
+        self._marked = (0, 0)
+        self._counted: tuple[int, int, int] = (0, 0, 0)
+
+    def hits(self, pattern: Pattern, begin: int, margin: int) -> Generator[tuple[int, int] | None, None, None]:
+        """The hits from a byte on, as places in `data`; None at the end of each window. `margin` bytes around are loaded."""
+        self.reached = begin
+        end = -1
+        while end < self.size - self.at and self.reached <= self.size > 0:
+            first, end, stop = self._load(pattern.window, margin)
+            is_closed = self.data[end - 1 : end] == b"\n" or stop > end
+            found = pattern.search(self.data, first, stop)
+            while found is not None:
+                start, behind = found.span()
+                if start >= end and (is_closed or start > end):
+                    break
+                first = behind if behind > start else self._after(start)
+                self.reached = self.at + first
+                yield start, behind
+                if first > stop:
+                    break
+                found = pattern.search(self.data, first, stop)
+            self.reached = max(self.reached, self.at + end)
+            yield None
+
+    def _after(self, at: int) -> int:
+        """The place of the next character."""
+        at += 1
+        while at < len(self.data) and self.data[at] & 0xC0 == 0x80:
+            at += 1
+        return at
+
+    def _load(self, window: int, margin: int) -> tuple[int, int, int]:
+        """Load what is around `reached`: where the window begins and ends in it, and where its last hit may end."""
+        if not self._is_whole:
+            found = self._rows.execute("SELECT marks FROM about WHERE number = ?", (self.number,)).fetchone()
+            marks = memoryview(found[0]).cast("Q")
+            mark = (len(marks) // 2 - 1) if self.reached else 0
+            low = 0
+            while low < mark:  # the last mark that is not behind the margin
+                middle = (low + mark + 1) // 2
+                low, mark = (middle, mark) if marks[2 * middle] <= max(0, self.reached - margin - 4) else (low, middle - 1)
+            self.at, newlines = marks[2 * low], marks[2 * low + 1]
+            self._marked = (low * MARK, newlines)
+            with self._rows.blobopen("content", "text", self.number, readonly=True) as blob:
+                blob.seek(self.at)
+                self.data = blob.read(min(self.size, self.reached + window + OVERLAP + margin) - self.at)
+        self._counted = (0, self._marked[0], self._marked[1])
+        first = self._character(self.reached - self.at)
+        end = self.size - self.at
+        if end - first <= window:
+            return first, end, end
+        end = self.data.rfind(b"\n", first, first + window) + 1
+        if end:
+            return first, end, end
+        end = self._character(first + window)
+        line_end = self.data.find(b"\n", end, end + OVERLAP)
+        return first, end, line_end + 1 if line_end >= 0 else self._character(min(len(self.data), end + OVERLAP))
+
+    def _character(self, at: int) -> int:
+        """The beginning of the character at a place."""
+        while 0 < at < len(self.data) and self.data[at] & 0xC0 == 0x80:
+            at -= 1
+        return at
+
+    def spot(self, at: int, *, is_plain: bool) -> tuple[int, int]:
+        """The character and the line, from 0, of a place in the data. Places are asked from left to right."""
+        last, characters, lines = self._counted
+        characters += at - last if is_plain else len(self.data[last:at].decode())
+        lines += self.data.count(b"\n", last, at)
+        self._counted = (at, characters, lines)
+        return characters, lines
+
+    def line(self, start: int, end: int) -> str:
+        """The line of a hit, of a long one the part around it."""
+        reach = 4 * LINE
+        hit = self.data[start : min(end, start + reach)].decode(errors="ignore")
+        line_start = self.data.rfind(b"\n", max(0, start - reach), start) + 1 or max(0, start - reach)
+        line_end = self.data.find(b"\n", end, end + reach)
+        if line_end < 0:
+            line_end = min(len(self.data), end + reach)
+        before = self.data[line_start:start].decode(errors="ignore")
+        after = self.data[end:line_end].decode(errors="ignore").removesuffix("\r")
+        room = max(0, LINE - len(hit))
+        kept = before[max(0, len(before) - max(room // 2, room - len(after))) :] if room else ""
+        shown = f"{kept}{hit}{after}"[:LINE]
+        is_begun = len(kept) < len(before) or (self.at + line_start > 0 and self.data[line_start - 1 : line_start] != b"\n")
+        is_cut = len(kept) + (end - start and len(hit)) + len(after) > LINE or not self._ends(line_end)
+        return f"{'…' if is_begun else ''}{shown}{'…' if is_cut else ''}"
+
+    def _ends(self, at: int) -> bool:
+        return self.data[at : at + 1] == b"\n" or self.at + at >= self.size
+
+    def context(self, start: int, end: int, count: int) -> tuple[list[str], list[str]]:
+        """So many lines before the line of a hit and after it, as far as they are loaded."""
+        before: list[str] = []
+        edge = self.data.rfind(b"\n", 0, start) + 1
+        while len(before) < count and edge > 0:
+            above = self.data.rfind(b"\n", 0, edge - 1) + 1
+            before.append(self._shown(above, edge - 1))
+            edge = above
+        after: list[str] = []
+        edge = self.data.find(b"\n", end) + 1
+        while len(after) < count and 0 < edge < len(self.data):
+            below = self.data.find(b"\n", edge)
+            after.append(self._shown(edge, below if below >= 0 else len(self.data)))
+            edge = below + 1
+        return before[::-1], after
+
+    def _shown(self, start: int, end: int) -> str:
+        text = self.data[start : min(end, start + 4 * LINE + 4)].decode(errors="ignore").removesuffix("\r")
+        return text if len(text) <= LINE else f"{text[:LINE]}…"
+
+
+class Grep:
+    """One search for a pattern in the catalogs of a view."""
+
+    def __init__(
+        self, pattern: Pattern, output: Output, context: int, selection: Selection, documents: Sequence[str], limit: int
+    ) -> None:
+        self._pattern = pattern
+        self._output = output
+        self._context = context
+        self._limit = limit
+        self._margin = (context + 1) * (4 * LINE + 4)
+        self._found: list[dict[str, Any]] = []
+        self._shown = 0
+        self._scanned = self._hits = self._documents = 0
+        conditions, self._values = ["true"], []
+        self._is_narrow = bool(selection) or bool(documents)
+        if selection:
+            condition, self._values = selection.condition()
+            conditions.append(condition)
+        if documents:
+            conditions.append("document.id IN (SELECT value FROM json_each(?))")
+            self._values = [*self._values, msgspec.json.encode(list(documents)).decode()]
+        self._condition = " AND ".join(conditions)
+
+    def _candidates(self) -> tuple[str, str, list[Any]]:
+        """The tables of the texts that may hold a hit, the column of their numbers, and the values of the condition."""
+        if self._pattern.match is None:
+            if self._is_narrow:
+                inner = f"SELECT document.number FROM {JOINED} WHERE {self._condition}"
+                return f"content WHERE content.number IN ({inner})", "content.number", self._values
+            return "content WHERE true", "content.number", []
+        joined = f"CROSS JOIN {JOINED}" if self._is_narrow else ""
+        narrowed = f"document.number = grams.rowid AND {self._condition}" if self._is_narrow else "true"
+        # the index comes first: asked for one row at a time it would begin anew for each
+        tables = f"grams {joined} CROSS JOIN content ON content.number = grams.rowid WHERE grams MATCH ? AND {narrowed}"
+        return tables, "grams.rowid", [self._pattern.match, *self._values]
+
+    def run(self, view: View, cursor: str | None, ctx: ToolContext) -> dict[str, Any]:
+        """Search until enough is found, the time is over, or nothing is left."""
+        key, number, byte, digest = place_of(cursor, PLACE, START)
+        place = None
+        until = time.monotonic() + SECONDS
+        counts_all = self._output == "counts" and cursor is None
+        partitions = [*view.behind(key)]
+        left_out = 0
+        for partition in partitions:
+            if place is not None and not counts_all:
+                left_out += self._count(partition, 0)
+                continue
+            begin = (number, byte, digest) if partition.key == key else (0, 0, "")
+            stopped = self._search(partition, begin, until, counts_all, ctx)
+            if stopped is not None:
+                at, is_over, read = stopped
+                place = place or (partition.key, *at)
+                if is_over:
+                    counts_all = False
+                    left_out += self._count(partition, read + 1)
+        kind = "hits" if self._output == "lines" else "documents"
+        return {
+            kind: self._found,
+            "total": {"hits": self._hits, "documents": self._documents},
+            "scanned": self._scanned,
+            "left_out": left_out,
+            "cursor": None if place is None else cursor_at(place),
+        }
+
+    def _search(
+        self, partition: Partition, begin: tuple[int, int, str], until: float, counts_all: bool, ctx: ToolContext
+    ) -> tuple[tuple[int, int, str], bool, int] | None:
+        """Search one catalog: the place to go on from, whether the search ends there, and the last document that was read."""
+        number, byte, digest = begin
+        tables, column, values = self._candidates()
+        asked = (
+            f"SELECT {column}, length(content.text), iif(length(content.text) <= {self._pattern.window}, content.text, NULL) "
+            f"FROM {tables} AND {column} >= ? ORDER BY {column}"
+        )
+        full = None
+        with partition.reading() as rows, closing(rows.execute(asked, (*values, number))) as candidates:
+            for of, size, text in candidates:
+                ctx.check()
+                document = DocumentText(rows, of, size, text)
+                is_same = of == number and byte and self._about(rows, of)[3] == digest
+                self._scanned += 1
+                stopped = self._search_text(rows, document, byte if is_same else 0, until, ctx)
+                if stopped and full is None:
+                    full = (of, document.reached, self._about(rows, of)[3])
+                elif full is None and len(self._found) >= self._limit:
+                    full = (of + 1, 0, "")
+                is_over = time.monotonic() >= until
+                if full is not None and (is_over or not counts_all):
+                    return full, True, of
+                if is_over:
+                    return (of + 1, 0, ""), True, of
+        return None if full is None else (full, False, 0)
+
+    def _search_text(
+        self, rows: sqlite3.Connection, document: DocumentText, begin: int, until: float, ctx: ToolContext
+    ) -> bool:
+        """Search one text; whether the search stopped within it."""
+        count = 0
+        about: tuple[str, str, int, str] | None = None
+        is_stopped = False
+        with closing(document.hits(self._pattern, begin, self._margin)) as hits:
+            for hit in hits:
+                if hit is None:
+                    ctx.check()
+                    if document.reached < document.size and time.monotonic() >= until:
+                        is_stopped = True
+                        break
+                    continue
+                count += 1
+                if self._output == "files":
+                    break
+                if self._output == "lines":
+                    about = about or self._about(rows, document.number)
+                    self._add(document, hit, about)
+                    if len(self._found) >= self._limit or self._shown >= MOST_TEXT:
+                        is_stopped = True
+                        break
+        self._hits += count
+        self._documents += bool(count)
+        if count and self._output != "lines" and len(self._found) < self._limit:
+            public, path, _, _ = self._about(rows, document.number)
+            self._found.append({"document": public, "path": path} | ({"hits": count} if self._output == "counts" else {}))
+        return is_stopped
+
+    @staticmethod
+    def _about(rows: sqlite3.Connection, number: int) -> tuple[str, str, int, str]:
+        asked = "SELECT id, path, characters, substr(digest, 1, 16) FROM document WHERE number = ?"
+        found: tuple[str, str, int, str] = rows.execute(asked, (number,)).fetchone()
+        return found
+
+    def _add(self, document: DocumentText, hit: tuple[int, int], about: tuple[str, str, int, str]) -> None:
+        start, end = hit
+        public, path, characters, _ = about
+        is_plain = characters == document.size
+        first, line = document.spot(start, is_plain=is_plain)
+        behind = first + (end - start if is_plain else len(document.data[start:end].decode()))
+        text = document.line(start, end)
+        self._shown += len(text)
+        found = {"document": public, "path": path, "line": line + 1, "start": first, "end": behind, "text": text}
+        if self._context:
+            found["before"], found["after"] = document.context(start, end, self._context)
+            self._shown += sum(map(len, (*found["before"], *found["after"])))
+        self._found.append(found)
+
+    def _count(self, partition: Partition, number: int) -> int:
+        """How many texts from a number on may hold a hit."""
+        tables, column, values = self._candidates()
+        if self._pattern.match is not None:
+            tables = tables.replace("CROSS JOIN content ON content.number = grams.rowid ", "")
+        with partition.reading() as rows:
+            found: int = rows.execute(f"SELECT count(*) FROM {tables} AND {column} >= ?", (*values, number)).fetchone()[0]
+            return found
