@@ -147,7 +147,7 @@ class Upload:
 
 def _start_reading(source: UploadFile, most: int) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece of at most so many bytes: one visit to a worker thread is enough for a small file."""
-    file = open(source.open(), "rb", buffering=0)  # noqa: SIM115 – the caller closes it
+    file = source.reading()
     try:
         return file, file.read(most)
     except BaseException:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID, uuid5
 
@@ -16,7 +15,9 @@ import anyio
 import msgspec
 
 from rrext.errors import ClientError, RrextError
-from rrext.limits import CLIENT_DEFAULTS
+from rrext.sync.addresses import PageFetcher
+from rrext.sync.items import ItemContent, SyncItem
+from rrext.sync.sources import PREFIXES, ListedSource, split_sources
 from rrext.sync.state import SentFile, SyncState
 from rrext.sync.upload_files import NO_FILE, Unreadable, UploadFile, find_files, url_of
 
@@ -24,9 +25,6 @@ T = TypeVar("T")
 
 MAX_UNASKED_REMOVALS: Final = 10
 """The number of removed files that are deleted without a question, if others are left."""
-
-SETTLED_NANOSECONDS: Final = 2_000_000_000
-"""Nanoseconds after which a change must show in a file's times, also on file systems with two-second steps."""
 
 MAX_CALL_OBJECTS: Final = 500
 """Objects in one call of a store's tool."""
@@ -44,8 +42,7 @@ class FileChange(msgspec.Struct, frozen=True):
     is_new: bool
     key: bytes
     object_id: str
-    stamp: str
-    digest: str
+    content: ItemContent
     signature: str
 
 
@@ -63,8 +60,11 @@ class Gone(msgspec.Struct, frozen=True):
     refused: bool
 
     def paths(self) -> list[str]:
-        """The paths of the files, below the folder as given."""
-        return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), self.root)) for key in self.files)
+        """The paths of the files, below the folder as given, or the names of items in their source."""
+        names = sorted(os.fsdecode(key)[len(self.root) :].lstrip("/") for key in self.files)
+        if self.root.startswith(PREFIXES):
+            return [f"{self.folder}: {name}" for name in names]
+        return [os.path.join(self.folder, name) for name in names]
 
 
 class SyncStores(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,8 +104,8 @@ class SentObject(msgspec.Struct, frozen=True):
     stored: Mapping[str, int]
 
 
-SendObject = Callable[[dict[str, Any]], Awaitable[SentObject]]
-"""Sends a file with this description of its object. Raises the object's failure."""
+SendObject = Callable[[dict[str, Any], ItemContent], Awaitable[SentObject]]
+"""Sends a content with this description of its object. Raises the object's failure."""
 
 
 class StoredVersion(msgspec.Struct, frozen=True):
@@ -131,25 +131,46 @@ class FolderSync:
         self._pipeline = pipeline
         self._known = known
         self._state = state
-        self._ahead: list[UploadFile] = []
+        self._fetcher = PageFetcher()
+        self._paths: Sequence[str] = ()
+        self._unread: set[str] = set()
+        """The roots of sources that cannot be read."""
+        self._sources: list[ListedSource] = []
+        """The sources beside folders and files whose items were listed."""
+        self._ahead: list[SyncItem] = []
         self._lock = anyio.Lock()
-        self._in_stores: dict[str, dict[str, StoredVersion]] = {}
-        """The state of the stores for the next files, by object id and store; `_ahead` are the files after them."""
+        self._in_stores: dict[str, tuple[SentFile | None, dict[str, StoredVersion]]] = {}
+        """For the next files, by object id: what was sent, and what each store has; `_ahead` are the files after them."""
         self._lost: dict[tuple[str | None, bytes], dict[bytes, SentFile]] = {}
         """Files that were sent and are gone, by signature and extension: new ones may be the same files, moved."""
 
-    def find(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
-        """`find_files`, without the sync state itself."""
+    async def find(self, words: Sequence[str], exclude: Sequence[str]) -> list[SyncItem]:
+        """The items of all sources: `find_files` without the sync state itself, then those of lists, feeds and mailboxes.
+
+        A source that cannot be read is an item with a problem. Raises `UsageError`.
+        """
+        await self.pause()
+        self._paths, self._sources = paths, _ = split_sources(words, self._root_name)
+        items: list[SyncItem] = list(await self._pipeline.in_thread(lambda: self._find_files(paths, exclude)))
+        self._unread.clear()
+        for source in self._sources:
+            try:
+                items += await source.items(self._fetcher, self._pipeline.in_thread)
+            except (OSError, RrextError) as error:
+                self._unread.add(source.root)
+                items.append(source.failed(error))
+        self._ahead = [item for item in items if item.identity and item.problem is None and item.skipped is None]
+        return items
+
+    def _find_files(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
         own = self._state.files()
-        sources = [
-            UploadFile(source.path, source.name, skipped="is where --sync keeps what it has sent")
-            if source.real in own
-            else source
-            for source in find_files(paths, exclude=exclude, root_name=self._root_name)
+        files = [
+            UploadFile(file.path, file.name, skipped="is where --sync keeps what it has sent") if file.real in own else file
+            for file in (find_files(paths, exclude=exclude, root_name=self._root_name) if paths else ())
         ]
-        self._ahead = [source for source in sources if source.real and source.problem is None]
-        self._find_lost(paths, sources)
-        return sources
+        self._lost.clear()
+        self._find_lost(paths, files)
+        return files
 
     def _find_lost(self, paths: Sequence[str], sources: Sequence[UploadFile]) -> None:
         if not self._known.can_move:
@@ -165,12 +186,12 @@ class FolderSync:
         for store in self._known.stores:
             await self._versions(store, [NOBODY])
 
-    async def deal_with(self, source: UploadFile, send: SendObject) -> tuple[str, Any]:
+    async def deal_with(self, source: SyncItem, send: SendObject) -> tuple[str, Any]:
         """Send a file if it changed: "new", "changed", "moved" or "unchanged", and the result body if it was sent.
 
         Raises `OSError`, `Unreadable`, `NotFollowed`, and failures of the object and of stores.
         """
-        if not source.real:
+        if not source.identity:
             raise Unreadable(NO_FILE)
         change = await self.change(source)
         if change is None:
@@ -179,33 +200,49 @@ class FolderSync:
             return "moved", None
         await self.begin(change)
         try:
-            sent = await send({**source.about, "signature": change.signature})
+            sent = await send({**source.about, "signature": change.signature}, change.content)
         except RrextError as error:
             if source.skips(error):
                 await self.drop(change)
             raise
+        finally:
+            change.content.close()
         try:
-            await self.end(source, change, sent.stored)
+            await self.end(change, sent.stored)
         except RrextError as error:
             error.result = sent.body if isinstance(sent.body, dict) else msgspec.json.decode(sent.body)
             raise
         return "new" if change.is_new else "changed", sent.body
 
-    async def change(self, source: UploadFile) -> FileChange | None:
-        """The change of a file; None if every store has exactly this version. Raises `OSError`, and failures of stores."""
-        change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
-        found = await self._stored(change.object_id)
-        if sent is not None and sent.signature == change.signature and _is_complete(change, sent.chunks, found):
-            if sent.stamp != _settled(change.stamp):
+    async def change(self, source: SyncItem) -> FileChange | None:
+        """The change of a file; None if every store has exactly this version. Raises as `deal_with`."""
+        key, object_id = os.fsencode(source.identity), self._object_id(source)
+        sent, found = await self._stored(object_id)
+        is_stored = sent is not None and sent.digest is not None and self._has_all(found, sent, self._signature(sent.digest))
+        content = await source.content(sent, self._pipeline.in_thread, is_stored=is_stored)
+        signature = self._signature(content.digest)
+        change = FileChange(not any(version.chunks for version in found.values()), key, object_id, content, signature)
+        if is_stored and sent is not None and sent.signature == signature:
+            content.close()
+            if sent.stamp != content.lasting_stamp():
                 await self._keep(change, sent.chunks)
             return None
-        return msgspec.structs.replace(change, is_new=not any(version.chunks for version in found.values()))
+        return change
+
+    def _signature(self, digest: str) -> str:
+        return hashlib.sha256(f"{self._known.settings} {digest}".encode()).hexdigest()
+
+    @staticmethod
+    def _has_all(found: Mapping[str, StoredVersion], sent: SentFile, signature: str) -> bool:
+        """Whether every store has as many chunks as when the file was sent, all of this version."""
+        expected = {store: StoredVersion(count, signature if count else None) for store, count in sent.chunks.items()}
+        return sent.signature == signature and found == expected
 
     async def begin(self, change: FileChange) -> None:
         """Note that a file is being sent: from now on the stores may have parts of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
 
-    async def move(self, source: UploadFile, change: FileChange) -> bool:
+    async def move(self, source: SyncItem, change: FileChange) -> bool:
         """Let a new file have the chunks of one with the same content that is gone. Raises failures of stores.
 
         False if there is none of which every store has all.
@@ -218,8 +255,9 @@ class FolderSync:
             store: (await self._versions(store, [sent.object_id])).get(sent.object_id, StoredVersion())
             for store in self._known.stores
         }
-        if not _is_complete(change, sent.chunks, former):
+        if not self._has_all(former, sent, change.signature):
             return False
+        change.content.close()
         await self.begin(change)
         given = {"object_id": sent.object_id, "to": change.object_id, "parent": source.about["path"]}
         for store in self._known.stores:
@@ -234,7 +272,7 @@ class FolderSync:
             await self._delete(store, [change.object_id])
         await self._pipeline.in_thread(lambda: self._state.forget([change.key]))
 
-    async def end(self, source: UploadFile, change: FileChange, stored: Mapping[str, int]) -> int:
+    async def end(self, change: FileChange, stored: Mapping[str, int]) -> int:
         """Note that a file was sent; returns its number of chunks. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._known.stores:
@@ -244,23 +282,29 @@ class FolderSync:
                 raise NotFollowed(f'"{store}" has objects of other ids than the file\'s: --sync cannot tell when they change')
             elif version.chunks and version.signature != change.signature:
                 raise NotFollowed(f'"{store}" does not keep signatures: --sync cannot tell whether it has this version')
-        if await self._pipeline.in_thread(lambda: _stamp_of(source)) != change.stamp:
+        if not await self._pipeline.in_thread(change.content.is_current):
             raise NotFollowed("changed while it was sent: the next --sync sends it again")
         await self._keep(change, chunks)
         return sum(chunks.values())
 
-    async def gone(self, folder: str, sources: Sequence[UploadFile], most: int | None) -> Gone:
-        """The sent files of a folder that are not among the sources. `most` is the permitted number of deletions, if given.
+    async def gone(self, items: Sequence[SyncItem], most: int | None) -> AsyncIterator[Gone]:
+        """For each source, the sent files that are not among the items any more. `most` is the permitted number of deletions.
 
-        Files in an unreadable folder do not count as removed.
+        Files in an unreadable folder, the items of a source that cannot be read, and the entries of feeds do not count as gone.
         """
-        root = self._root_name or await self._pipeline.in_thread(lambda: os.path.realpath(folder))
-        known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(root)))
-        present, unseen = _seen(sources)
-        files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
-        if most is None:
-            most = max(MAX_UNASKED_REMOVALS, len(known) // 2) if len(files) < len(known) else 0
-        return Gone(folder, root, files, len(known), len(files) > most)
+        places = await self._pipeline.in_thread(lambda: [each for each in self._paths if os.path.isdir(each)])
+        roots = {
+            each: self._root_name or await self._pipeline.in_thread(lambda each=each: os.path.realpath(each)) for each in places
+        }
+        roots |= {each.word: each.root for each in self._sources if not each.keeps and each.root not in self._unread}
+        present, unseen = _seen(items)
+        for folder, root in roots.items():
+            known = await self._pipeline.in_thread(lambda root=root: self._state.below(os.fsencode(root)))
+            files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
+            allowed = most
+            if allowed is None:
+                allowed = max(MAX_UNASKED_REMOVALS, len(known) // 2) if len(files) < len(known) else 0
+            yield Gone(folder, root, files, len(known), len(files) > allowed)
 
     async def delete(self, gone: Gone) -> int:
         """Delete removed files from the stores; returns their number of chunks. Raises failures of stores."""
@@ -273,36 +317,29 @@ class FolderSync:
             await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
         return chunks
 
-    def _compare(self, source: UploadFile) -> tuple[FileChange, SentFile | None]:
-        """The present state of a file, and its last sent state. Blocks."""
-        key = os.fsencode(source.identity)
-        sent = self._state.find(key)
-        fd = source.open()
-        with open(fd, "rb", buffering=0) as file:
-            stamp = _stamp(os.fstat(fd))
-            known = sent.digest if sent is not None and sent.stamp == stamp else None
-            digest = known or _digest(file)
-        signature = hashlib.sha256(f"{self._known.settings} {digest}".encode()).hexdigest()
-        return FileChange(True, key, self._object_id(source), stamp, digest, signature), sent
-
-    def _object_id(self, source: UploadFile) -> str:
+    def _object_id(self, source: SyncItem) -> str:
         return str(uuid5(self._known.namespace, url_of(source.identity)))
 
     async def _keep(self, change: FileChange, chunks: Mapping[str, int]) -> None:
-        sent = SentFile(change.object_id, _settled(change.stamp), change.digest, change.signature, chunks)
+        content = change.content
+        sent = SentFile(change.object_id, content.lasting_stamp(), content.digest, change.signature, chunks)
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, sent))
 
-    async def _stored(self, object_id: str) -> dict[str, StoredVersion]:
-        """Store → its version of an object; the query includes the objects of the next files."""
+    async def _stored(self, object_id: str) -> tuple[SentFile | None, dict[str, StoredVersion]]:
+        """What was sent of an object, and store → its version; the query includes the objects of the next files."""
         async with self._lock:
             while object_id not in self._in_stores:
-                some = self._ahead[:MAX_CALL_OBJECTS]
-                ids = await self._pipeline.in_thread(lambda some=some: [self._object_id(source) for source in some])
-                found = {store: await self._versions(store, ids or [object_id]) for store in self._known.stores}
-                for name in ids or [object_id]:
-                    self._in_stores[name] = {store: found[store].get(name, StoredVersion()) for store in self._known.stores}
-                del self._ahead[:MAX_CALL_OBJECTS]
+                some, self._ahead = self._ahead[:MAX_CALL_OBJECTS], self._ahead[MAX_CALL_OBJECTS:]
+                sent = await self._pipeline.in_thread(lambda some=some: self._sent(some))
+                found = {store: await self._versions(store, list(sent)) for store in self._known.stores}
+                for name, before in sent.items():
+                    versions = {store: found[store].get(name, StoredVersion()) for store in self._known.stores}
+                    self._in_stores[name] = before, versions
             return self._in_stores.pop(object_id)
+
+    def _sent(self, items: Sequence[SyncItem]) -> dict[str, SentFile | None]:
+        """Object id → what was sent of it. Blocks."""
+        return {self._object_id(item): self._state.find(os.fsencode(item.identity)) for item in items}
 
     async def _versions(self, store: str, object_ids: Sequence[str]) -> dict[str, StoredVersion]:
         answer = await self._pipeline.call(store, "versions", {"object_ids": list(object_ids)})
@@ -311,9 +348,18 @@ class FolderSync:
     async def _delete(self, store: str, object_ids: list[str]) -> int:
         return (await self._pipeline.call(store, "delete", {"object_ids": object_ids})).get("deleted_count", 0)
 
-    def close(self) -> None:
-        """Release the state for other processes."""
-        self._state.close()
+    async def pause(self) -> None:
+        """Close what was opened for a run; the next `find` begins another one."""
+        for source in self._sources:
+            await self._pipeline.in_thread(source.close)
+        self._in_stores.clear()
+
+    async def aclose(self) -> None:
+        """End the connections, and release the state for other processes."""
+        with anyio.CancelScope(shield=True):
+            self._state.close()
+            await self.pause()
+            await self._fetcher.aclose()
 
 
 async def open_sync(pipeline: SyncPipeline, path: str, *, root_name: str | None, warn: Callable[[str], object]) -> FolderSync:
@@ -331,41 +377,8 @@ def _extension(key: bytes) -> bytes:
     return os.path.splitext(key)[1].lower()
 
 
-def _seen(sources: Sequence[UploadFile]) -> tuple[set[bytes], tuple[bytes, ...]]:
+def _seen(sources: Sequence[SyncItem]) -> tuple[set[bytes], tuple[bytes, ...]]:
     """The keys of files that are there, and the beginnings of those in folders that cannot be read."""
     known = [source for source in sources if source.identity]
     unseen = tuple(os.fsencode(os.path.join(source.identity, "")) for source in known if source.problem)
     return {os.fsencode(source.identity) for source in known}, unseen
-
-
-def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:
-    """Whether every store has as many chunks as when the file was sent, all of this version."""
-    expected = {store: StoredVersion(count, change.signature if count else None) for store, count in chunks.items()}
-    return found == expected
-
-
-def _digest(file: Any) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(CLIENT_DEFAULTS.write_chunk):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _stamp_of(source: UploadFile) -> str:
-    fd = source.open()
-    try:
-        return _stamp(os.fstat(fd))
-    finally:
-        os.close(fd)
-
-
-def _stamp(info: os.stat_result) -> str:
-    """The attributes of a file that change with its content: programs may set the modification time, but not the change
-    time."""
-    return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
-
-
-def _settled(stamp: str) -> str | None:
-    """The stamp, if every later change must alter it; a change in the same clock step would not."""
-    changed = max(map(int, stamp.split()[1:3]))
-    return stamp if changed < time.time_ns() - SETTLED_NANOSECONDS else None

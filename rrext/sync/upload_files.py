@@ -7,16 +7,26 @@ down, and answers for that path alone, as git does: `build/**` with `!build/keep
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from rrext.errors import ClientError, RrextError, UsageError
+from rrext.limits import CLIENT_DEFAULTS
+from rrext.sync.items import ItemContent, RunInThread
+
+if TYPE_CHECKING:
+    from rrext.sync.state import SentFile
+
+SETTLED_NANOSECONDS: Final = 2_000_000_000
+"""Nanoseconds after which a change must show in a file's times, also on file systems with two-second steps."""
 
 NO_FILE: Final = "is no regular file"
 NOTHING_TO_READ: Final = ("document_unsupported", "document_empty", "not_taken")
@@ -25,6 +35,32 @@ NOTHING_TO_READ: Final = ("document_unsupported", "document_empty", "not_taken")
 
 class Unreadable(ClientError, code="unreadable"):
     """A file cannot be read."""
+
+
+class FileContent(ItemContent, frozen=True, kw_only=True):
+    """The content of a file. Its stamp holds size and times: programs may set the time of modification, but not that of the
+    change.
+    """
+
+    of: UploadFile
+
+    def lasting_stamp(self) -> str | None:
+        """The stamp, if every later change must alter it; a change in the same step of the clock would not."""
+        assert self.stamp is not None
+        changed = max(map(int, self.stamp.split()[1:3]))
+        return self.stamp if changed < time.time_ns() - SETTLED_NANOSECONDS else None
+
+    def is_current(self) -> bool:
+        """Whether size and times are the same. Raises `OSError`."""
+        fd = self.of.open()
+        try:
+            return _stamp(os.fstat(fd)) == self.stamp
+        finally:
+            os.close(fd)
+
+
+def _stamp(info: os.stat_result) -> str:
+    return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
 
 
 class UploadFile(msgspec.Struct, frozen=True):
@@ -62,6 +98,25 @@ class UploadFile(msgspec.Struct, frozen=True):
     def skips(self, error: RrextError) -> bool:
         """Whether a failure only says that this file has nothing that is read here, in a folder of files."""
         return self.folder is not None and error.code in NOTHING_TO_READ
+
+    async def content(self, sent: SentFile | None, in_thread: RunInThread, *, is_stored: bool) -> FileContent:
+        """Its content now, read for the digest unless size and times are those of `sent`. Raises `OSError`."""
+        return await in_thread(lambda: self._content(sent))
+
+    def _content(self, sent: SentFile | None) -> FileContent:
+        with self.reading() as file:
+            stamp = _stamp(os.fstat(file.fileno()))
+            digest = sent.digest if sent is not None and sent.stamp == stamp else None
+            if digest is None:
+                hashed = hashlib.sha256()
+                while piece := file.read(CLIENT_DEFAULTS.write_chunk):
+                    hashed.update(piece)
+                digest = hashed.hexdigest()
+        return FileContent(digest, self.reading, stamp, of=self)
+
+    def reading(self) -> IO[bytes]:
+        """The open file, without a buffer. Raises `OSError`."""
+        return open(self.open(), "rb", buffering=0)
 
     def open(self) -> int:
         """A descriptor of the file. In a folder no link is followed, though one may have replaced a part of the path meanwhile.

@@ -424,7 +424,8 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     find = FolderSync(Threads(), known, state)  # pyright: ignore[reportArgumentType]
     sources = [UploadFile(name, name, identity=str(tmp_path / name)) for name in ("d", "e", "f")]
     sources.append(UploadFile("shut", "shut", identity=str(tmp_path / "shut"), problem="Permission denied"))
-    gone = await find.gone(str(tmp_path), sources, None)
+    find._paths = [str(tmp_path)]  # pyright: ignore[reportPrivateUsage]
+    (gone,) = [each async for each in find.gone(sources, None)]
     assert (set(gone.files), gone.known, gone.refused) == ({root + b"/a", root + b"/shut-not/c"}, 8, False)
 
 

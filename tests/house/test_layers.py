@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
     "engine": GROUND | {"files", "tools", "connections", "providers", "nodes", "references", "pipefile"},
     "transports": GROUND,
     "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports"},
-    "sync": GROUND,
+    "sync": GROUND | {"http"},
     "client": GROUND | {"wire", "transports", "sync"},
     "tasks": GROUND | {"files", "wire", "tools", "connections", "references", "pipefile", "engine", "transports", "server"},
     "editor": GROUND | {"tools", "nodes", "references", "pipefile"},

@@ -8,7 +8,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader, RawIOBase
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,6 +35,7 @@ from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, InvalidArguments, RrextError, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane
+from rrext.sync.items import ItemContent, SyncItem
 from rrext.sync.upload_files import LANES_IN_PIECES, Unreadable, UploadFile, find_files, mime_type_of, shown
 from rrext.wire.codec import encode
 
@@ -65,6 +67,11 @@ sent with --sync is deleted from the stores; an interrupted --sync goes on where
 another name, keeps its chunks in the stores. Its lines say {"sync": "new"}, "changed", "moved" or "deleted"; the last
 one is {summary}. If all files of a folder are gone, or more than half of them (and more than 10), nothing is deleted,
 unless --max-delete allows it. What was sent is kept in FILE.pipe.sync, beside the pipeline.
+
+With --sync a PATH may also be a list of addresses (urls:FILE, one on each line), a feed (feed:ADDRESS or feed:FILE) or a
+mailbox (mbox:FILE): each page, entry or message is an object. Pages are fetched only if they changed. What an entry of a
+feed leads to, or a redirect to another host, has to be a public address. An entry that a feed has no more is kept. A file
+whose name begins like a source is given with a path, as ./feed:x.
 
 Exit code 0: done. 1: at least one file failed, or is gone and was not deleted. 2: nothing was sent, because the command
 or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl-C; stderr says what was done.
@@ -155,17 +162,15 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     finally:
         if sync is not None:
-            sync.close()
+            await sync.aclose()
 
 
 async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync | None) -> int:
-    sources = await pipeline.in_thread(
-        lambda: (
-            find_files(args.paths, exclude=args.exclude, root_name=args.root_name)
-            if sync is None
-            else sync.find(args.paths, args.exclude)
-        )
-    )
+    sources: Sequence[SyncItem]
+    if sync is None:
+        sources = await pipeline.in_thread(lambda: find_files(args.paths, exclude=args.exclude, root_name=args.root_name))
+    else:
+        sources = await sync.find(args.paths, args.exclude)
     for path in await pipeline.in_thread(lambda: _empty_folders(args.paths, sources)):
         print(f"rrext: {shown(path)}: there is no file in this folder", file=sys.stderr)
     writes_lines = args.json or not results.is_terminal or (len(sources) == 1 and sync is None)
@@ -175,8 +180,7 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
     try:
         await sending.run(args.jobs)
         if sync is not None:
-            folders = await pipeline.in_thread(lambda: [path for path in args.paths if os.path.isdir(path)])
-            await sending.delete_gone(folders, args.max_delete)
+            await sending.delete_gone(args.max_delete)
     except asyncio.CancelledError:
         # In one write, because ending nodes write there too.
         print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
@@ -191,9 +195,9 @@ def _print_warning(text: str) -> None:
     print(printable(f"rrext: {text}"), file=sys.stderr)
 
 
-def _empty_folders(paths: Sequence[str], sources: Sequence[UploadFile]) -> list[str]:
+def _empty_folders(paths: Sequence[str], sources: Sequence[SyncItem]) -> list[str]:
     """The given folders without any file below them."""
-    folders = {source.folder for source in sources}
+    folders = {source.folder for source in sources if isinstance(source, UploadFile)}
     return [path for path in paths if os.path.isdir(path) and os.path.realpath(path) not in folders]
 
 
@@ -246,7 +250,7 @@ class FileSender:
         self,
         pipeline: Pipeline,
         results: Results,
-        sources: list[UploadFile],
+        sources: Sequence[SyncItem],
         *,
         mime_type: str | None,
         source: str | None = None,
@@ -284,12 +288,11 @@ class FileSender:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._progress.end()
 
-    async def delete_gone(self, folders: Sequence[str], most: int | None) -> None:
+    async def delete_gone(self, most: int | None) -> None:
         """Delete removed files from the stores; `most` as in `FolderSync.gone`. Raises `OSError`."""
         assert self._sync is not None
-        for folder in folders:
+        async for gone in self._sync.gone(self._sources, most):
             try:
-                gone = await self._sync.gone(folder, self._sources, most)
                 if gone.refused:
                     self._counts["gone but not deleted"] += len(gone.files)
                     self._refuse(gone)
@@ -297,7 +300,7 @@ class FileSender:
                 await self._sync.delete(gone)
             except RrextError as error:
                 self._counts["failed"] += 1
-                print_error(error, shown(folder))
+                print_error(error, shown(gone.folder))
                 continue
             for path in gone.paths():
                 self._counts["deleted"] += 1
@@ -336,10 +339,10 @@ class FileSender:
             return f"; {sum(self._chunks.values())} chunks stored"
         return "".join(f"; {count} chunks stored in {store}" for store, count in self._chunks.items())
 
-    async def _work(self, numbered: Iterator[tuple[int, UploadFile]]) -> None:
+    async def _work(self, numbered: Iterator[tuple[int, SyncItem]]) -> None:
         for index, source in numbered:
             if source.skipped is not None:
-                self._skip(source)
+                self._skip(source, source.skipped)
                 continue
             # A connection of its own, whose pipe can be dropped alone.
             caller = msgspec.structs.replace(self._pipeline.caller, connection_id=f"file-{index}")
@@ -354,41 +357,45 @@ class FileSender:
                 self._finish(source, "failed", Unreadable(error.strerror or str(error)))
             except RrextError as error:
                 if source.skips(error):
-                    self._skip(msgspec.structs.replace(source, skipped=error.message))
+                    self._skip(source, error.message)
                 else:
                     self._finish(source, "failed", error, error.result)
             else:
                 self._finish(source, how, None, result)
 
-    def _skip(self, source: UploadFile) -> None:
+    def _skip(self, source: SyncItem, why: str) -> None:
         self._counts["skipped"] += 1
-        self._print_message(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
-        self._write(_line(source))
+        self._print_message(f"rrext: {shown(source.path)}: skipped: {why}")
+        self._write(_line(source, skipped=why))
 
-    async def _deal_with(self, source: UploadFile, caller: Caller) -> tuple[str, bytes | None]:
+    async def _deal_with(self, source: SyncItem, caller: Caller) -> tuple[str, bytes | None]:
         """The outcome of a file, and its result. Raises as `_send`."""
         if source.problem is not None:
             raise Unreadable(source.problem)
         if self._sync is None:
-            closed, _ = await self._send(source, caller, source.about)
+            assert isinstance(source, UploadFile)  # what a sync alone takes are other items
+            closed, _ = await self._send(source, caller, source.about, ItemContent("", source.reading))
             return "done", closed
         from rrext.sync.folder_sync import SentObject
 
-        async def send(about: dict[str, Any]) -> SentObject:
-            closed, stored = await self._send(source, caller, about)
+        async def send(about: dict[str, Any], content: ItemContent) -> SentObject:
+            closed, stored = await self._send(source, caller, about, content)
             return SentObject(closed, stored)
 
         return await self._sync.deal_with(source, send)
 
-    async def _send(self, source: UploadFile, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
+    async def _send(
+        self, source: SyncItem, caller: Caller, about: dict[str, Any], content: ItemContent
+    ) -> tuple[bytes, dict[str, int]]:
         """The encoded result body, and the number of chunks in each store.
 
         Raises the object's failure, with a partial result if there is one, and `OSError`.
         """
-        pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
+        pipeline = self._pipeline
+        mime_type = self._mime_type or content.mime_type or mime_type_of(source.path)
         lane = choose_lane(mime_type, pipeline.listens)
         self._warn_of_unheard(source, mime_type, lane)
-        file, piece = await pipeline.in_thread(lambda: _begin(source, in_pieces=lane in LANES_IN_PIECES))
+        file, piece = await pipeline.in_thread(lambda: _begin(content.open, in_pieces=lane in LANES_IN_PIECES))
         with file:
             opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type, source=self._source), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
@@ -417,18 +424,18 @@ class FileSender:
             return None  # the failure of the write matters
         return without_error(msgspec.json.decode(closed))
 
-    def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
+    def _warn_of_unheard(self, source: SyncItem, mime_type: str, lane: str) -> None:
         """Warn once per lane that no node receives its objects. Raises `NotTaken` for a file in a folder, or of a sync."""
         if self._pipeline.listens(lane):
             return
         what = f"no node takes {mime_type} here ({lane} lane)"
-        if source.folder is not None or self._sync is not None:
+        if self._sync is not None or (isinstance(source, UploadFile) and source.folder is not None):
             raise NotTaken(what)
         if lane not in self._unheard:
             self._unheard.add(lane)
             self._print_message(f"rrext: {shown(source.path)}: {what}, nothing is done with it")
 
-    def _advance(self, source: UploadFile, nbytes: int) -> None:
+    def _advance(self, source: SyncItem, nbytes: int) -> None:
         self._bytes_done += nbytes
         done, total = self._bytes_done, self._bytes_total
         share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # a device has no size in advance
@@ -439,7 +446,7 @@ class FileSender:
         self._progress.show(", ".join([*filter(None, parts), shown(source.path)]))
 
     def _finish(
-        self, source: UploadFile, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None
+        self, source: SyncItem, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None
     ) -> None:
         """Count the file and write its line. Raises `OSError`."""
         self._counts[how] += 1
@@ -463,10 +470,11 @@ class FileSender:
         print(printable(text), file=sys.stderr)
 
 
-def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
+def _begin(reading: Callable[[], IO[bytes]], *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece, or its whole content if the lane takes it whole. Raises `FrameTooLarge`."""
-    fd = source.open()
-    file = open(fd, "rb", buffering=0) if in_pieces else open(fd, "rb")  # noqa: SIM115 – the caller closes it
+    file = reading()
+    if isinstance(file, RawIOBase) and not in_pieces:
+        file = BufferedReader(file)  # which gives all that was asked for
     try:
         piece = file.read(CLIENT_DEFAULTS.write_chunk if in_pieces else DEFAULTS.max_frame + 1)
         if len(piece) > DEFAULTS.max_frame:
@@ -478,17 +486,18 @@ def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
 
 
 def _line(
-    source: UploadFile,
+    source: SyncItem,
     how: str | None = None,
     error: RrextError | None = None,
     result: bytes | dict[str, Any] | None = None,
+    skipped: str | None = None,
 ) -> bytes:
     """`{path, result}`, `{path, error, result?}` or `{path, skipped}`; for a sync also the change `how`."""
     members = [b'"path":' + msgspec.json.encode(shown(source.path))]
     if how in CHANGES:
         members.append(b'"sync":' + msgspec.json.encode(how))
-    if source.skipped is not None:
-        members.append(b'"skipped":' + msgspec.json.encode(source.skipped))
+    if skipped is not None:
+        members.append(b'"skipped":' + msgspec.json.encode(skipped))
     if error is not None:
         told = {"code": error.code, "message": error.message, **({"hint": error.hint} if error.hint else {})}
         members.append(b'"error":' + encode(told))
