@@ -70,13 +70,14 @@ def store_alone(folder: Path, batches: list[list[dict[str, Any]]]) -> float:
     from rrext.nodes.embeddings.embedder import hashed
     from rrext.nodes.vectors.checked_input import drafts_of
     from rrext.nodes.vectors.edge.open_shard import create_shard, point_of
+    from rrext.nodes.vectors.store import NOBODYS
 
     folder.mkdir()
     create_shard(str(folder), SIZE)
     shard = qe.EdgeShard.load(str(folder))
     start = time.perf_counter()
     for batch in batches:
-        points = [point_of(draft.chunk, hashed(draft.chunk.content, SIZE)) for draft in drafts_of(batch)]
+        points = [point_of(draft.chunk, hashed(draft.chunk.content, SIZE)) for draft in drafts_of(batch, NOBODYS)]
         shard.update(qe.UpdateOperation.upsert_points(points))
     shard.flush()
     taken = time.perf_counter() - start
