@@ -46,6 +46,8 @@ CASES = (
     Case(500, BROKEN, "8 requests, always"),
     Case(500, BROKEN, "a tool keeps a core busy"),
 )
+LEAST = 4
+"""Keystrokes of `--least`."""
 NAMES = {VALID: "a text, longer and longer", BROKEN: "a member, key by key"}
 
 
@@ -59,8 +61,8 @@ def measure(case: Case, command: list[str], count: int) -> list[float]:
             session.flood(typist.line)
         if "tool" in case.meanwhile:
             session.run_busy_tool(BUSY_SECONDS)
-        warm = len(case.typed) * 2
-        list(session.latencies(typist, warm))
+        if count > LEAST:  # whose figures tell nothing, warm or not
+            list(session.latencies(typist, len(case.typed) * 2))
         return sorted(taken * 1e3 for taken in session.latencies(typist, count, burst=case.burst, pause=case.pause))
 
 
@@ -95,7 +97,7 @@ def main() -> int:
     try:
         command = editor_command(given.rrext)
         rows = [HEADER]
-        keys, rounds = (4, 1) if given.least else (40, 3) if given.quick else (300, 9)
+        keys, rounds = (LEAST, 1) if given.least else (40, 3) if given.quick else (300, 9)
         for line in lines(command, keys, rounds):
             rows.append(line)
             missed = missed or line[-1] == "MISSED"
