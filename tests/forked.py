@@ -48,6 +48,7 @@ MODULES: Final = {
     "rrext": ("anyio._backends._asyncio", "rrext.cli", "rrext.client", "rrext.engine", "rrext.server", "rrext.nodes.base"),
     "lsp": ("rrext.editor", "rrext.faces.lsp"),
     "mcp": ("rrext.faces.mcp",),
+    "--ws": ("rrext.faces.ws",),
     "rrext.nodes.graph.ladybug_worker": ("rrext.nodes.graph", "ladybug"),
     "rrext.nodes.sql.duckdb.worker": ("rrext.nodes.sql.duckdb", "duckdb"),
     "rrext.nodes.vectors.edge.worker": ("rrext.nodes.vectors.edge", "qdrant_edge"),

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from forked import process
+
 PATIENCE = 30.0
 
 
@@ -19,7 +21,7 @@ class ListeningServer:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(  # in a session without a terminal, as a service manager starts it
+        self.process = process(  # in a session without a terminal, as a service manager starts it
             command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env, start_new_session=True
         )
         self.log = ""

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 from engine_face import EngineFace, EngineLine
 from face import Face, Line, Way
+from forked import process
 from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 
 from rrext import Client
@@ -235,7 +236,7 @@ class StandingServer:
         """Where it is. Who asks for the first time starts it."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="rrext-")
-            self._process = subprocess.Popen(
+            self._process = process(
                 serve_command([PIPELINE], nodes=NODES, args=listening(self._kind, self._folder.name)),
                 env=server_env({"PYTHONPATH": str(HERE.parents[1]), **shared_state(self._kind, self._folder.name)}),
                 stdin=subprocess.DEVNULL,
