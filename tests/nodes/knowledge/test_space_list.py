@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -153,6 +154,64 @@ else:
         maker.stdin.flush()
     assert sorted(maker.communicate()[0].strip() for maker in makers) == ["created", *["space_exists"] * 5]
     assert os.listdir(tmp_path) == [FILE]
+
+
+def done(work: object, *args: object) -> object:
+    """What a change answers, or its code."""
+    try:
+        return work(*args)  # type: ignore[operator]
+    except ToolError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_who_change_the_list_in_turns_agree_with_a_model_of_it(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    lists = [SpaceList(tmp_path), SpaceList(tmp_path)]
+    states: dict[str, str] = {}
+    members: dict[str, set[str]] = {"a": set(), "b": set(), "c": set()}
+    users = ["ada", "ben", "eve"]
+    for _ in range(200):
+        spaces, space, user = random.choice(lists), random.choice(list(members)), random.choice(users)
+        state = states.get(space)
+        match random.choice(["create", "open", "add", "add", "remove", "begin", "delete", "delete_user"]):
+            case "create":
+                expected = "space_exists" if state in ("open", "leaving") else state is None
+                assert done(spaces.create, space) == expected
+                if expected != "space_exists":
+                    states[space] = "open" if expected else "leaving"
+            case "open" if state == "leaving":
+                spaces.open(space)
+                states[space] = "open"
+            case "add":
+                new = [] if user in members[space] else [user]
+                assert done(spaces.add, space, [user]) == (new if state == "open" else "space_not_found")
+                members[space].update(new if state == "open" else ())
+            case "remove":
+                old = [user] if user in members[space] else []
+                assert done(spaces.remove, space, [user]) == (old if state == "open" else "space_not_found")
+                members[space].discard(user)
+            case "begin":
+                assert done(spaces.begin_delete, space) == (None if state in ("open", "leaving") else "space_not_found")
+                if state in ("open", "leaving"):
+                    states[space] = "leaving"
+                    members[space].clear()
+            case "delete" if state == "leaving":
+                spaces.delete(space)
+                states[space] = "gone"
+            case "delete_user":
+                assert done(spaces.delete_user, user) == sorted(name for name, those in members.items() if user in those)
+                for those in members.values():
+                    those.discard(user)
+            case _:
+                continue
+        for reader in lists:
+            for one in users:
+                assert reader.spaces_of(one) == tuple(sorted(name for name, those in members.items() if one in those))
+                assert all(reader.is_member(one, name) == (one in those) for name, those in members.items())
+            there = [name for name in sorted(states) if states[name] != "gone"]
+            found = [Space(name, tuple(sorted(members[name])), states[name] == "leaving") for name in there]
+            assert reader.spaces() == found
 
 
 def test_threads_share_one_list(tmp_path: Path) -> None:
