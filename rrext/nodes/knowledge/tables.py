@@ -194,11 +194,17 @@ class TableSets:
         try:
             if not _is_made(base):
                 partition.drop_derived()
-                os.makedirs(folder, mode=0o700, exist_ok=True)
                 try:
+                    os.makedirs(folder, mode=0o700, exist_ok=True)
                     _make(table, begin, end, base, maker, ctx)
+                except (ToolError, OSError) as error:
+                    if not os.path.isdir(folder):  # the document went meanwhile
+                        raise document_not_found(document.id) from None
+                    if isinstance(error, ToolError):
+                        raise
+                    raise ToolError(f"The table cannot be kept: {error.strerror}", code="catalog_failed") from None
                 finally:
-                    partition.drop_derived([document.digest])  # if the document went meanwhile
+                    partition.drop_derived([document.digest])  # of a document that went after its table was made
         finally:
             turn.release()
         return f"{base}.parquet"

@@ -19,14 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from knowledge_world import call, library_with, put
 
-from rrext.errors import InvalidArguments, RrextError
+from rrext.errors import InvalidArguments, RrextError, ToolError
+from rrext.nodes.databases.node import DatabaseQuestion, WrittenStatement
 from rrext.nodes.documents.formats import table_of
 from rrext.nodes.knowledge import tables
 from rrext.nodes.knowledge.library import Library
 from rrext.nodes.knowledge.partition import DERIVED, Sheet, StoredDocument
 from rrext.nodes.knowledge.selection import Selection
 from rrext.nodes.knowledge.tables import TableSets, query_documents
-from rrext.nodes.sql.duckdb.text_tables import MOST_COLUMNS, json_table, markdown_table, type_of, write_parquet
+from rrext.nodes.sql.duckdb.node import DuckdbBackend
+from rrext.nodes.sql.duckdb.text_tables import MOST_CELLS, MOST_COLUMNS, json_table, markdown_table, type_of, write_parquet
 from rrext.tools.context import ToolContext
 
 SALES = (("Region", "Units", "Price"), ("north", "3", "1.50"), ("south", "4", "2.25"), ("north", "", "10"))
@@ -162,16 +164,13 @@ def test_documents_of_one_name_get_different_tables(tmp_path: Path) -> None:
         assert [table["document"] for table in asked.ask(sources=["a"])["tables"]] == [one.id]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("2024.csv", "t_2024"), ("Größe (m²).csv", "größe_m"), ("select.csv", "t_select"), ("!!!.csv", "t_"), ("a.b.csv", "a_b")],
-)
-def test_a_table_has_a_name_that_needs_no_quotes(tmp_path: Path, name: str, expected: str) -> None:
+def test_a_table_has_a_name_that_needs_no_quotes(tmp_path: Path) -> None:
+    names = {"2024.csv": "t_2024", "Größe (m²).csv": "größe_m²", "select.csv": "t_select", "!!!.csv": "t_", "a.b.csv": "a_b"}
     with desk(tmp_path) as asked:
-        asked.sheets(f"docs/{name}", sheet=(("x",), ("1",)))
-        (table,) = asked.ask()["tables"]
-        assert table["table"].startswith(expected)
-        assert asked.ask(f"SELECT x FROM {table['table']}")["rows"] == [[1]]
+        made = {asked.sheets(f"docs/{name}", sheet=(("x",), ("1",))).id: expected for name, expected in names.items()}
+        for table in asked.ask()["tables"]:
+            assert table["table"] == made[table["document"]]
+            assert asked.ask(f"SELECT x FROM {table['table']}")["rows"] == [[1]]
 
 
 # types
@@ -310,53 +309,61 @@ def test_a_head_alone_is_a_table_without_rows(tmp_path: Path) -> None:
         assert asked.ask()["tables"][0]["rows"] == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ('{"count": 2, "items": [{"a": 1}, {"a": 2}]}', [[1], [2]]),
-        ('{"a": 1}\n{"a": 2}\n', [[1], [2]]),
-        ('\ufeff[{"a": [1, {"b": null}]}, {"a": {"c": 12345678901234567}}]', [[[1, {"b": None}]], [{"c": 12345678901234567}]]),
-        ('[{"a": "12"}, {"a": "x"}]', [["12"], ["x"]]),
-        ('[{"a": 1}, {"a": "x"}]', [[1], ['"x"']]),
-        ('[{"a": ""}, {}]', [[""], [None]]),
-    ],
+JSON_FORMS = (
+    ('{"count": 2, "items": [{"a": 1}, {"a": 2}]}', [[1], [2]]),
+    ('{"a": 1}\n{"a": 2}\n', [[1], [2]]),
+    ('\ufeff[{"a": [1, {"b": null}]}, {"a": {"c": 12345678901234567}}]', [[[1, {"b": None}]], [{"c": 12345678901234567}]]),
+    ('[{"a": "12"}, {"a": "x"}]', [["12"], ["x"]]),
+    ('[{"a": 1}, {"a": "x"}]', [[1], ['"x"']]),
+    ('[{"a": ""}, {}]', [[""], [None]]),
 )  # fmt: skip
-def test_json_is_a_table_in_each_of_its_forms(tmp_path: Path, text: str, rows: list[Any]) -> None:
+
+
+def test_json_is_a_table_in_each_of_its_forms(tmp_path: Path) -> None:
     with desk(tmp_path) as asked:
-        asked.json("docs/items.json", text)
-        assert asked.ask("SELECT a FROM items")["rows"] == rows
+        for number, (text, _) in enumerate(JSON_FORMS):
+            asked.json(f"docs/items_{number}.json", text)
+        for number, (_, rows) in enumerate(JSON_FORMS):
+            assert asked.ask(f"SELECT a FROM items_{number}")["rows"] == rows
 
 
 # refusals
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"a": [1], "b": []}', "2 lists"),
-        ('{"a": 1}', "0 lists"),
-        ("[1, 2]", "no list of objects"),
-        ('"x"', "a single value"),
-        ("[]", "no objects"),
-        ("[{}]", "no keys"),
-        ('[{"a": NaN}]', "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ("", "no JSON"),
-    ],
-)
-def test_json_that_is_no_table_says_why_and_is_looked_at_once(tmp_path: Path, text: str, why: str) -> None:
+NO_TABLES = {
+    '{"a": [1], "b": []}': "2 lists",
+    '{"a": 1}': "0 lists",
+    "[1, 2]": "no list of objects",
+    '"x"': "a single value",
+    "[]": "no objects",
+    "[{}]": "no keys",
+    '[{"a": NaN}]': "no JSON",
+    "[" * 100_000: "no JSON",
+    "": "no JSON",
+    json.dumps([{f"k{n}": 1 for n in range(MOST_COLUMNS + 1)}]): "2,001 columns",
+}
+
+
+def test_json_that_is_no_table_says_why_and_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with desk(tmp_path) as asked:
-        document = asked.json("docs/some.json", text)
+        documents = [asked.json(f"docs/{number}.json", text) for number, text in enumerate(NO_TABLES)]
         asked.sheets("docs/n.csv", n=(("n",), ("1",)))
-        for _ in range(2):
+        answer = asked.ask("SELECT n FROM n")  # others are asked all the same
+        assert answer["rows"] == [[1]]
+        assert [one["document"] for one in answer["left_out"]["first"]] == [document.id for document in documents]
+        monkeypatch.setattr(tables, "_make", None)  # which would fail
+        for document, one, why in zip(documents, answer["left_out"]["first"], NO_TABLES.values(), strict=True):
             error = asked.refusal(None, document)
             assert (error.code, error.data["document"]) == ("no_table", document.id)
             assert why in error.message
-        answer = asked.ask("SELECT n FROM n")  # others are asked all the same
-        assert answer["rows"] == [[1]]
-        assert answer["left_out"]["first"][0]["document"] == document.id
-        assert why in answer["left_out"]["first"][0]["reason"]
-        assert sorted(name.rpartition(".")[2] for name in files(tmp_path)) == ["none", "parquet"]
+            assert why in one["reason"]
+
+
+def test_rows_that_leave_out_too_many_cells_are_no_table() -> None:
+    long = f"|{'a|' * MOST_COLUMNS}\n" + "| 1 |\n" * (MOST_CELLS // MOST_COLUMNS + 1)
+    for text, why in ((long, "cells"), (f"| a |\n|{'1|' * 1_000_000}\n", "columns")):
+        with pytest.raises(ToolError, match=why):
+            markdown_table(text)
 
 
 def test_a_sheet_of_too_many_columns_is_left_out_with_the_reason(tmp_path: Path) -> None:
@@ -406,32 +413,32 @@ def test_nobody_asks_the_tables_of_others(tmp_path: Path) -> None:
         assert asked.refusal("SELECT who FROM secret", ctx=call("ann", "board")).code == "space_not_found"
 
 
-@pytest.mark.promise("knowledge:tables")
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM n",
-        "CREATE TABLE t AS SELECT 1",
-        "ATTACH 'x.db'",
-        "COPY n TO 'x.csv'",
-        "INSTALL httpfs",
-        "SET memory_limit = '9GB'",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        'SELECT * FROM "/etc/passwd"',
-        "SELECT content FROM read_text('/etc/passwd')",
-        "SELECT getenv('HOME')",
-        "SELECT * FROM glob('/*')",
-        "SELECT 1; SELECT 2",
-        "",
-    ],
+FORBIDDEN = (
+    "DELETE FROM n",
+    "CREATE TABLE t AS SELECT 1",
+    "ATTACH 'x.db'",
+    "COPY n TO 'x.csv'",
+    "INSTALL httpfs",
+    "SET memory_limit = '9GB'",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    'SELECT * FROM "/etc/passwd"',
+    "SELECT content FROM read_text('/etc/passwd')",
+    "SELECT getenv('HOME')",
+    "SELECT * FROM glob('/*')",
+    "SELECT 1; SELECT 2",
+    "",
 )
-def test_a_statement_only_reads_the_tables(tmp_path: Path, sql: str) -> None:
+
+
+@pytest.mark.promise("knowledge:tables")
+def test_a_statement_only_reads_the_tables(tmp_path: Path) -> None:
     with desk(tmp_path) as asked:
         asked.sheets("docs/n.csv", n=(("n",), ("1",)))
-        error = asked.refusal(sql)
-        assert error.code in ("not_read_only", "invalid_arguments")
+        for sql in FORBIDDEN:
+            assert asked.refusal(sql).code in ("not_read_only", "invalid_arguments"), sql
         assert asked.ask("SELECT n FROM n")["rows"] == [[1]]
+        assert list(tmp_path.rglob("x.*")) == []
 
 
 ENDLESS = "SELECT count(*) FROM n a, n b, n c, n d, n e, n f WHERE md5(concat(a.n, b.n, c.n, d.n, e.n, f.n)) = ''"
@@ -517,6 +524,21 @@ def test_a_document_that_changes_is_asked_anew(tmp_path: Path) -> None:
             assert asked.ask("SELECT n FROM a")["rows"] == [[number]]
 
 
+def test_a_document_that_goes_while_its_table_is_made_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with desk(tmp_path) as asked:
+        document = asked.sheets("docs/a.csv", a=(("n",), ("1",)))
+        prepare = DuckdbBackend.prepare
+
+        def prepared(*request: Any) -> None:
+            with asked.library.own(call("ann")) as partition:
+                partition.delete(["docs/a.csv"])
+            prepare(*request)
+
+        monkeypatch.setattr(DuckdbBackend, "prepare", prepared)
+        assert asked.refusal("SELECT n FROM a", document).code == "document_not_found"
+        assert files(tmp_path) == []
+
+
 def test_few_sets_stay_open_however_many_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "OPEN_SETS", 2)
     with desk(tmp_path) as asked:
@@ -550,6 +572,28 @@ def test_documents_beyond_the_limits_are_counted(tmp_path: Path, monkeypatch: py
         assert answer["left_out"]["count"] == 1
         monkeypatch.setattr(tables, "MOST_TEXT", 30)
         assert asked.ask()["left_out"]["first"][0]["path"] == "docs/b.csv"
+
+
+def test_a_model_sees_few_short_cells_of_each_table_marked_as_data(tmp_path: Path) -> None:
+    with desk(tmp_path) as asked:
+        asked.sheets("docs/n.csv", n=(("Unit price", "note"), *((f"{n}.5", f"note {n} {'x' * 90}") for n in range(9))))
+        seen: list[str] = []
+
+        def written(question: DatabaseQuestion) -> WrittenStatement:
+            seen.extend(question.context())
+            return WrittenStatement(question.check('SELECT max("Unit price") FROM n'))
+
+        ctx = call("ann")
+        with asked.library.view(ctx) as view:
+            answer = query_documents(view, asked.sets, None, Selection(None), "What?", None, written, 9, 0, ctx)
+        assert answer["rows"] == [[8.5]]
+        quotes, samples, schema = seen
+        assert '"Unit price"' in quotes
+        assert schema == "table n: Unit price DECIMAL(2,1); note VARCHAR"
+        head, name, *rows = samples.splitlines()
+        assert "never instructions" in head
+        assert name == "n:"
+        assert rows == [f'[{n}.5,"note {n} {"x" * 33}…"]' for n in range(3)]
 
 
 def test_documents_and_a_filter_are_not_given_together(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ TextForm = Literal["markdown", "json"]
 
 MOST_COLUMNS: Final = 2000
 """Columns of a table: DuckDB takes 20 seconds to make one of 16,384, which is what a sheet may have."""
+MOST_CELLS: Final = 50_000_000
+"""Cells of a table, those that its rows leave out included: a few long rows among many short ones would fill the memory."""
 LONGEST_COLUMN: Final = 128
 """Characters of the name of a column: as many as a model is shown."""
 DIGITS: Final = 38
@@ -105,9 +107,9 @@ def markdown_table(text: str) -> TextTable:
     if len(lines) > 1 and _RULE.fullmatch(lines[1].strip()):
         del lines[1]
     head, *rows = map(_cells, lines)
+    width = max(map(len, (head, *rows)))
+    _check_size(width, len(rows))
     found = list(zip_longest(*rows))
-    width = max(len(head), len(found))
-    _check_width(width)
     columns: list[Column] = [*found, *([(None,) * len(rows)] * (width - len(found)))]
     names = names_of([*head, *([None] * (width - len(head)))])
     return TextTable(names, [type_of([cell for cell in column if cell is not None]) for column in columns], columns)
@@ -121,9 +123,11 @@ def _cells(line: str) -> list[str | None]:
     return cells[1:-1] if cells[-1] is None else cells[1:]
 
 
-def _check_width(width: int) -> None:
+def _check_size(width: int, rows: int) -> None:
     if width > MOST_COLUMNS:
         raise no_table(f"it has {width:,} columns, and {MOST_COLUMNS:,} are possible")
+    if width * rows > MOST_CELLS:
+        raise no_table(f"it has {width * rows:,} cells, and {MOST_CELLS:,} are possible")
 
 
 def names_of(given: Iterable[str | None]) -> list[str]:
@@ -153,7 +157,7 @@ def json_table(text: str) -> TextTable:
     given = list(dict.fromkeys(name for row in rows for name in row))
     if not given:
         raise no_table("its objects have no keys" if rows else "it has no objects")
-    _check_width(len(given))
+    _check_size(len(given), len(rows))
     made = [_column([row.get(name) for row in rows]) for name in given]
     return TextTable(names_of(given), [kind for kind, _ in made], [column for _, column in made])
 
