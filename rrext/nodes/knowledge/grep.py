@@ -46,6 +46,9 @@ MOST_TEXT: Final = 200_000
 SECONDS: Final = 2.0
 """How long one call searches; its cursor goes on from there."""
 
+MOST_COUNTED: Final = 1000
+"""Documents up to which those that are left out are counted: a page of hits of a common word takes less time than that."""
+
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 PLACE: Final = msgspec.json.Decoder(tuple[str, Number, Number, str])
 """Reads a catalog, a document in it, the byte to go on from, and the digest of the text that this is about."""
@@ -131,6 +134,13 @@ class DocumentText:
 
     def hits(self, pattern: Pattern, begin: int, margin: int) -> Generator[tuple[int, int] | None, None, None]:
         """The hits from a byte on, as places in `data`; None at the end of each window. `margin` bytes around are loaded."""
+        if self._is_whole:
+            yield from self._hits(pattern, begin, margin)
+            return
+        with self._rows.blobopen("content", "text", self.number, readonly=True) as self._blob:
+            yield from self._hits(pattern, begin, margin)
+
+    def _hits(self, pattern: Pattern, begin: int, margin: int) -> Generator[tuple[int, int] | None, None, None]:
         self.reached = begin
         end = -1
         while end < self.size - self.at and self.reached <= self.size > 0:
@@ -169,9 +179,8 @@ class DocumentText:
                 low, mark = (middle, mark) if marks[2 * middle] <= max(0, self.reached - margin - 4) else (low, middle - 1)
             self.at, newlines = marks[2 * low], marks[2 * low + 1]
             self._marked = (low * MARK, newlines)
-            with self._rows.blobopen("content", "text", self.number, readonly=True) as blob:
-                blob.seek(self.at)
-                self.data = blob.read(min(self.size, self.reached + window + OVERLAP + margin) - self.at)
+            self._blob.seek(self.at)  # one blob for all windows: it remembers the pages that it went through
+            self.data = self._blob.read(min(self.size, self.reached + window + OVERLAP + margin) - self.at)
         self._counted = (0, self._marked[0], self._marked[1])
         first = self._character(self.reached - self.at)
         end = self.size - self.at
@@ -301,7 +310,7 @@ class Grep:
             kind: self._found,
             "total": {"hits": self._hits, "documents": self._documents},
             "scanned": self._scanned,
-            "left_out": left_out,
+            "left_out": min(left_out, MOST_COUNTED),
             "cursor": None if place is None else cursor_at(place),
         }
 
@@ -319,6 +328,9 @@ class Grep:
         with partition.reading() as rows, closing(rows.execute(asked, (*values, number))) as candidates:
             for of, size, text in candidates:
                 ctx.check()
+                if text is not None and of != number and self._pattern.search(text) is None and time.monotonic() < until:
+                    self._scanned += 1  # most of what the index named wrongly ends here
+                    continue
                 document = DocumentText(rows, of, size, text)
                 is_same = of == number and byte and self._about(rows, of)[3] == digest
                 self._scanned += 1
@@ -390,6 +402,7 @@ class Grep:
         tables, column, values = self._candidates()
         if self._pattern.match is not None:
             tables = tables.replace("CROSS JOIN content ON content.number = grams.rowid ", "")
+        asked = f"SELECT count(*) FROM (SELECT 1 FROM {tables} AND {column} >= ? LIMIT {MOST_COUNTED})"
         with partition.reading() as rows:
-            found: int = rows.execute(f"SELECT count(*) FROM {tables} AND {column} >= ?", (*values, number)).fetchone()[0]
+            found: int = rows.execute(asked, (*values, number)).fetchone()[0]
             return found

@@ -303,7 +303,7 @@ class KnowledgeNode(Node):
         Answers `{hits: [{document, path, line, start, end, text, before, after}], total, scanned, left_out, cursor}`.
         `start` and `end` are characters of the document, for read_document; `text` is the line, of a long one the part
         around the hit. `total` counts the hits and documents that this call found, `scanned` the documents that it read,
-        `left_out` those that may hold more. A call searches for two seconds or so, and its cursor goes on from there.
+        `left_out` those that may hold more, up to 1,000. A call searches for two seconds or so; its cursor goes on from there.
 
         Args:
             pattern: The text, or an expression of RE2.

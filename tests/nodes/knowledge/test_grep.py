@@ -121,7 +121,7 @@ def refilled(partition: Partition, texts: list[str]) -> dict[str, str]:
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), pattern=LITERALS, ignore_case=st.booleans(), limit=st.integers(1, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_literal_is_found_wherever_it_is(
     emptied: Partition, texts: list[str], pattern: str, ignore_case: bool, limit: int
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_literal_is_found_wherever_it_is(
 
 
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), pattern=REGEXES, ignore_case=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_regex_is_found_wherever_it_fits(emptied: Partition, texts: list[str], pattern: str, ignore_case: bool) -> None:
     named = refilled(emptied, texts)
     assert all_hits(view_of(emptied), pattern, regex=True, ignore_case=ignore_case) == expected(
