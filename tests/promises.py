@@ -284,7 +284,8 @@ PROMISES: dict[str, str] = {
         "Secrets that a caller of `tool_http_request` gives are in no failure and no log, and go to one server alone"
     ),
     "http-request:public-alone": (
-        "`tool_http_request` connects to public addresses alone unless its operator says otherwise, a remote pipeline always"
+        "`http_request` and `fetch_web_page` connect to public addresses alone unless the operator says otherwise, a remote "
+        "pipeline always"
     ),
     "connections:file-0600": "A file of connections, or of one secret, that others may use or another user owns is refused",
     "connections:problems": "A problem of a file of connections is told with its line, and makes only its connection invalid",

@@ -21,9 +21,10 @@ addresses of IPv4 (`::127.0.0.1`, `::ffff:0:7f00:1`), sites (`fec0::1`) and tran
 
 
 class PublicTransport(httpx2.AsyncHTTPTransport):
-    """Resolves the host of each request once, and connects to that address if it is public.
+    """Resolves the host of each request once, and connects to its first address if all of them are public.
 
-    A name may mean another address a moment later, so the address is checked that is connected to. The certificate of the
+    A name may mean another address a moment later, so the address is checked that is connected to. A name with a private
+    address beside public ones is refused, whatever their order, which changes from answer to answer. The certificate of the
     server is checked for the name. `who` may not connect to other addresses, and `hint` says who may change that.
     """
 
@@ -42,10 +43,10 @@ class PublicTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         host = request.url.host
         found = await _resolved(host, request.url.port or 443)
-        if not is_public(found):
+        if not all(map(is_public, found)):
             raise ToolError(f"{host} is a private address, to which {self._who}", code="private_address", hint=self._hint)
         request.extensions = {**request.extensions, "sni_hostname": host}
-        request.url = request.url.copy_with(host=str(found))
+        request.url = request.url.copy_with(host=str(found[0]))
         return await super().handle_async_request(request)
 
 
@@ -62,13 +63,13 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return address in UNICAST if behind is None else is_public(behind)
 
 
-async def _resolved(host: str, port: int) -> IPv4Address | IPv6Address:
+async def _resolved(host: str, port: int) -> list[IPv4Address | IPv6Address]:
     try:
-        return ip_address(host)
+        return [ip_address(host)]
     except ValueError:
         pass
     try:
         found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise httpx2.ConnectError(f"{host} cannot be found: {getattr(error, 'strerror', None) or error}") from None
-    return ip_address(str(found[0][4][0]).partition("%")[0])
+    return [ip_address(str(place[0]).partition("%")[0]) for *_, place in found]

@@ -188,7 +188,7 @@ class HttpRequestNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Requests]:
         """Make the client; it connects to nothing yet."""
-        client = await ctx.in_thread(_client, ctx, config.allowPrivateAddresses and not ctx.remote)
+        client = await ctx.in_thread(http_client, ctx, config.allowPrivateAddresses and not ctx.remote)
         try:
             yield Requests(client, config, ctx)
         finally:
@@ -250,8 +250,8 @@ def _json_body(value: Any) -> Body:
     return Body("raw", raw=RawBody(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
 
 
-def _client(ctx: SetupContext, private: bool) -> httpx2.AsyncClient:
-    """The client of a component: one for public addresses uses no proxy, which could reach others."""
+def http_client(ctx: SetupContext, private: bool) -> httpx2.AsyncClient:
+    """The client of a component: one for public addresses uses no proxy, which could reach others. Blocks."""
     transport = None
     if not private:
         from rrext.http.public import PublicTransport
@@ -391,7 +391,9 @@ def target_of(url: str, pointer: str) -> httpx2.URL:
         what = f"is longer than {MAX_URL} characters" if len(url) > MAX_URL else "is no address such as https://example.com/x"
         raise InvalidArguments.at(pointer, what)
     if found.userinfo:
-        raise InvalidArguments.at(pointer, "holds a name or password", hint='Put it into "basic_auth".')
+        raise InvalidArguments.at(
+            pointer, "holds a name or password", hint='An address has none here; http_request takes it as "basic_auth".'
+        )
     if _climbs(re.split(r"[?#]", url, maxsplit=1)[0].partition("://")[2]):  # of the text: httpx2 leaves out those that it sees
         raise InvalidArguments.at(pointer, 'has "." or ".." in its path')
     return found.copy_with(fragment=None)
@@ -424,8 +426,18 @@ class RequestedServer(msgspec.Struct, frozen=True):
         return f"<RequestedServer {self.address}>"
 
 
+class Fetched(msgspec.Struct, frozen=True):
+    """The last answer of a request and its redirects, its whole body, and the address that it came from."""
+
+    url: httpx2.URL
+    response: httpx2.Response
+    body: bytes
+
+
 class Requests:
     """The shared state of a component: its client, what it allows, and the requests so far. Belongs to the event loop."""
+
+    server_type: ClassVar[type[RequestedServer]] = RequestedServer
 
     def __init__(self, client: httpx2.AsyncClient, config: Any, ctx: SetupContext) -> None:
         self._client = client
@@ -438,26 +450,10 @@ class Requests:
         self._rates = [Rate(config.rateLimitPerSecond, 1.0, "second"), Rate(config.rateLimitPerMinute, 60.0, "minute")]
 
     async def send(self, node: Node, method: str, asked: Asked, timeout: float, ctx: ToolContext) -> dict[str, Any]:
-        """Send a request once, follow its redirects, and return the answer. Raises `ToolError` with a code of `rrext.http`."""
-        import httpx2
-
-        server = RequestedServer(origin_of(asked.url), tuple(asked.secrets))
-        self._require_allowed(asked.url, f"{server} is asked for an address")
+        """The answer to a request as a caller reads it. Raises as `fetch`."""
         began = asyncio.get_running_loop().time()
-        with self._place(server):
-            try:
-                async with asyncio.timeout(timeout):
-                    response, body = await self._followed(node, method, asked, server)
-            except TimeoutError:
-                raise late(server, f"was not done within {timeout:g} s", tries=1) from None
-            except httpx2.TimeoutException:
-                raise late(server, "takes no connection", tries=1) from None
-            except BodyTooLarge:
-                raise too_large(server, self._config.maxAnswer) from None
-            except (ForeignPacking, httpx2.DecodingError):
-                raise bad_answer(server, "in a form that cannot be unpacked") from None
-            except httpx2.TransportError as error:
-                raise broken(server, error, tries=1) from None
+        fetched = await self.fetch(method, asked, timeout, lambda method: SWITCHES[method].require(node, "http_request"))
+        response, body = fetched.response, fetched.body
         elapsed = round((asyncio.get_running_loop().time() - began) * 1000)
         media, charset = media_of(response)
         if len(body) <= QUICK_BODY:
@@ -473,8 +469,30 @@ class Requests:
             "content_type": response.headers.get("content-type", ""),
         }
 
-    async def _followed(self, node: Node, method: str, asked: Asked, server: RequestedServer) -> tuple[httpx2.Response, bytes]:
-        """The last answer of a request and its redirects, and its body."""
+    async def fetch(self, method: str, asked: Asked, timeout: float, require: Callable[[str], object] = str) -> Fetched:
+        """Send a request once, and follow its redirects; `require` refuses the method of one. Raises `ToolError` with a code of
+        `rrext.http`.
+        """
+        import httpx2
+
+        server = self.server_type(origin_of(asked.url), tuple(asked.secrets))
+        self.require_allowed(asked.url, f"{server} is asked for an address")
+        with self._place(server):
+            try:
+                async with asyncio.timeout(timeout):
+                    return await self._followed(method, asked, server, require)
+            except TimeoutError:
+                raise late(server, f"was not done within {timeout:g} s", tries=1) from None
+            except httpx2.TimeoutException:
+                raise late(server, "takes no connection", tries=1) from None
+            except BodyTooLarge:
+                raise too_large(server, self._config.maxAnswer) from None
+            except (ForeignPacking, httpx2.DecodingError):
+                raise bad_answer(server, "in a form that cannot be unpacked") from None
+            except httpx2.TransportError as error:
+                raise broken(server, error, tries=1) from None
+
+    async def _followed(self, method: str, asked: Asked, server: RequestedServer, require: Callable[[str], object]) -> Fetched:
         url = asked.url.copy_merge_params(asked.query) if asked.query else asked.url
         request = self._client.build_request(method, url, headers=asked.headers, **asked.content)
         content = request.read()
@@ -482,7 +500,7 @@ class Requests:
             response = await self._client.send(request, stream=True)
             try:
                 if response.status_code not in REDIRECTS or "location" not in response.headers:
-                    return response, await whole_body(response, self._config.maxAnswer)
+                    return Fetched(url, response, await whole_body(response, self._config.maxAnswer))
             finally:
                 await response.aclose()
             headers = request.headers
@@ -490,7 +508,7 @@ class Requests:
             if response.status_code == 303 or (response.status_code < 303 and method == "POST"):
                 method, content = method if method == "HEAD" else "GET", b""
                 headers = _without(headers, lambda name: name.startswith("content-"))
-                SWITCHES[method].require(node, "http_request")
+                require(method)
             if origin_of(url) != origin_of(before):
                 headers = _without(headers, lambda name: name not in KEPT_ELSEWHERE)
             headers = _without(headers, lambda name: name in ("host", "content-length", "transfer-encoding"))
@@ -504,10 +522,11 @@ class Requests:
             target = target_of(str(url.join(location)), "/location")
         except (InvalidArguments, ValueError, httpx2.InvalidURL):
             raise failure(server, "redirected", " redirects to what is no address") from None
-        self._require_allowed(target, f"{server} redirects to an address of {origin_of(target)}")
+        self.require_allowed(target, f"{server} redirects to an address of {origin_of(target)}")
         return target
 
-    def _require_allowed(self, url: httpx2.URL, what: str) -> None:
+    def require_allowed(self, url: httpx2.URL, what: str) -> None:
+        """Raise `ToolError` for an address that no pattern allows."""
         if self._patterns is not None and not self._patterns.fits(str(url)):
             raise ToolError(
                 f"{what} that no pattern allows",

@@ -49,7 +49,18 @@ class HttpProvider(ToolProvider):
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
         found = self.found(tool, await self._learned())
-        request = request_of(found.operation, self._base, arguments, self._settings.query)
+        return await self._asked(found.operation, self._base, arguments, ctx)
+
+    async def ask(self, given: UrlTool, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        """The result of a request that is none of its tools, below the address of the connection. Raises as `call`."""
+        base = self._settings.url
+        if base is None:
+            raise self._invalid("it has no url")
+        result = await self._asked(url_tool("ask", given).operation, base.rstrip("/"), arguments, ctx)
+        return await self.without_secrets(result, ctx.authorization_for(self.connection))
+
+    async def _asked(self, operation: ApiOperation, base: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        request = request_of(operation, base, arguments, self._settings.query)
         answer = await self._client.send(request, authorization=ctx.authorization_for(self.connection))
         return await result_of(answer, self._client.server(request.url), self.services)
 
