@@ -71,7 +71,8 @@ unless --max-delete allows it. What was sent is kept in FILE.pipe.sync, beside t
 With --sync a PATH may also be a list of addresses (urls:FILE, one on each line), a feed (feed:ADDRESS or feed:FILE) or a
 mailbox (mbox:FILE): each page, entry or message is an object. Pages are fetched only if they changed. What an entry of a
 feed leads to, or a redirect to another host, has to be a public address. An entry that a feed has no more is kept. A file
-whose name begins like a source is given with a path, as ./feed:x.
+whose name begins like a source is given with a path, as ./feed:x. With --watch the command goes on, and syncs again what
+changes in folders and files, some time after the last change of a burst.
 
 Exit code 0: done. 1: at least one file failed, or is gone and was not deleted. 2: nothing was sent, because the command
 or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl-C; stderr says what was done.
@@ -92,6 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, at: bool) -> None:
     )
     parser.add_argument(
         "--sync", action="store_true", help="send what is new or changed, delete what is gone from the folders; see below"
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="with --sync: go on, and sync again what changes, until Ctrl-C (exit code 130)"
     )
     parser.add_argument(
         "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
@@ -116,6 +120,9 @@ def run(args: argparse.Namespace) -> int:
     args.paths = [STDIN[0] if path == "-" else path for path in args.paths]
     if args.max_delete is not None and not args.sync:
         print("rrext: --max-delete goes with --sync", file=sys.stderr)
+        return EXIT_USAGE
+    if args.watch and not args.sync:
+        print("rrext: --watch goes with --sync", file=sys.stderr)
         return EXIT_USAGE
     if args.sync and args.at is not None:
         print("rrext: --sync keeps its state beside FILE.pipe, so it takes that and no --at", file=sys.stderr)
@@ -144,6 +151,10 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
         return EXIT_USAGE
     sync = None
     try:
+        if args.watch:
+            from rrext.cli.watching import require_watching
+
+            require_watching()
         if isinstance(pipeline, LocalPipeline) and args.sync:
             from rrext.cli.pipeline_stores import PipelineStores
             from rrext.sync.folder_sync import open_sync
@@ -156,7 +167,10 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
     try:
         if sync is not None:
             await sync.check_stores()
-        return await _send_all(args, pipeline, results, sync)
+        code = await _send_all(args, args.paths, pipeline, results, sync)
+        if sync is not None and args.watch:
+            await _watch(args, pipeline, results, sync)
+        return code
     except RrextError as error:
         print_error(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
@@ -165,13 +179,37 @@ async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
             await sync.aclose()
 
 
-async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync | None) -> int:
+async def _watch(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: FolderSync) -> None:
+    """Sync again what changes, until it is cancelled. A sync that fails is tried again at the next change."""
+    from rrext.cli.watching import changed_sources
+
+    is_told = False
+    async for changed in changed_sources(args.paths, sync.own_files):
+        try:
+            await _send_all(args, changed, pipeline, results, sync, tells_all=False)
+        except RrextError as error:
+            print_error(error)
+        if not is_told:
+            is_told = True
+            print("rrext: watching until Ctrl-C", file=sys.stderr, flush=True)
+
+
+async def _send_all(
+    args: argparse.Namespace,
+    words: Sequence[str],
+    pipeline: Pipeline,
+    results: Results,
+    sync: FolderSync | None,
+    *,
+    tells_all: bool = True,
+) -> int:
+    """Send these sources; returns the exit code. Unless it `tells_all`, nothing is told if nothing changed."""
     sources: Sequence[SyncItem]
     if sync is None:
-        sources = await pipeline.in_thread(lambda: find_files(args.paths, exclude=args.exclude, root_name=args.root_name))
+        sources = await pipeline.in_thread(lambda: find_files(words, exclude=args.exclude, root_name=args.root_name))
     else:
-        sources = await sync.find(args.paths, args.exclude)
-    for path in await pipeline.in_thread(lambda: _empty_folders(args.paths, sources)):
+        sources = await sync.find(words, args.exclude)
+    for path in await pipeline.in_thread(lambda: _empty_folders(words, sources)):
         print(f"rrext: {shown(path)}: there is no file in this folder", file=sys.stderr)
     writes_lines = args.json or not results.is_terminal or (len(sources) == 1 and sync is None)
     sending = FileSender(
@@ -185,6 +223,8 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
         # In one write, because ending nodes write there too.
         print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
         raise
+    if not tells_all and sending.is_idle:
+        return EXIT_DONE
     if sync is not None and writes_lines:
         results.write_line(msgspec.json.encode({"summary": sending.counts()}))
     print(f"rrext: {sending.summary()}", file=sys.stderr)
@@ -312,6 +352,11 @@ class FileSender:
             f"rrext: {shown(gone.folder)}: {count} of the {gone.known} files that were sent are not there any more: nothing is "
             f"deleted, as that may be a mistake, such as a disk that is not mounted. If it is none: --max-delete {count}"
         )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every file is as it was."""
+        return set(self._counts) <= {"unchanged"}
 
     @property
     def failed(self) -> bool:
