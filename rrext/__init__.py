@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rrext.client.chat_turn import ChatTurn
     from rrext.client.client import Client
     from rrext.client.databases import Database, Transaction, Vectors
+    from rrext.client.knowledge import Knowledge, SyncedFile, SyncResult
     from rrext.client.pipe import Pipe
     from rrext.client.stored_files import StoredFiles
     from rrext.client.updates import EventStream, ServerEvent
@@ -98,6 +99,7 @@ __all__ = [
     "InvalidArguments",
     "InvalidPipeline",
     "InvalidRequest",
+    "Knowledge",
     "LimitExceeded",
     "Limits",
     "ModelAnswered",
@@ -122,6 +124,8 @@ __all__ = [
     "SetupContext",
     "ShuttingDown",
     "StoredFiles",
+    "SyncResult",
+    "SyncedFile",
     "TaskAlreadyRunning",
     "TaskAmbiguous",
     "TaskError",
@@ -156,6 +160,9 @@ _MODULES = {
     "Database": "rrext.client.databases",
     "Entry": "rrext.nodes.base.node",
     "EventStream": "rrext.client.updates",
+    "Knowledge": "rrext.client.knowledge",
+    "SyncResult": "rrext.client.knowledge",
+    "SyncedFile": "rrext.client.knowledge",
     "FileResult": "rrext.client.upload",
     "Limits": "rrext.limits",
     "ModelAnswered": "rrext.client.chat_events",

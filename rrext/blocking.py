@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rrext.client.blocking import Client, Database, Pipe, StoredFiles, Transaction, Vectors
+from rrext.client.blocking import Client, Database, Knowledge, Pipe, StoredFiles, Transaction, Vectors
 
-__all__ = ["Client", "Database", "Pipe", "StoredFiles", "Transaction", "Vectors"]
+__all__ = ["Client", "Database", "Knowledge", "Pipe", "StoredFiles", "Transaction", "Vectors"]

@@ -28,6 +28,7 @@ from rrext.client.databases import Transaction as AsyncTransaction
 from rrext.client.databases import Vectors as AsyncVectors
 from rrext.client.databases import WhichNode
 from rrext.client.endpoint import Body
+from rrext.client.knowledge import Knowledge as AsyncKnowledge
 from rrext.client.pipe import Pipe as AsyncPipe
 from rrext.client.stored_files import StoredFiles as AsyncStoredFiles
 from rrext.client.updates import EventStream, MonitorTarget, ServerEvent
@@ -343,6 +344,12 @@ def on_loop(method: Callable[Concatenate[W, P], Awaitable[R]]) -> Callable[Conca
     return call
 
 
+class Knowledge(Blocking[AsyncKnowledge]):
+    """`rrext.Knowledge` with the same names, blocking."""
+
+    sync: Final = on_loop(AsyncKnowledge.sync)
+
+
 class Client:
     """`rrext.Client` with the same names, blocking: `with Client.spawn("weather.pipe") as client: client.tool(tool=…)`.
 
@@ -408,6 +415,11 @@ class Client:
     def database(self) -> Database:
         """The tools of database nodes by name; see `rrext.Client.database`."""
         return Database(self.wrapped.database, self.portal)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Folders of this machine, kept in the stores of a pipeline; see `rrext.Client.knowledge`."""
+        return Knowledge(self.wrapped.knowledge, self.portal)
 
     @property
     def vectors(self) -> Vectors:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import Any, Final, Literal, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Unpack, overload
 
 import anyio
 from anyio.abc import ByteStream
@@ -52,6 +52,9 @@ from rrext.limits import CLIENT_DEFAULTS
 from rrext.version import __version__
 from rrext.wire.codec import decode, encode
 from rrext.wire.connection import client_closed
+
+if TYPE_CHECKING:
+    from rrext.client.knowledge import Knowledge
 
 Path: TypeAlias = str | os.PathLike[str]
 QUESTION_TYPE: Final = "application/rocketride-question"
@@ -423,6 +426,13 @@ class Client:
     def database(self) -> Database:
         """The tools of database nodes by name: `await client.database.query("select 1")`."""
         return Database(self.tool)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Folders of this machine, kept in the stores of a pipeline: `await client.knowledge.sync("handbook", "docs/")`."""
+        from rrext.client.knowledge import Knowledge  # most clients keep none
+
+        return Knowledge(self, self._address)
 
     @property
     def vectors(self) -> Vectors:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID, uuid5
@@ -144,6 +145,11 @@ class FolderSync:
         self._lost: dict[tuple[str | None, bytes], dict[bytes, SentFile]] = {}
         """Files that were sent and are gone, by signature and extension: new ones may be the same files, moved."""
 
+    @property
+    def own_files(self) -> set[str]:
+        """The real paths of the files in which the state is kept."""
+        return self._state.files()
+
     async def find(self, words: Sequence[str], exclude: Sequence[str]) -> list[SyncItem]:
         """The items of all sources: `find_files` without the sync state itself, then those of lists, feeds and mailboxes.
 
@@ -163,7 +169,7 @@ class FolderSync:
         return items
 
     def _find_files(self, paths: Sequence[str], exclude: Sequence[str]) -> list[UploadFile]:
-        own = self._state.files()
+        own = self.own_files
         files = [
             UploadFile(file.path, file.name, skipped="is where --sync keeps what it has sent") if file.real in own else file
             for file in (find_files(paths, exclude=exclude, root_name=self._root_name) if paths else ())
@@ -362,7 +368,9 @@ class FolderSync:
             await self._fetcher.aclose()
 
 
-async def open_sync(pipeline: SyncPipeline, path: str, *, root_name: str | None, warn: Callable[[str], object]) -> FolderSync:
+async def open_sync(
+    pipeline: SyncPipeline, path: str, *, root_name: str | None, warn: Callable[[str], object] = warnings.warn
+) -> FolderSync:
     """The sync of a pipeline, with its state in the file `path`; `warn` as for `SyncState`.
 
     Raises `InvalidArguments` without a suitable store, and `SyncStateError`.

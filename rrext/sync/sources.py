@@ -23,7 +23,7 @@ from rrext.errors import ClientError, RrextError, Unavailable, UsageError
 from rrext.limits import CLIENT_DEFAULTS, MIB
 from rrext.sync.addresses import MAX_IN_MEMORY, MAX_ITEM, PageFetcher, check_address
 from rrext.sync.items import ItemContent, RunInThread
-from rrext.sync.upload_files import NOTHING_TO_READ, UNKNOWN_TYPE, Unreadable, mime_type_of, shown, url_of
+from rrext.sync.upload_files import NOTHING_TO_READ, UNKNOWN_TYPE, Unreadable, check_root_name, mime_type_of, shown, url_of
 
 if TYPE_CHECKING:
     import mailbox
@@ -257,6 +257,8 @@ class NewsFeed(ListedSource):
         html = [part for part in texts if "html" in (part.get("type") or "")]
         own = (html or texts or [{"value": ""}])[0]["value"]
         summary, link, title = entry.get("summary") or "", entry.get("link") or None, _line(entry.get("title"))
+        if link == entry.get("id") and "://" not in (link or ""):
+            link = None  # an id stands in for a link that there is not
         dates = [entry.get(f"{name}_parsed") for name in ("updated", "published") if f"{name}_parsed" in entry]
         digest = _hash_of(repr([title, own, summary, link, dates]))
         key = str(
@@ -465,6 +467,8 @@ PREFIXES: Final = tuple(f"{each.kind}:" for each in KINDS)
 
 def split_sources(words: Iterable[str], name: str | None) -> tuple[list[str], list[ListedSource]]:
     """The paths and the other sources among some words. `name` is that of the only one. Raises `UsageError`."""
+    if name is not None:
+        check_root_name(name)
     paths: list[str] = []
     sources: dict[str, ListedSource] = {}
     for word in words:

@@ -188,9 +188,14 @@ def find_files(paths: Iterable[str], *, exclude: Sequence[str] = (), root_name: 
     return [_below(source, root, root_name) for source in found]
 
 
-def _check_root(name: str, paths: Sequence[str]) -> None:
+def check_root_name(name: str) -> None:
+    """Raise `UsageError` for what is no name of a root."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise UsageError(f"the name of a root is a word without slashes, not {name!r}")
+
+
+def _check_root(name: str, paths: Sequence[str]) -> None:
+    check_root_name(name)
     if len(paths) != 1:
         raise UsageError(f"a name of a root is that of one path, and {len(paths)} are given")
 
