@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import msgspec
 
-from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.databases.cells import size_of
 from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.node import DatabaseQuestion, WrittenStatement
@@ -70,7 +70,6 @@ SAMPLED_TABLES: Final = 20
 LONGEST_NAME: Final = 60
 """Characters of the name of a table."""
 
-LINES: Final = frozenset({"jsonl", "ndjson"})
 JSON_TYPES: Final = frozenset({"application/json", "application/x-ndjson", "application/jsonl", "application/x-jsonlines"})
 TABULAR: Final = "(document.sheets > 0 OR document.extension IN ('json', 'jsonl', 'ndjson'))"
 
@@ -284,11 +283,8 @@ def query_documents(
     with sets.opened({table.name: table.file for table in tables}) as opened:
         call = SqlCall(opened.database, ctx, "array")
         about: list[str] | None = None
-        reply = WrittenStatement(sql)
-        if question is not None:
-            reply = write(_asked(question, opened, call, ctx))
-            sql = reply.statement
-        found = None
+        reply = WrittenStatement(sql) if question is None else write(_asked(question, opened, call, ctx))
+        sql, found = reply.statement, None
         if sql is not None:
             found = call.query(sql, (), offset + limit, explain=False)
             about = [name.rpartition(".")[2].lower() for name in opened.database.judged(sql, ctx).tables]
@@ -353,7 +349,7 @@ def _tables_of(partition: Partition, document: StoredDocument, *, is_asked: bool
     if document.sheets:
         return [DocumentTable(partition, document, sheet) for sheet in partition.metadata(document.number)[1]]
     extension = document.name.rpartition(".")[2].lower()
-    if extension == "json" or extension in LINES or document.mime_type in JSON_TYPES:
+    if extension in ("json", "jsonl", "ndjson") or document.mime_type in JSON_TYPES:
         return [DocumentTable(partition, document, None)]
     if is_asked:
         raise _no_table(document, f"It is no table: {document.mime_type} without tables in it")
@@ -374,24 +370,20 @@ def _made(
 ) -> list[DocumentTable]:
     """The tables whose files are there now. `is_strict`: a document none of whose tables can be made is an error."""
     tables: list[DocumentTable] = []
-    problems: dict[str, ToolError] = {}
+    problems: list[tuple[DocumentTable, ToolError]] = []
     for table in chosen:
         ctx.check()
         try:
             table.file = sets.make(table, maker, ctx)
             tables.append(table)
-        except RrextError as error:
+        except ToolError as error:
             ctx.check()
-            if not isinstance(error, ToolError):
-                raise
             left.add(table.place, error.message)
-            problems.setdefault(table.document.id, error)
-    if is_strict and problems:
-        asked = {table.document.id for table in tables}
-        for table in chosen:
-            error = problems.get(table.document.id)
-            if error is not None and table.document.id not in asked:
-                raise _no_table(table.document, error.message) if error.code == "no_table" else error
+            problems.append((table, error))
+    asked = {table.document.id for table in tables}
+    for table, error in problems:
+        if is_strict and table.document.id not in asked:
+            raise _no_table(table.document, error.message) if error.code == "no_table" else error
     return tables
 
 
@@ -401,13 +393,10 @@ _SIGNS: Final = re.compile(r"\W+")
 def _name(tables: Sequence[DocumentTable]) -> None:
     """Name each table after its document, and after its sheet if there are several; equal names get the document's id too."""
     several = {table.document.id for table in tables if table.document.sheets > 1}
-    plain = [
-        _plain(
-            os.path.splitext(table.document.name)[0],
-            table.sheet.name if table.sheet is not None and table.document.id in several else "",
-        )
-        for table in tables
-    ]
+    plain: list[str] = []
+    for table in tables:
+        sheet = table.sheet.name if table.sheet is not None and table.document.id in several else ""
+        plain.append(_plain(os.path.splitext(table.document.name)[0], sheet))
     taken: set[str] = set()
     for table, name in zip(tables, plain, strict=True):
         name = f"{name}_{table.document.id[:6]}" if plain.count(name) > 1 else name
@@ -456,14 +445,6 @@ def _samples(opened: OpenTables, call: SqlCall, ctx: ToolContext) -> str:
 
 
 def _sample(row: Sequence[Any]) -> str:
-    return msgspec.json.encode(
-        [cell if _is_short(cell) else f"{_shown(cell)[:SAMPLE_LENGTH]}…" for cell in row[:SAMPLE_COLUMNS]]
-    ).decode()
-
-
-def _is_short(cell: Any) -> bool:
-    return cell is None or len(_shown(cell)) <= SAMPLE_LENGTH
-
-
-def _shown(cell: Any) -> str:
-    return cell if isinstance(cell, str) else msgspec.json.encode(cell).decode()
+    shown = [cell if isinstance(cell, str) else msgspec.json.encode(cell).decode() for cell in row[:SAMPLE_COLUMNS]]
+    cells = [cell if len(text) <= SAMPLE_LENGTH else f"{text[:SAMPLE_LENGTH]}…" for cell, text in zip(row, shown, strict=False)]
+    return msgspec.json.encode(cells).decode()
