@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -21,9 +22,6 @@ MOST_TREE: Final = 2000
 
 LONGEST_GLOB: Final = 1000
 """Characters of a glob; paths have fewer."""
-
-SCAN_STEP: Final = 2000
-"""Names that are compared between two looks whether the call is cancelled."""
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 SOURCE_PLACE: Final = msgspec.json.Decoder(str)
@@ -244,17 +242,18 @@ def find_by_name(
     for partition in view.behind(key):
         after = number if partition.key == key else 0
         with partition.reading() as rows:
-            asked = f"SELECT {COLUMNS} FROM {JOINED} WHERE {where} AND document.number > ? ORDER BY document.number"
-            listed = rows.execute(asked, (*values, after))
-            while some := listed.fetchmany(SCAN_STEP):
-                ctx.check()
-                for document in (StoredDocument(*row) for row in some):
-                    if not glob.fits(document.path, document.name):
+            tables = JOINED if selection else "document"  # names alone: the rest is read of those that fit
+            asked = f"SELECT document.number, document.path, document.name FROM {tables} WHERE {where} AND document.number > ?"
+            told = f"SELECT {COLUMNS} FROM {JOINED} WHERE document.number = ?"
+            with closing(rows.execute(f"{asked} ORDER BY document.number", (*values, after))) as listed:
+                for of, path, name in listed:
+                    ctx.check()
+                    if not glob.fits(path, name):
                         continue
                     if len(found) == limit:
                         at, last = found[-1]
                         return _found(found, cursor_at((at.key, last.number)))
-                    found.append((partition, document))
+                    found.append((partition, StoredDocument(*rows.execute(told, (of,)).fetchone())))
     return _found(found, None)
 
 

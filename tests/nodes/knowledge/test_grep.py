@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -330,3 +331,18 @@ def test_a_search_ends_when_its_call_is_cancelled(tmp_path: Path) -> None:
     token.cancel()
     with filled(tmp_path, {"s/a": "needle"}) as view, pytest.raises(Cancelled):
         found_in(view, "needle", ctx=ToolContext(token=token))
+
+
+def test_a_large_text_takes_as_much_memory_as_a_window(tmp_path: Path) -> None:
+    text = "ä line of words\n" * 1_000_000 + "needle in hay\n"
+    with filled(tmp_path, {"s/a": text}) as view:
+        found_in(view, "needle")
+        tracemalloc.start()
+        try:
+            (hit,) = found_in(view, "needle", context=2)["hits"]
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (hit["line"], text[hit["start"] : hit["end"]]) == (1_000_001, "needle")
+        assert hit["before"] == ["ä line of words"] * 2
+        assert peak < 4 * grep.WINDOW[1] < len(text) // 3
