@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.agent.node import AgentConfig, AgentNode
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.knowledge.addresses import address_of
+from rrext.nodes.knowledge.grep import LONGEST_PATTERN, SECONDS, DocumentText, Pattern
 from rrext.nodes.knowledge.library import Library
 from rrext.nodes.knowledge.partition import Sheet, StoredDocument
 from rrext.nodes.knowledge.reading import Unit
@@ -44,8 +46,6 @@ MOST_CITATIONS: Final = 50
 """Quotes of one answer."""
 MOST_MATCHES: Final = 100
 """Matches of one search in the document; a further one goes on."""
-LONGEST_MATCH: Final = 500
-"""Characters of a match that are shown, and of the lines around it."""
 
 PROMPT: Final = (
     "You answer a question about one document. Your tools read this document and nothing else; use them until you know enough. "
@@ -196,7 +196,7 @@ class PinnedDocument:
     @tool_function
     def grep(
         self,
-        pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)],
+        pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_PATTERN)],
         is_regex: bool = False,
         match_case: bool = False,
         start: Annotated[int, msgspec.Meta(ge=0)] = 0,
@@ -204,7 +204,8 @@ class PinnedDocument:
     ) -> dict[str, Any]:
         """Find a text in the document. Answers `{matches: [{start, end, line, text}], next}`.
 
-        `text` is the line of the match, cut if it is long. `next` is the character to search on from, null if all are found.
+        A match is within a line, `text` is that line, cut if it is long. `next` is the character to search on from, null at the
+        end of the document.
 
         Args:
             pattern: The text, or with `is_regex` a regular expression (RE2).
@@ -213,26 +214,20 @@ class PinnedDocument:
             start: The character from which to search.
             limit: How many matches are found at most.
         """
-        import re2  # google-re2
-
-        options = re2.Options()
-        options.log_errors, options.case_sensitive, options.literal = False, match_case, not is_regex
-        try:
-            compiled = re2.compile(f"(?m){pattern}" if is_regex else pattern, options)
-        except re2.error as error:
-            raise InvalidArguments.at("/input/pattern", f"is no regular expression of RE2: {error}") from None
-        place, byte = min(start, len(self.text)), len(self.text[:start].encode())
+        compiled = Pattern(pattern, is_regex=is_regex, ignores_case=not match_case)
+        text = DocumentText(None, 0, len(self._bytes), self._bytes)
+        until = time.monotonic() + SECONDS
         matches: list[dict[str, Any]] = []
-        for found in compiled.finditer(self._bytes, byte):
-            first, last = found.span()
-            if first == last:
+        for hit in text.hits(compiled, len(self.text[:start].encode()), 0):
+            if hit is None:
+                if text.reached < text.size and time.monotonic() >= until:
+                    return {"matches": matches, "next": text.spot(text.reached, is_plain=False)[0]}
                 continue
-            place += len(self._bytes[byte:first].decode())
+            place, line = text.spot(hit[0], is_plain=False)
             if len(matches) == limit:
                 return {"matches": matches, "next": place}
-            end = place + len(self._bytes[first:last].decode())
-            matches.append(self._match(place, end))
-            place, byte = end, last
+            end = place + len(self._bytes[hit[0] : hit[1]].decode())
+            matches.append({"start": place, "end": end, "line": line + 1, "text": text.line(*hit)})
         return {"matches": matches, "next": None}
 
     @tool_function
@@ -277,13 +272,6 @@ class PinnedDocument:
             raise InvalidArguments.at("/input/unit", "this document has no pages: read characters or lines")
         starts = self._lines if unit == "lines" else self._pages
         return starts[max(0, number - 1)] if number <= len(starts) else len(self.text)
-
-    def _match(self, start: int, end: int) -> dict[str, Any]:
-        line = bisect_right(self._lines, start)
-        from_, to = self._place("lines", line), self._place("lines", line + 1)
-        from_ = max(from_, start - LONGEST_MATCH)
-        to = min(max(to, end), start + LONGEST_MATCH)
-        return {"start": start, "end": end, "line": line, "text": self.text[from_:to].rstrip("\n")}
 
     def _range(self, quote: str) -> tuple[int, int] | None:
         """Where a quote stands."""

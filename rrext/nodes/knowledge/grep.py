@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.knowledge.addresses import address_of
 from rrext.nodes.knowledge.grams import match_of
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.partition import JOINED, MARK, Partition
@@ -118,8 +119,8 @@ def _too_expensive(why: str) -> ToolError:
 class DocumentText:
     """The text of a document, a window at a time."""
 
-    def __init__(self, rows: sqlite3.Connection, number: int, size: int, text: bytes | None) -> None:
-        """`text` is given if it is no longer than a window."""
+    def __init__(self, rows: sqlite3.Connection | None, number: int, size: int, text: bytes | None) -> None:
+        """`text` is given if it is no longer than a window, or is in memory anyway."""
         self._rows = rows
         self.number = number
         self.size = size
@@ -137,6 +138,7 @@ class DocumentText:
         if self._is_whole:
             yield from self._hits(pattern, begin, margin)
             return
+        assert self._rows is not None, "who has no rows has the text"
         with self._rows.blobopen("content", "text", self.number, readonly=True) as self._blob:
             yield from self._hits(pattern, begin, margin)
 
@@ -170,6 +172,7 @@ class DocumentText:
     def _load(self, window: int, margin: int) -> tuple[int, int, int]:
         """Load what is around `reached`: where the window begins and ends in it, and where its last hit may end."""
         if not self._is_whole:
+            assert self._rows is not None
             found = self._rows.execute("SELECT marks FROM about WHERE number = ?", (self.number,)).fetchone()
             marks = memoryview(found[0]).cast("Q")
             mark = (len(marks) // 2 - 1) if self.reached else 0
@@ -391,7 +394,8 @@ class Grep:
         behind = first + (end - start if is_plain else len(document.data[start:end].decode()))
         text = document.line(start, end)
         self._shown += len(text)
-        found = {"document": public, "path": path, "line": line + 1, "start": first, "end": behind, "text": text}
+        found = {"document": public, "uri": address_of(public, first, behind), "path": path, "line": line + 1}
+        found |= {"start": first, "end": behind, "text": text}
         if self._context:
             found["before"], found["after"] = document.context(start, end, self._context)
             self._shown += sum(map(len, (*found["before"], *found["after"])))

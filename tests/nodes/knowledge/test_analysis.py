@@ -16,7 +16,7 @@ import pytest
 from engine_world import Events, World, until
 from knowledge_world import call, library_with, put, user
 from listening_server import ListeningServer
-from model_server import Asked, Call, Gate, ModelServer, Say, serving
+from model_server import Asked, Call, Gate, Hang, ModelServer, Say, serving
 
 from rrext import Client
 from rrext.engine.interface.operations import Tool
@@ -206,6 +206,14 @@ async def test_limits_of_the_settings_end_a_run(tmp_path: Path, server: ModelSer
         assert "may call 1 tools" in server.asked[1].results[1]
 
 
+async def test_a_model_that_says_nothing_is_left_after_the_seconds_of_a_run(tmp_path: Path, server: ModelServer) -> None:
+    async with analyses(tmp_path, server, max_seconds=0.3) as w:
+        server.next(Hang())
+        error = await w.ask().error()
+        assert (error.code, error.data["limit"]) == ("agent_limit", "max_seconds")
+        assert not server.asked or await asyncio.to_thread(server.lost.acquire, timeout=50)
+
+
 @pytest.mark.promise("knowledge:analysis")
 async def test_a_cancel_half_way_ends_the_request_to_the_model_and_tells_what_was_done(
     tmp_path: Path, server: ModelServer
@@ -295,6 +303,24 @@ def test_a_quote_is_found_whatever_stands_between_its_words(tmp_path: Path, text
             (found,) = document.citations([" \n ".join(text[first.start() : last.end()].split())])
             assert (found["start"], found["end"]) == (first.start(), last.end())
     assert document.citations(["", "y", "a  c"]) == []
+
+
+def test_a_search_in_the_document_goes_on_where_it_ended(tmp_path: Path) -> None:
+    text = "größer\nCAFÉ und café\r\n" * 300
+    with library_with(tmp_path) as library:
+        stored = put(library, call(), text=text)
+    document = PinnedDocument(stored, text, (), ())
+    found, start = list[dict[str, Any]](), 0
+    while start is not None:
+        page = document.grep("café", start=start, limit=7)
+        assert len(page["matches"]) <= 7
+        found += page["matches"]
+        start = page["next"]
+    assert [match["start"] for match in found] == [each.start() for each in re.finditer("café", text, re.IGNORECASE)]
+    assert (found[1]["line"], found[1]["text"]) == (2, "CAFÉ und café")
+    with pytest.raises(ToolError) as caught:
+        document.grep(r"\pL{900}x", is_regex=True)
+    assert caught.value.code == "pattern_too_expensive"
 
 
 def test_a_read_between_two_versions_of_a_document_fails_by_name(tmp_path: Path) -> None:
