@@ -60,7 +60,8 @@ def texts(count: int) -> Iterator[str]:
             lines.append(" ".join(dice.choices(words, cum_weights=weights, k=dice.randrange(8, 16))).capitalize() + ".")
             left -= len(lines[-1])
         for word, often in PLANTED.items():
-            if number % max(1, 10_000 // often) == 3:
+            every = 10_000 // often
+            if number % every == min(3, every - 1):
                 lines.insert(len(lines) // 2, f"Here the {word} is 42 metres long.")
         yield "\n".join(lines) + "\n"
 
@@ -134,6 +135,8 @@ async def grep_lines(root: Path, count: int, runs: int) -> list[Line]:
     async with knowledge_pipeline(root) as pipeline:
         with library_with(root / "knowledge") as library, library.view(call()) as view:
             for what, given, words, times in grep_cases():
+                if times is not None and not grepped(view, **given)["total"]["hits"]:
+                    raise RuntimeError(f"{what}: nothing was found")
                 ours = least(runs, lambda given=given: grepped(view, **given))
                 theirs = None
                 if ripgrep is not None:
