@@ -19,8 +19,9 @@ MOST_HITS: Final = 100
 """Chunks that one search finds: what the store finds at most."""
 LONGEST_HIT: Final = 4000
 """Characters of a chunk that an answer shows: a page; the rest can be read."""
-NAMED: Final = 5000
-"""Documents up to which a filter names each of them to the store; of more it tells their metadata, and the hits are checked."""
+NAMED: Final = 200
+"""Documents up to which a filter names each of them to the store, which takes time for each; of more it tells their metadata if
+those say the same, and the hits are checked."""
 SIMILAR_BY: Final = 2000
 """Characters of a document that others are compared with: its beginning says what it is about."""
 
