@@ -142,8 +142,10 @@ class FolderSync:
         self._lock = anyio.Lock()
         self._in_stores: dict[str, tuple[SentFile | None, dict[str, StoredVersion]]] = {}
         """For the next files, by object id: what was sent, and what each store has; `_ahead` are the files after them."""
-        self._lost: dict[tuple[str | None, bytes], dict[bytes, SentFile]] = {}
-        """Files that were sent and are gone, by signature and extension: new ones may be the same files, moved."""
+        self._lost: dict[tuple[str | None, bytes, bytes], dict[bytes, SentFile]] = {}
+        """Files that were sent and are gone, by signature, extension and folder: new ones may be the same files, moved."""
+        self._roots: Sequence[bytes] = ()
+        """The folders that were given, each with a slash at its end."""
 
     @property
     def own_files(self) -> set[str]:
@@ -182,10 +184,16 @@ class FolderSync:
         if not self._known.can_move:
             return
         present, unseen = _seen(sources)
-        for folder in filter(os.path.isdir, paths):
-            for key, sent in self._state.unlisted(os.fsencode(self._root_name or os.path.realpath(folder)), present):
+        roots = [os.fsencode(self._root_name or os.path.realpath(folder)) for folder in paths if os.path.isdir(folder)]
+        self._roots = [os.path.join(root, b"") for root in roots]
+        for root in roots:
+            for key, sent in self._state.unlisted(root, present):
                 if not key.startswith(unseen):
-                    self._lost.setdefault((sent.signature, _extension(key)), {})[key] = sent
+                    self._lost.setdefault((sent.signature, *self._kind(key)), {})[key] = sent
+
+    def _kind(self, key: bytes) -> tuple[bytes, bytes]:
+        """What a file that moves keeps: its extension, and its source, of which its chunks have the name."""
+        return _extension(key), next(filter(key.startswith, self._roots), b"")
 
     async def check_stores(self) -> None:
         """Send a query to each store, so that an unreachable one fails once. Raises its failure."""
@@ -253,7 +261,7 @@ class FolderSync:
 
         False if there is none of which every store has all.
         """
-        lost = self._lost.get((change.signature, _extension(change.key)))
+        lost = self._lost.get((change.signature, *self._kind(change.key)))
         if not lost or not change.is_new:
             return False
         key, sent = lost.popitem()

@@ -306,6 +306,19 @@ def test_a_moved_file_keeps_its_chunks_and_is_not_sent(docs: Path, store: str, t
     assert content(store) == fresh(tmp_path, docs)
 
 
+def test_a_file_that_moves_to_another_source_is_sent_as_its_chunks_name_their_source(
+    store: str, tmp_path: Path, run: InProcess
+) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder}.txt").write_text(f"in the {folder}")
+    both = (tmp_path / "first", tmp_path / "second")
+    assert counts(run("send", "--sync", store, *both)) == {"new": 2}
+    (tmp_path / "first" / "first.txt").rename(tmp_path / "second" / "moved.txt")
+    (tmp_path / "second" / "second.txt").rename(tmp_path / "second" / "again.txt")
+    assert counts(run("send", "--sync", store, "--max-delete", "1", *both)) == {"new": 1, "moved": 1, "deleted": 1}
+
+
 def test_what_a_store_has_only_in_part_is_not_moved(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
     run("send", "--sync", store, docs)
     former = json.loads(run("tool", store, "list", f"parent={docs / 'long.md'}").out)["objects"][0]["objectId"]
