@@ -7,6 +7,7 @@ spaces: who opens it finds the document only where it may read it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 SCHEME: Final = "rrext-document:"
@@ -16,6 +17,11 @@ _ADDRESS: Final = re.compile(r"rrext-document:([0-9a-z]{1,80})(?:#char=(\d{1,15}
 def address_of(public_id: str, start: int | None = None, end: int | None = None) -> str:
     """The address of a document, or of the characters from `start` to `end` in it."""
     return f"{SCHEME}{public_id}" + ("" if start is None or end is None else f"#char={start},{end}")
+
+
+def ids_of(written: Iterable[str] | None) -> list[str]:
+    """The ids of documents that are written as ids or addresses."""
+    return [opened(each)[0] for each in written or ()]
 
 
 def opened(written: str) -> tuple[str, tuple[int, int] | None]:

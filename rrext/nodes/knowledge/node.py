@@ -16,6 +16,7 @@ from rrext.nodes.agent.node import AgentConfig, AgentNode, Count
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext, missing_packages
 from rrext.nodes.databases.node import LONGEST_WAIT, MAX_QUESTION, bound_model, check_question
+from rrext.nodes.knowledge.addresses import ids_of
 from rrext.nodes.knowledge.analysis import Analyst
 from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
 from rrext.nodes.knowledge.grep import LONGEST_PATTERN, MOST_CONTEXT, Grep, Output, Pattern
@@ -341,9 +342,10 @@ class KnowledgeNode(Node):
         compiled = Pattern(pattern, is_regex=regex, ignores_case=ignore_case)
         selection = Selection(filter)
         with self.shared.view(ctx) as view:
-            for public_id in documents or ():
+            ids = ids_of(documents)
+            for public_id in ids:
                 view.find(public_id)
-            return Grep(compiled, output, context, selection, documents or (), limit).run(view, cursor, ctx)
+            return Grep(compiled, output, context, selection, ids, limit).run(view, cursor, ctx)
 
     @tool_function(group="search", annotations=READS)
     def search_documents(
@@ -371,7 +373,7 @@ class KnowledgeNode(Node):
         if not query.strip():
             raise InvalidArguments.at("/input/query", "expected some text to look for")
         search = ChunkSearch(self.shared, self.bindings.get("store", ()), ctx)
-        return search.search(query, mode, Selection(filter), documents or (), limit)
+        return search.search(query, mode, Selection(filter), ids_of(documents), limit)
 
     @tool_function(group="search", annotations=READS)
     def find_similar(
@@ -483,7 +485,7 @@ class KnowledgeNode(Node):
             return query_documents(
                 view,
                 self.shared.tables,
-                documents,
+                None if documents is None else ids_of(documents),
                 Selection(filter),
                 question,
                 sql,

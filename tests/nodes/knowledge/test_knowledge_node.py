@@ -52,7 +52,10 @@ async def test_what_is_sent_is_found_as_ranges_of_its_text(tmp_path: Path) -> No
         only = await pipeline.tool("search_documents", query="whale fox", filter={"folder": "docs/sea"})
         assert {hit["path"] for hit in only["results"]} == {"docs/sea/whale.md"}
         (fox,) = (await pipeline.tool("find_by_name", pattern="fox*"))["documents"]
-        only = await pipeline.tool("search_documents", query="whale fox", documents=[fox["id"]])
+        uri = f"rrext-document:{fox['id']}#char=1,2"
+        only = await pipeline.tool("search_documents", query="whale fox", documents=[uri])
+        hits = (await pipeline.tool("grep_documents", pattern="o", documents=[uri]))["hits"]
+        assert {hit["document"] for hit in hits} == {fox["id"]}
         assert {hit["document"] for hit in only["results"]} == {fox["id"]}
         similar = await pipeline.tool("find_similar", document=fox["id"])
         assert [one["path"] for one in similar["documents"]] == ["docs/sea/whale.md"]
