@@ -172,10 +172,11 @@ class Partition:
             self.inode = os.stat(self.path).st_ino
             self._writer = self._connected()
             try:
-                self._check()
+                is_made = self._check()
                 self._writer.execute("PRAGMA journal_mode = WAL")
                 self._writer.execute("PRAGMA synchronous = NORMAL")
-                self._writer.executescript(SCHEMA)
+                if not is_made:  # which would wait for another process that writes
+                    self._writer.executescript(SCHEMA)
             except BaseException:
                 self._writer.close()
                 raise
@@ -185,7 +186,8 @@ class Partition:
         rows.execute("PRAGMA trusted_schema = OFF")
         return rows
 
-    def _check(self) -> None:
+    def _check(self) -> bool:
+        """Whether the tables are there. Raises `ToolError` for a file that this version cannot use."""
         asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         application, version, tables = (self._writer.execute(question).fetchone()[0] for question in asked)
         if tables and application != APPLICATION:
@@ -194,6 +196,7 @@ class Partition:
             )
         if version > VERSION:
             raise ToolError(f'"{self.path}" was written by a newer rrext', code="catalog_failed", hint="Use that one.")
+        return version == VERSION
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

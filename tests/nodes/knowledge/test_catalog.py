@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -433,3 +434,15 @@ def test_few_catalogs_are_open_at_once_however_many_are_used(tmp_path: Path, mon
             put(library, call(f"user{n}"), f"docs/{n}")
         assert len(library._open) == 3
         assert [paths_for(library, f"user{n}", None) for n in range(10)] == [[f"docs/{n}"] for n in range(10)]
+
+
+def test_a_catalog_opens_while_another_process_writes_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls of a library wait while a catalog opens, so nobody's writes may hold up those of others."""
+    with library_with(tmp_path) as library:
+        put(library, call("anna"), text="hers\n")
+        path = next(tmp_path.glob(f"*/{partition_module.FILE}"))
+    monkeypatch.setattr(partition_module, "PATIENCE", 0.0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer, library_with(tmp_path) as library:
+        writer.execute("BEGIN IMMEDIATE")
+        with library.view(call("anna")) as view:
+            assert view.partitions[0].count("true", ()) == (1, 1)
