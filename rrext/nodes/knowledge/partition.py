@@ -248,11 +248,13 @@ class Partition:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
+                self._writer.execute("COMMIT")
             except BaseException:
                 self._writer.execute("ROLLBACK")
+                if self._writer.in_transaction:  # a full disk has ended it already
+                    self._writer.execute("ROLLBACK")
                 self._removed = set()
                 raise
-            self._writer.execute("COMMIT")
             removed, self._removed = self._removed, set()
             self.drop_derived(removed)
 

@@ -446,3 +446,19 @@ def test_a_catalog_opens_while_another_process_writes_to_it(tmp_path: Path, monk
         writer.execute("BEGIN IMMEDIATE")
         with library.view(call("anna")) as view:
             assert view.partitions[0].count("true", ()) == (1, 1)
+
+
+def test_a_disk_that_is_full_is_named_and_leaves_what_was_there(tmp_path: Path) -> None:
+    with catalog(tmp_path) as partition:
+        partition.put(draft("docs/a.txt", "what was there\n"))
+        (pages,) = partition._writer.execute("PRAGMA page_count").fetchone()
+        partition._writer.execute(f"PRAGMA max_page_count = {pages + 5}")
+        for path in ("docs/a.txt", "docs/b.txt"):
+            with pytest.raises(ToolError, match="is full") as failure:
+                partition.put(draft(path, "".join(map(chr, range(0x100, 0xD000)))))
+            assert failure.value.code == "catalog_failed"
+        (kept,) = partition.select("true", ())
+        assert partition.text(kept) == "what was there\n"
+        partition._writer.execute("PRAGMA max_page_count = 1000000")
+        partition.put(draft("docs/b.txt"))
+        assert partition.count("true", ()) == (2, 2)
