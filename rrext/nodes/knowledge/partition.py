@@ -250,10 +250,9 @@ class Partition:
                 yield self._writer
                 self._writer.execute("COMMIT")
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                self._removed = set()
                 if self._writer.in_transaction:  # a full disk has ended it already
                     self._writer.execute("ROLLBACK")
-                self._removed = set()
                 raise
             removed, self._removed = self._removed, set()
             self.drop_derived(removed)
@@ -416,8 +415,11 @@ class Partition:
             number = parent
 
     def _new_id(self, rows: sqlite3.Connection, object_id: str) -> str:
-        """An id for a new document: the same one for the same object, unless a document that moved has it."""
-        public = hashlib.sha256(object_id.encode()).hexdigest()[:12]
+        """An id for a new document: the same one for the same object of the tenant, unless a document that moved has it.
+
+        A user who reads several catalogs finds each document by its id alone, so tenants who send the same object get two ids.
+        """
+        public = hashlib.sha256(f"{self.key}/{object_id}".encode()).hexdigest()[:12]
         while rows.execute("SELECT 1 FROM document WHERE id = ?", (public,)).fetchone() is not None:
             public = secrets.token_hex(6)
         return public

@@ -462,3 +462,17 @@ def test_a_disk_that_is_full_is_named_and_leaves_what_was_there(tmp_path: Path) 
         partition._writer.execute("PRAGMA max_page_count = 1000000")
         partition.put(draft("docs/b.txt"))
         assert partition.count("true", ()) == (2, 2)
+
+
+def test_an_object_that_two_tenants_sent_is_two_documents(tmp_path: Path) -> None:
+    """A client may choose the ids of its objects, so others can choose the same one in a space that they share."""
+    with library_with(tmp_path, team=["anna", "ben"], other=["anna"]) as library:
+        sent = {
+            public: text
+            for caller, text in [(call("anna"), "own"), (call("ben", "team"), "of ben"), (call("anna", "other"), "of hers")]
+            for public in [put(library, caller, text=text, object_id="the same").id]
+        }
+        assert len(sent) == 3
+        with library.view(call("anna")) as view:
+            read = read_document(view, [*sent], "characters", None, None, 1000)["documents"]
+        assert {document["id"]: document["text"] for document in read} == sent
