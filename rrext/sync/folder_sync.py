@@ -80,6 +80,8 @@ class SyncStores(msgspec.Struct, frozen=True, rename="camel"):
     target: str
     settings: str
     namespace: UUID
+    places: list[str] = []
+    """The stores whose `move` takes `name` and `source`, by which they tell where an object stands."""
 
 
 class SyncPipeline(Protocol):
@@ -273,9 +275,11 @@ class FolderSync:
             return False
         change.content.close()
         await self.begin(change)
-        given = {"object_id": sent.object_id, "to": change.object_id, "parent": source.about["path"]}
+        about = source.about
+        given = {"object_id": sent.object_id, "to": change.object_id, "parent": about["path"]}
+        place = {"name": about["name"], "source": about.get("metadata", {}).get("source")}
         for store in self._known.stores:
-            await self._pipeline.call(store, "move", given)
+            await self._pipeline.call(store, "move", given | place if store in self._known.places else given)
         await self._keep(change, sent.chunks)
         await self._pipeline.in_thread(lambda: self._state.forget([key]))
         return True

@@ -105,7 +105,7 @@ class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
 
 
 class ListStores(Operation, frozen=True, kw_only=True, rename="camel"):
-    """The stores that objects go to which enter at `source`. → `{stores, canMove, target, settings, namespace}`"""
+    """The stores that objects go to which enter at `source`. → `{stores, canMove, places, target, settings, namespace}`"""
 
     names_caller = True
 

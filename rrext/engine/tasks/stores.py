@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from rrext.engine.tasks.task import Task
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import NOBODY, namespace_of
 from rrext.secrets.names import masked
+from rrext.tools.spec import ToolSpec
 
 TOOLS: Final = frozenset({"versions", "delete"})
 """The tools that a store needs for a sync."""
@@ -46,10 +48,16 @@ def stores_of(task: Task, caller: Caller, asked: ListStores, root: str | None) -
     return {
         "stores": list(stores),
         "canMove": all("move" in tools for tools in stores.values()),
+        "places": [store for store, tools in stores.items() if "move" in tools and _takes_place(tools["move"])],
         "target": _hash_of([*[[store, *about[store][:2], root] for store in stores], *whose]),
         "settings": _hash_of([asked.mime_type, about]),
         "namespace": str(namespace_of(caller.tenant)),
     }
+
+
+def _takes_place(move: ToolSpec) -> bool:
+    """Whether a `move` wants to know the name and the source of the object."""
+    return {"name", "source"} <= set(inspect.signature(move.function).parameters)
 
 
 def _hash_of(value: Any) -> str:

@@ -224,7 +224,16 @@ class KnowledgeNode(Node):
         return {"success": True, "deleted_count": len(gone), "objects": len(gone), "missing": missing}
 
     @tool_function(group="feeding", annotations=WRITES, for_models=False)
-    def move(self, object_id: str, to: str, parent: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
+    def move(
+        self,
+        object_id: str,
+        to: str,
+        parent: str | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
         """Give an object another id and path, as after its file was moved. Answers `{success, count}`: 0 if there is none.
 
         Its document keeps its id; a document of the new object is replaced.
@@ -233,10 +242,12 @@ class KnowledgeNode(Node):
             object_id: The object.
             to: Its new id.
             parent: Its new path, with the name.
+            name: Its new name, as `open` has it: with the folders, from that of the source on.
+            source: The name of its source.
         """
         with self.shared.own(ctx) as partition:
-            source, folder, name = ("", "", "") if parent is None else place_of_object(parent, parent, None)
-            moved = partition.move(object_id, to, None if parent is None else (source, folder, name))
+            place = None if parent is None else place_of_object(name or parent, parent, source or None)
+            moved = partition.move(object_id, to, place)
         return {"success": True, "count": int(moved)}
 
     # navigation
