@@ -11,7 +11,7 @@ import anyio
 import pytest
 from real_servers import joined, spawned
 
-from rrext import InvalidArguments, RrextError, SyncedFile, UsageError
+from rrext import Client, InvalidArguments, RrextError, SyncedFile, UsageError
 from rrext.blocking import Client as BlockingClient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("forked_servers")]
@@ -101,11 +101,9 @@ async def test_what_cannot_be_synced_is_said(docs: Path, memory_path: Path) -> N
 
 
 def test_it_blocks_too(docs: Path, memory_path: Path, anyio_backend: str) -> None:
-    if anyio_backend == "trio":
-        pytest.skip("the blocking client has its own loop")
     path = memory_path / "p.pipe"
     path.write_text(json.dumps(store_pipeline(memory_path)))
     told: list[str] = []
-    with BlockingClient.spawn(path) as client:
+    with BlockingClient(Client.spawn(path), backend=anyio_backend) as client:
         result = client.knowledge.sync("papers", docs, state=memory_path / "s", progress=lambda done: told.append(done.outcome))
         assert (result.counts, told) == ({"new": 3}, ["new"] * 3)
