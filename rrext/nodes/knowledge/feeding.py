@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final
+from math import isfinite
+from typing import Any, Final
 
 from rrext.nodes.base.node import Entry, whole_path
 from rrext.nodes.documents.formats import PDF
 from rrext.nodes.knowledge.partition import DocumentDraft, Sheet
+from rrext.nodes.vectors.checked_input import require_name
 
 SINGLE: Final = "files"
 """The source of files that came without a folder."""
@@ -27,11 +29,12 @@ class DocumentBuilder:
     """
 
     def __init__(self, entry: Entry) -> None:
+        """Raises `InvalidArguments` for an id or a path that no store keeps."""
         self._entry = entry
+        require_name("/object/objectId", entry.object_id)
         given = entry.metadata.get("source")
-        self.source, self._folder, self._name = place_of_object(
-            entry.name, entry.path, given if isinstance(given, str) and given.strip() else None
-        )
+        place = place_of_object("/object/name", entry.name, entry.path, given if isinstance(given, str) else "")
+        self.source, self._folder, self._name = place
         self._pieces: list[str] = []
         self._length = 0
         self._tables: list[tuple[str, int | None, str]] = []
@@ -63,7 +66,7 @@ class DocumentBuilder:
             sheets.append(Sheet(name, start, start + len(table)))
         text = "".join(self._pieces)
         mime_type = str(entry.metadata.get("mimeType") or entry.mime_type)
-        feed, modified = entry.metadata.get("feed"), entry.metadata.get("modified")
+        feed = entry.metadata.get("feed")
         return DocumentDraft(
             object_id=entry.object_id,
             source=self.source,
@@ -75,7 +78,7 @@ class DocumentBuilder:
             sheets=tuple(sheets),
             pages=tuple(pages_of(text)) if mime_type == PDF else (),
             feed=feed if isinstance(feed, str) and feed else None,
-            modified=float(modified) if isinstance(modified, int | float) and not isinstance(modified, bool) else None,
+            modified=_seconds(entry.metadata.get("modified")),
             signature=entry.signature,
         )
 
@@ -89,16 +92,31 @@ def pages_of(text: str) -> list[int]:
     return [0, *(at + 1 for at, one in enumerate(text) if one == PAGE_END)]
 
 
-def place_of_object(name: str, path: str, source: str | None) -> tuple[str, str, str]:
-    """The source, the folder and the name of an object.
+def place_of_object(at: str, name: str, path: str, source: str = "") -> tuple[str, str, str]:
+    """The source, the folder and the name of an object. Raises `InvalidArguments` at `at` for a path that no store keeps.
 
     A name with folders begins with that of the folder that was sent, which is the source unless another one is given. Of
-    other objects the first folder of the path is the source.
+    other objects the first folder of the path is the source. A source that is given as a path is a folder of its first name.
     """
     is_below = "/" in name.strip("/")
-    parts = [part for part in (name if is_below else whole_path(path, name)).split("/") if part not in ("", ".")]
-    *folders, last = parts or ["unnamed"]
-    if source is None or (folders and (is_below or folders[0] == source)):
-        first = folders.pop(0) if folders else SINGLE
-        source = source or first
-    return source, "/".join(folders), last
+    *folders, last = _names(name if is_below else whole_path(path, name)) or ["unnamed"]
+    above = _names(source.strip())
+    if folders[: len(above)] == above:
+        folders = folders[len(above) :]
+    elif is_below:
+        del folders[:1]
+    above = above or [folders.pop(0) if folders else SINGLE]
+    require_name(at, "/".join((*above, *folders, last)))
+    return above[0], "/".join((*above[1:], *folders)), last
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _seconds(given: Any) -> float | None:
+    """A time in metadata, if it is one."""
+    try:
+        return float(given) if isinstance(given, int | float) and not isinstance(given, bool) and isfinite(given) else None
+    except OverflowError:
+        return None

@@ -35,7 +35,7 @@ from rrext.nodes.knowledge.selection import DocumentFilter, Selection
 from rrext.nodes.knowledge.tables import MOST_DOCUMENTS as MOST_TABULAR
 from rrext.nodes.knowledge.tables import MOST_OFFSET, TableSets, query_documents
 from rrext.nodes.knowledge.web import MOST_RESULTS, SearchKind, WebPages, WebSwitch, search_web
-from rrext.nodes.vectors.checked_input import MAX_IDS
+from rrext.nodes.vectors.checked_input import MAX_IDS, require_name
 from rrext.nodes.vectors.store import Mode
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -180,7 +180,7 @@ class KnowledgeNode(Node):
         self.shared.tenants(ctx)  # refuses who is in no such space, before another node has stored a part
         self._entry = entry
         self._builder = DocumentBuilder(entry)
-        entry.metadata.setdefault("source", self._builder.source)  # chunks carry it too, so that the store can filter by it
+        entry.metadata["source"] = self._builder.source  # chunks carry it too, so that the store can filter by it
 
     def write_text(self, text: str) -> None:
         self._builder.add_text(text)
@@ -245,8 +245,9 @@ class KnowledgeNode(Node):
             name: Its new name, as `open` has it: with the folders, from that of the source on.
             source: The name of its source.
         """
+        require_name("/input/to", to)
+        place = None if parent is None else place_of_object("/input/parent", name or parent, parent, source or "")
         with self.shared.own(ctx) as partition:
-            place = None if parent is None else place_of_object(name or parent, parent, source or None)
             moved = partition.move(object_id, to, place)
         return {"success": True, "count": int(moved)}
 

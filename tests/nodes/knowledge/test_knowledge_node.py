@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from knowledge_world import PIPELINE, KnowledgePipeline, knowledge_pipeline, user
 
-from rrext.errors import InvalidPipeline, RrextError
+from rrext.errors import InvalidArguments, InvalidPipeline, RrextError
 
 pytest.importorskip("re2", reason="the extra `knowledge` is not installed")
 pytest.importorskip("qdrant_edge", reason="the extra `vector` is not installed")
@@ -189,3 +189,33 @@ async def test_an_empty_file_is_a_document_without_text(tmp_path: Path) -> None:
         assert document["characters"] == 0
         read = await pipeline.tool("read_document", documents=[document["id"]])
         assert (read["documents"][0]["text"], read["documents"][0]["next"]) == ("", None)
+
+
+async def test_metadata_of_any_client_place_a_document_where_it_is_found(tmp_path: Path) -> None:
+    async with knowledge_pipeline(tmp_path, s=["anna"]) as pipeline:
+        anna = user("anna", "s")
+        given = {"a/b": "a", "https://example.org/feed": "https:", " c ": "c", 7: "files", "": "files"}
+        for number, (source, expected) in enumerate(given.items()):
+            await pipeline.send(f"{number}.txt", FOX, caller=anna, metadata={"source": source, "modified": 10**400})
+            (found,) = (await pipeline.tool("find_by_name", pattern=f"{number}.txt", caller=anna))["documents"]
+            folder = found["path"].rpartition("/")[0]
+            listed = await pipeline.tool("list_folder_contents", path=folder, caller=anna)
+            assert found in listed["documents"]
+            assert found["modified"] is None
+            wanted = {"filter": {"sources": [expected], "folder": folder}, "query": "fox", "caller": anna}
+            hits = (await pipeline.tool("search_documents", **wanted))["results"]
+            assert found["id"] in [hit["document"] for hit in hits]
+
+
+async def test_a_path_that_no_store_keeps_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    """Each folder of a path is kept with its whole path: 10,000 in one name would fill 400 MB."""
+    async with knowledge_pipeline(tmp_path) as pipeline:
+        for about in ({"name": "a/" * 1000 + "b"}, {"name": "a", "objectId": "b" * 2001}, {"name": "a\0b"}):
+            with pytest.raises(InvalidArguments) as refused:
+                await pipeline.send(**about, data=FOX)
+            assert refused.value.data["errors"][0]["path"] in ("/object/name", "/object/objectId")
+        sent = await pipeline.send("a.txt", FOX)
+        for moved in ({"to": "b" * 2001}, {"to": "b", "parent": "a/" * 1000 + "b"}):
+            with pytest.raises(InvalidArguments):
+                await pipeline.tool("move", object_id=sent["objectId"], **moved)
+        assert len((await pipeline.tool("find_by_name", pattern="**"))["documents"]) == 1
