@@ -20,6 +20,12 @@ def grams_of(literal: str) -> list[str]:
     return list(dict.fromkeys(text[at : at + 3] for at in range(len(text) - 2)))
 
 
+def reason_of(error: Exception) -> str:
+    """What RE2 says of a pattern that is none, which comes as bytes for some patterns."""
+    told = error.args[0] if error.args else ""
+    return str(told, "utf-8", "replace") if isinstance(told, bytes) else str(told)
+
+
 def match_of(literals: Iterable[str]) -> str | None:
     """The FTS5 query for texts that hold all trigrams of all literals; None if there are none, and no index helps."""
     grams = dict.fromkeys(gram for literal in literals for gram in grams_of(literal))

@@ -16,7 +16,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.knowledge.addresses import address_of
-from rrext.nodes.knowledge.grams import match_of
+from rrext.nodes.knowledge.grams import match_of, reason_of
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.partition import JOINED, MARK, Partition
 from rrext.nodes.knowledge.required_literals import match_of_regex
@@ -86,7 +86,7 @@ class Pattern:
                 compiled = re2.compile(b"(?m)" + encoded, options)
             instructions = compiled.programsize
         except re2.error as error:
-            told = str(error.args[0], "utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+            told = reason_of(error)
             if "too large" in told:
                 raise _too_expensive(told) from None
             raise InvalidArguments.at(at, told, hint="The syntax is that of RE2, without look-around and \\1.") from None

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.knowledge.grams import folded, match_of
+from rrext.nodes.knowledge.grams import folded, match_of, reason_of
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.partition import COLUMNS, JOINED, Partition, StoredDocument
 from rrext.nodes.knowledge.selection import Selection
@@ -162,7 +162,9 @@ class Glob:
         try:
             self._compiled = re2.compile(self._regex(folded(text).lstrip("/")), options)
         except re2.error as error:
-            raise InvalidArguments.at("/input/pattern", f"is no glob: {error}") from None
+            raise InvalidArguments.at("/input/pattern", f"is no glob: {reason_of(error)}") from None
+        except UnicodeEncodeError:
+            raise InvalidArguments.at("/input/pattern", "holds half of a surrogate pair, which is no text") from None
 
     @property
     def extension(self) -> str | None:
@@ -216,6 +218,8 @@ class Glob:
                 parts.append(re.escape(one))
             at += 1
         self._add(literal, depth)
+        if depth:
+            raise InvalidArguments.at("/input/pattern", 'is no glob: a "{" has no "}"')
         return f"(?s){''.join(parts)}"
 
     def _add(self, literal: str, depth: int) -> None:

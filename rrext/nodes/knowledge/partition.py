@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.errors import ToolError
+from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.knowledge.grams import folded
 
 APPLICATION: Final = 0x7272_6B64
@@ -202,6 +202,10 @@ class Partition:
     def _failures(self) -> Iterator[None]:
         try:
             yield
+        except (UnicodeEncodeError, OverflowError):
+            raise InvalidArguments.at(
+                "/input", "holds half of a character, or a number of more than 64 bits, which no document has"
+            ) from None
         except (sqlite3.Error, OSError) as error:
             if self._is_closed:
                 raise ToolError("This catalog is closed: its pipeline ends", code="catalog_failed") from None

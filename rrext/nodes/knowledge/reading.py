@@ -71,13 +71,13 @@ def _read(
             )
         begin = _place(partition, rows, document, spots, unit, start)
         end = document.characters if count is None else _place(partition, rows, document, spots, unit, start + count)
-        stop = min(end, begin + max(0, most))
+        stop = max(begin, min(end, begin + most))
         text = partition.text_of(rows, document, spots, begin, stop)
     total = {"characters": document.characters, "lines": document.lines, "pages": document.pages}[unit]
     return {
         "id": document.id,
         "path": document.path,
-        "uri": address_of(document.id, begin, max(begin, stop)),
+        "uri": address_of(document.id, begin, stop),
         "text": text,
         "start": begin,
         "end": stop,

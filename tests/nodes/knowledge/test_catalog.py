@@ -18,7 +18,7 @@ from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.knowledge import partition as partition_module
 from rrext.nodes.knowledge.grams import grams_of, match_of
 from rrext.nodes.knowledge.library import View
-from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
+from rrext.nodes.knowledge.navigation import Glob, find_by_name, folder_tree, list_folder_contents, list_sources
 from rrext.nodes.knowledge.partition import Partition, Sheet, lines_of
 from rrext.nodes.knowledge.reading import document_info, read_document
 from rrext.nodes.knowledge.selection import Selection
@@ -476,3 +476,42 @@ def test_an_object_that_two_tenants_sent_is_two_documents(tmp_path: Path) -> Non
         with library.view(call("anna")) as view:
             read = read_document(view, [*sent], "characters", None, None, 1000)["documents"]
         assert {document["id"]: document["text"] for document in read} == sent
+
+
+@pytest.mark.parametrize("pattern", ["{a", "{{a,b}", "[z-a]"])
+def test_a_glob_that_is_none_is_refused_in_words(pattern: str) -> None:
+    with pytest.raises(InvalidArguments, match=r"is no glob: [a-z]") as refused:
+        Glob(pattern)
+    assert "b'" not in refused.value.message
+    assert "(?" not in refused.value.message
+
+
+def test_values_that_no_document_has_are_refused_at_each_tool(tmp_path: Path) -> None:
+    """Some in-process callers give half of a character; JSON has numbers of any size."""
+    half = "\ud800"
+    with library_with(tmp_path, s=["anna"]) as library:
+        put(library, call("anna", "s"))
+        with library.view(call("anna", "s")) as view:
+            for asked in (
+                lambda: view.find(half),
+                lambda: list_folder_contents(view, half, 10, None),
+                lambda: folder_tree(view, f"docs/{half}", 10),
+                lambda: find_by_name(view, f"{half}*", Selection(None), 10, None, call()),
+                lambda: find_by_name(view, "*", Selection({"sources": [half]}), 10, None, call()),
+                lambda: find_by_name(view, "*", Selection({"metadata": {"size": 10**30}}), 10, None, call()),
+            ):
+                with pytest.raises(InvalidArguments):
+                    asked()
+            assert view.partitions[0].count("true", ()) == (1, 1)
+
+
+def test_a_forged_address_of_a_passage_is_read_as_no_passage(tmp_path: Path) -> None:
+    with library_with(tmp_path) as library:
+        public = put(library, call(), text="ten signs\n").id
+        with library.view(call()) as view:
+            for written, expected in {"7,2": (7, 7), "99,3": (10, 10), "4,999": (4, 10)}.items():
+                (read,) = read_document(view, [f"rrext-document:{public}#char={written}"], "lines", None, None, 100)[
+                    "documents"
+                ]
+                assert (read["start"], read["end"]) == expected
+                assert read["next"] is None or read["next"] >= read["start"]

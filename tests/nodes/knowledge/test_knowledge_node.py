@@ -210,12 +210,12 @@ async def test_metadata_of_any_client_place_a_document_where_it_is_found(tmp_pat
 async def test_a_path_that_no_store_keeps_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
     """Each folder of a path is kept with its whole path: 10,000 in one name would fill 400 MB."""
     async with knowledge_pipeline(tmp_path) as pipeline:
-        for about in ({"name": "a/" * 1000 + "b"}, {"name": "a", "objectId": "b" * 2001}, {"name": "a\0b"}):
+        for name, object_id in (("a/" * 1000 + "b", "1"), ("a", "b" * 2001), ("a\0b", "1")):
             with pytest.raises(InvalidArguments) as refused:
-                await pipeline.send(**about, data=FOX)
+                await pipeline.send(name, FOX, objectId=object_id)
             assert refused.value.data["errors"][0]["path"] in ("/object/name", "/object/objectId")
         sent = await pipeline.send("a.txt", FOX)
-        for moved in ({"to": "b" * 2001}, {"to": "b", "parent": "a/" * 1000 + "b"}):
+        for to, parent in (("b" * 2001, "b"), ("b", "a/" * 1000 + "b")):
             with pytest.raises(InvalidArguments):
-                await pipeline.tool("move", object_id=sent["objectId"], **moved)
+                await pipeline.tool("move", object_id=sent["objectId"], to=to, parent=parent)
         assert len((await pipeline.tool("find_by_name", pattern="**"))["documents"]) == 1
