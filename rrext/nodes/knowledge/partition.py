@@ -210,15 +210,16 @@ class Partition:
             raise InvalidArguments.at(
                 "/input", "holds half of a character, or a number of more than 64 bits, which no document has"
             ) from None
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
             if self._is_closed:
                 raise ToolError("This catalog is closed: its pipeline ends", code="catalog_failed") from None
             if not os.path.exists(self.path):
                 raise ToolError(
                     "The documents were removed while this call read them", code="catalog_failed", hint="Call again."
                 ) from None
-            number = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            number = getattr(error, "sqlite_errorcode", 0)
+            is_value = isinstance(error, ValueError) or "decode to UTF-8" in str(error)
+            if is_value or number & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise ToolError(
                     f'The catalog "{self.path}" is damaged: {error}',
                     code="catalog_damaged",
@@ -473,8 +474,8 @@ class Partition:
         """The metadata of a document, and its sheets."""
         with self.reading() as rows:
             found = rows.execute("SELECT metadata, sheets FROM about WHERE number = ?", (number,)).fetchone()
-        metadata, sheets = found or ("{}", "[]")
-        return msgspec.json.decode(metadata), msgspec.json.decode(sheets, type=list[Sheet])
+            metadata, sheets = found or ("{}", "[]")
+            return msgspec.json.decode(metadata), msgspec.json.decode(sheets, type=list[Sheet])
 
     def text(self, document: StoredDocument, start: int = 0, end: int | None = None) -> str:
         """The characters of a document from `start` to `end`, of which those that there are."""

@@ -515,3 +515,29 @@ def test_a_forged_address_of_a_passage_is_read_as_no_passage(tmp_path: Path) -> 
                 ]
                 assert (read["start"], read["end"]) == expected
                 assert read["next"] is None or read["next"] >= read["start"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE content SET text = zeroblob(length(text) - 1) || X'ff'",
+        "UPDATE document SET name = CAST(X'ff' AS TEXT)",
+        "UPDATE about SET metadata = '{'",
+    ],
+)
+def test_values_that_are_damaged_are_told_as_a_damaged_catalog(tmp_path: Path, damage: str) -> None:
+    """Bits that flip within a page leave a file that SQLite reads without a complaint."""
+    with library_with(tmp_path) as library:
+        public = put(library, call()).id
+        (path,) = tmp_path.glob(f"*/{partition_module.FILE}")
+        with closing(sqlite3.connect(path)) as rows, rows:
+            rows.execute(damage)
+        with library.view(call()) as view:
+
+            def read_all() -> None:
+                document_info(view, public)
+                read_document(view, [public], "characters", None, None, 100)
+
+            with pytest.raises(ToolError, match="is damaged") as failure:
+                read_all()
+        assert failure.value.code == "catalog_damaged"
