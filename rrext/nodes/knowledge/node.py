@@ -413,6 +413,8 @@ class KnowledgeNode(Node):
     def document_info(self, document: str, *, ctx: ToolContext) -> dict[str, Any]:
         """What is known about a document: its place, type, times, size, sheets, and the metadata that it came with.
 
+        `left_out` counts the sheets and the metadata that are more than an answer holds.
+
         Args:
             document: Its id, as other tools tell it.
         """

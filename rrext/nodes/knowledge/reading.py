@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
+import msgspec
+
 from rrext.errors import InvalidArguments
 from rrext.nodes.knowledge.addresses import address_of, opened
 from rrext.nodes.knowledge.library import View
@@ -18,12 +20,23 @@ DEFAULT_CHARACTERS: Final = 20_000
 """The same if the caller does not say, over all its documents."""
 MOST_DOCUMENTS: Final = 20
 """Documents in one call."""
+MOST_SHEETS: Final = 200
+"""Sheets that document_info lists."""
+MOST_METADATA: Final = 20_000
+"""Bytes of metadata, as JSON, that document_info tells: a page or two."""
 
 
 def document_info(view: View, public_id: str) -> dict[str, Any]:
     """All that is known about a document but its text."""
     partition, document = view.find(public_id)
     metadata, sheets = partition.metadata(document.number)
+    told: dict[str, Any] = {}
+    room = MOST_METADATA
+    for key, value in metadata.items():
+        size = len(msgspec.json.encode({key: value}))
+        if size <= room:
+            told[key] = value
+            room -= size
     return {
         **document_json(document),
         "source": document.source,
@@ -32,8 +45,9 @@ def document_info(view: View, public_id: str) -> dict[str, Any]:
         "added": document.added,
         "lines": document.lines,
         "pages": document.pages,
-        "sheets": [{"name": sheet.name, "start": sheet.start, "end": sheet.end} for sheet in sheets],
-        "metadata": metadata,
+        "sheets": [{"name": sheet.name, "start": sheet.start, "end": sheet.end} for sheet in sheets[:MOST_SHEETS]],
+        "metadata": told,
+        "left_out": {"sheets": max(0, len(sheets) - MOST_SHEETS), "metadata": len(metadata) - len(told)},
     }
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -541,3 +542,16 @@ def test_values_that_are_damaged_are_told_as_a_damaged_catalog(tmp_path: Path, d
             with pytest.raises(ToolError, match="is damaged") as failure:
                 read_all()
         assert failure.value.code == "catalog_damaged"
+
+
+def test_what_is_known_about_a_document_is_bounded(tmp_path: Path) -> None:
+    metadata = {"small": 1, "large": "x" * 1_000_000, "last": "é", **{f"key{n}": n for n in range(10_000)}}
+    sheets = tuple(Sheet(f"sheet {n}", 0, 1) for n in range(10_000))
+    with library_with(tmp_path) as library:
+        public = put(library, call(), metadata=metadata, sheets=sheets).id
+        with library.view(call()) as view:
+            info = document_info(view, public)
+    assert len(msgspec.json.encode(info)) < 40_000
+    assert {"small": 1, "last": "é"}.items() <= info["metadata"].items()
+    assert len(info["sheets"]) + info["left_out"]["sheets"] == 10_000
+    assert len(info["metadata"]) + info["left_out"]["metadata"] == len(metadata)
