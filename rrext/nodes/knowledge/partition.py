@@ -164,6 +164,7 @@ class Partition:
         self.folder = folder
         self.key = key
         self.path = os.path.join(folder, FILE)
+        self._shown = os.path.join(os.path.basename(folder), FILE)  # where the folder is concerns no client
         self._write_lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._removed: set[str] = set()  # digests of documents that a write has removed
@@ -196,10 +197,12 @@ class Partition:
         application, version, tables = (self._writer.execute(question).fetchone()[0] for question in asked)
         if tables and application != APPLICATION:
             raise ToolError(
-                f'"{self.path}" is a database of something else', code="catalog_failed", hint="Give the catalog another folder."
+                f'"{self._shown}" is a database of something else',
+                code="catalog_failed",
+                hint="Give the catalog another folder.",
             )
         if version > VERSION:
-            raise ToolError(f'"{self.path}" was written by a newer rrext', code="catalog_failed", hint="Use that one.")
+            raise ToolError(f'"{self._shown}" was written by a newer rrext', code="catalog_failed", hint="Use that one.")
         return version == VERSION
 
     @contextmanager
@@ -221,12 +224,13 @@ class Partition:
             is_value = isinstance(error, ValueError) or "decode to UTF-8" in str(error)
             if is_value or number & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise ToolError(
-                    f'The catalog "{self.path}" is damaged: {error}',
+                    f'The catalog "{self._shown}" is damaged: {error}',
                     code="catalog_damaged",
-                    hint="Move it away, with all files that begin with its name; the next `rrext send --sync` fills it again.",
+                    hint="Move it away, below the `path` of the node, with all files that begin with its name; the next "
+                    "`rrext send --sync` fills it again.",
                 ) from None
             raise ToolError(
-                f'The catalog "{self.path}" cannot be used: {error}',
+                f'The catalog "{self._shown}" cannot be used: {getattr(error, "strerror", None) or error}',
                 code="catalog_failed",
                 hint="Look at its rights, the room on its disk, and at other processes that use it.",
             ) from None
