@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import threading
 import time
@@ -21,7 +22,10 @@ class ListeningServer:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         pipe = subprocess.PIPE
-        self.process = process(  # in a session without a terminal, as a service manager starts it
+        # A forked process has imported what lines of the command or a sitecustomize would change.
+        has_lines = "-c" in command or (env or os.environ).get("PYTHONPATH") != os.environ.get("PYTHONPATH")
+        start = subprocess.Popen if has_lines else process
+        self.process = start(  # in a session without a terminal, as a service manager starts it
             command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env, start_new_session=True
         )
         self.log = ""

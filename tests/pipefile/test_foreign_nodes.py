@@ -79,7 +79,6 @@ def test_edges_into_and_out_of_foreign_nodes_are_checked_and_right_ones_are_righ
     )
     assert {(code, severity) for code, severity, _ in told(*parts)} == {
         ("foreign_provider", "error"),
-        ("multiple_sources", "warning"),
     }
     wrong = (*parts[:3], component("store_1", "store_chroma", "text:split_1"))
     assert [each for each in told(*wrong) if each[0] != "foreign_provider"] == [
