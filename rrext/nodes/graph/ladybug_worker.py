@@ -11,6 +11,8 @@ the file, NAME.lock: Ladybug's own lock on the file is lost as soon as anything 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -415,6 +417,10 @@ PLANNED_STATEMENTS: Final = 16
 OPEN_AGAIN: Final = 0.02
 """Seconds between attempts to open a file that another program has open."""
 
+TORN: Final = ("WAL file is corrupted", "Reading past the end of the file")
+"""What Ladybug says of a log whose last record is not whole, as that of a process that was killed while it wrote. What was
+answered stands before it: the log is read up to there, as SQLite does."""
+
 MIB: Final = 1024 * 1024
 
 
@@ -445,6 +451,7 @@ class OpenDatabase:
         file_lock = _lock_beside(settings, check) if path else None
         # Despite our lock, Ladybug's may be taken: the system releases the locks of an ending process one by one.
         until = time.monotonic() + settings.wait
+        is_torn = False
         try:
             while True:
                 try:
@@ -453,10 +460,15 @@ class OpenDatabase:
                         buffer_pool_size=settings.memory_mb * MIB,
                         max_num_threads=settings.threads,
                         read_only=read_only,
+                        throw_on_wal_replay_failure=not is_torn,
                     )
                     return cls(settings, database, file_lock)
                 except Exception as error:
                     check()
+                    if not is_torn and any(words in str(error) for words in TORN):
+                        is_torn = True
+                        _keep_log(f"{path}.wal", str(error))
+                        continue
                     if "lock" not in str(error) or time.monotonic() > until:
                         raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
                 time.sleep(OPEN_AGAIN)
@@ -524,6 +536,17 @@ def _in_use(who: str) -> Unavailable:
         f"The graph database cannot be used: {who}",
         hint='Processes take turns with it between transactions. Wait longer ("wait"), or end that process or transaction.',
     )
+
+
+def _keep_log(path: str, why: str) -> None:
+    """Keep a copy of a log that ends in half a record, beside it, and say so in the server's log."""
+    kept = f"{path}.damaged"
+    try:
+        shutil.copyfile(path, kept)
+    except OSError as error:
+        kept = f"nowhere: {error.strerror}"
+    told = f"the log ends in a record that is not whole ({sentence(why)}): it is read up to there; kept as {kept}"
+    sys.stderr.write(f"{told}\n")
 
 
 def _not_opened(message: str, *, read_only: bool, is_there: bool) -> Unavailable:

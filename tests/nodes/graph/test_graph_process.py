@@ -65,6 +65,48 @@ def test_a_process_that_was_killed_fails_what_it_did_and_is_replaced(tmp_path: P
         backend.close()
 
 
+@pytest.mark.parametrize("spoil", ["cut", "changed"])
+def test_a_log_that_ends_in_half_a_record_is_read_up_to_there_and_kept(spoil: str, tmp_path: Path) -> None:
+    path, log = tmp_path / "graph", tmp_path / "graph.wal"
+    settings = EmbeddedSettings(str(path), False, 64, 1, 1.0)
+
+    def call(backend: ProcessBackend) -> CypherCall:
+        return CypherCall(Graph(backend, statement=10.0, session_idle=60.0), ToolContext(), row_mode="array")
+
+    def written(backend: ProcessBackend, text: str) -> None:
+        transaction = backend.transaction(read_only=False, timeout=10.0, check=nobody_minds)
+        transaction.start()
+        transaction.run(text, {}).close()
+        transaction.commit()
+        transaction.end()
+
+    backend = ProcessBackend(settings)
+    written(backend, "CREATE NODE TABLE Visit (day INT64 PRIMARY KEY)")
+    for day in range(3):
+        written(backend, f"CREATE (:Visit {{day: {day}}})")
+    os.kill(process_of(backend), signal.SIGKILL)
+    backend.close()
+    data = bytearray(log.read_bytes())
+    if spoil == "cut":
+        del data[-9:]
+    else:
+        data[-20] ^= 0xFF
+    log.write_bytes(data)
+    backend = ProcessBackend(settings)
+    try:
+        rows = call(backend).query("MATCH (v:Visit) RETURN v.day ORDER BY v.day", {}, 10)["rows"]
+        assert rows == [[0], [1]]
+        assert (tmp_path / "graph.wal.damaged").read_bytes() == data
+        written(backend, "CREATE (:Visit {day: 7})")
+    finally:
+        backend.close()
+    backend = ProcessBackend(settings)
+    try:
+        assert call(backend).query("MATCH (v:Visit) RETURN count(*)", {}, 10)["rows"] == [[3]]
+    finally:
+        backend.close()
+
+
 def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_calls.GraphBegin, "patience", 0.1)
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
