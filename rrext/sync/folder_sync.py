@@ -194,7 +194,7 @@ class FolderSync:
                     self._lost.setdefault((sent.signature, *self._kind(key)), {})[key] = sent
 
     def _kind(self, key: bytes) -> tuple[bytes, bytes]:
-        """What a file that moves keeps: its extension, and its source, of which its chunks have the name."""
+        """The properties that a moved file keeps: extension and source folder. Its chunks have the name of the source."""
         return _extension(key), next(filter(key.startswith, self._roots), b"")
 
     async def check_stores(self) -> None:

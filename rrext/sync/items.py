@@ -24,8 +24,8 @@ class RunInThread(Protocol):
 class ItemContent(msgspec.Struct, frozen=True):
     """The present content of an item.
 
-    `digest` is of its bytes, which `open` gives. `stamp` is what tells without reading them that they are the same. An item
-    that says what it is has its `mime_type`.
+    `digest` is the hash of the bytes that `open` gives. An equal `stamp` means equal bytes, without reading them. `mime_type`
+    is the type that the source declares, if any.
     """
 
     digest: str

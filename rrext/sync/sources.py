@@ -174,7 +174,7 @@ class AddressList(ListedSource):
 
 
 def name_of(url: str) -> str:
-    """The name of a page: its host with its path, and the query if there is one."""
+    """The name of a page: host, path and query of its address."""
     parts = urlsplit(url)
     path = unquote(parts.path).strip("/")
     return "/".join(filter(None, [parts.netloc.rpartition("@")[2], path])) + (f"?{parts.query}" if parts.query else "")

@@ -11,6 +11,7 @@ the file, NAME.lock: Ladybug's own lock on the file is lost as soon as anything 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import threading
@@ -417,9 +418,9 @@ PLANNED_STATEMENTS: Final = 16
 OPEN_AGAIN: Final = 0.02
 """Seconds between attempts to open a file that another program has open."""
 
-TORN: Final = ("WAL file is corrupted", "Reading past the end of the file")
-"""What Ladybug says of a log whose last record is not whole, as that of a process that was killed while it wrote. What was
-answered stands before it: the log is read up to there, as SQLite does."""
+TORN: Final = re.compile(r"WAL file is corrupted|Reading past the end of the file \S+\.wal\b")
+"""The messages of Ladybug for a log with a damaged record. The log of a process that was killed while it wrote ends in one.
+Ladybug then reads the records before the damaged one, as SQLite does."""
 
 MIB: Final = 1024 * 1024
 
@@ -465,7 +466,7 @@ class OpenDatabase:
                     return cls(settings, database, file_lock)
                 except Exception as error:
                     check()
-                    if not is_torn and any(words in str(error) for words in TORN):
+                    if not is_torn and TORN.search(str(error)):
                         is_torn = True
                         _keep_log(f"{path}.wal", str(error))
                         continue
@@ -539,13 +540,13 @@ def _in_use(who: str) -> Unavailable:
 
 
 def _keep_log(path: str, why: str) -> None:
-    """Keep a copy of a log that ends in half a record, beside it, and say so in the server's log."""
+    """Copy a log with a damaged record to a file beside it, and report that in the server's log."""
     kept = f"{path}.damaged"
     try:
         shutil.copyfile(path, kept)
     except OSError as error:
         kept = f"nowhere: {error.strerror}"
-    told = f"the log ends in a record that is not whole ({sentence(why)}): it is read up to there; kept as {kept}"
+    told = f"the log has a damaged record ({sentence(why)}): only the records before it are read; a copy is kept as {kept}"
     sys.stderr.write(f"{told}\n")
 
 

@@ -1,7 +1,7 @@
 """Addresses of passages: `rrext-document:ID#char=START,END`, for clients that open what a hit, a read or an analysis cites.
 
 The part behind `#` is that of RFC 5147: characters from 0 on, the end not included. An address says nothing of users and
-spaces: who opens it finds the document only where it may read it.
+spaces: a caller opens the document only if the caller may read it.
 """
 
 from __future__ import annotations

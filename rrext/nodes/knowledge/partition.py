@@ -33,7 +33,7 @@ FILE: Final = "catalog.sqlite"
 """The name of the file in the folder of a tenant."""
 DERIVED: Final = "derived"
 """The folder of what is made of texts, in a folder for each digest of one; it goes with the last document of that text."""
-PAGES: Final = 4000
+CACHE: Final = 4000
 """KiB of pages that a connection for reads keeps: a search for a hundred texts takes twice as long with half of them."""
 MOST_IDLE: Final = 2
 """Connections for reads that are kept for the next calls."""
@@ -244,7 +244,7 @@ class Partition:
             except IndexError:
                 rows = self._connected()
                 rows.execute("PRAGMA query_only = ON")
-                rows.execute(f"PRAGMA cache_size = -{PAGES}")
+                rows.execute(f"PRAGMA cache_size = -{CACHE}")
             try:
                 rows.execute("BEGIN")
                 yield rows

@@ -54,7 +54,7 @@ class SpaceList:
         self._file: tuple[int, int] | None = None  # device and inode of what is open
 
     def is_member(self, user: str | None, space: str) -> bool:
-        """Whether a user is in a space. A space that does not exist is one that nobody is in."""
+        """Whether a user is in a space. Nobody is in a space that does not exist."""
         return bool(self._read("SELECT 1 FROM members WHERE user = ? AND space = ?", (user, space)))
 
     def require(self, user: str | None, space: str) -> None:

@@ -91,8 +91,8 @@ class Match(msgspec.Struct, frozen=True):
 class Scope(msgspec.Struct, frozen=True):
     """A selection of chunks of one owner: all that fit each field that is not None, and each `Match` of the metadata.
 
-    `parent` is the very path, or several of which it is one. `prefix` is a folder, or several: the path itself and all below
-    it, so `/a` means `/a` and `/a/b`, but not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that
+    `parent` is the very path, or several of which it is one. `prefix` is a folder, or several: the path itself and all paths
+    below, so `/a` means `/a` and `/a/b`, but not `/ab`. A prefix has no `/` at its end, except `/`, which means all paths that
     begin with `/`.
     """
 
