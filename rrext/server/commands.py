@@ -18,7 +18,7 @@ import msgspec
 from rrext.engine.interface import operations
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Operation
-from rrext.errors import InvalidArguments, InvalidRequest, UnknownCommand, fold
+from rrext.errors import InvalidArguments, InvalidRequest, Unavailable, UnknownCommand, fold
 from rrext.limits import MAX_AUTHORIZATION, MAX_SHOWN_NAME, Limits
 from rrext.wire.messages import Request
 
@@ -131,7 +131,7 @@ class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Operation]:
-    """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
+    """Decode a command to its operation. Raises `UnknownCommand`, `InvalidArguments`, and `Unavailable` for deployments."""
     if command == "rrext_process":
         subcommand = arguments.get("subcommand")
         shape = SUBCOMMANDS.get(subcommand) if type(subcommand) is str else None
@@ -150,6 +150,9 @@ def operation_for(command: str, arguments: dict[str, Any]) -> type[operations.Op
         return rare_operations.PROFILE_COMMANDS[command]
     shape = ENGINE_COMMANDS.get(command)
     if shape is None:
+        if f"{command}_".startswith("rrext_deploy_"):
+            message = f"rrext has no deployments, so there is no {command}: `rrext serve FILE.pipe` keeps a pipeline loaded"
+            raise Unavailable(message, hint="name the file when the server starts: rrext serve --ws HOST:PORT FILE.pipe")
         _unknown(f"Invalid command: {command[:100]}.", command, COMMANDS)
     return shape
 

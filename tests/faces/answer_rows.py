@@ -51,6 +51,8 @@ SECOND = {
     "source": "webhook_1",
     "project_id": "second-project",
 }
+TOOLS = {"components": [{"id": "tools_1", "provider": "tools", "config": {}}], "source": "tools_1", "project_id": "no-objects"}
+DEPLOYMENTS = ("deploy", *(f"deploy_{name}" for name in ("add", "list", "status", "update", "remove", "pipe", "app")))
 WRONG = {
     "components": [
         WEBHOOK,
@@ -290,6 +292,11 @@ TASKS = [
     ask("a new beginning", "restart", token=None, projectId="second-project", source="webhook_1", pipeline=SECOND),
     ask("a wrong new beginning", "restart", "invalid_pipeline", token="third", pipeline=WRONG),
     ask("the end of what began again", "terminate", token="third"),
+    ask("a pipeline of tools", "execute", pipeline=TOOLS, token="tools"),
+    pipe("a chat with tools", "open", "invalid_arguments", token="tools", provider="chat"),
+    pipe("a question to tools", "open", "invalid_arguments", token="tools", mimeType="application/rocketride-question"),
+    ask("the end of the tools", "terminate", token="tools"),
+    *(ask(f"no {name}", f"rrext_{name}", "unavailable") for name in DEPLOYMENTS),
     ask("all tasks, a page of them", "rrext_list_tasks", page=1, page_size=1, filters={"projectId": "second-project"}),
     ask("a page of no task", "rrext_list_tasks", "invalid_arguments", filters={"ttl__gte": "x"}),
     ask("connections that nobody has", "rrext_list_connections", search="no such connection"),

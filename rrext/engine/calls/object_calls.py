@@ -19,7 +19,7 @@ from rrext.engine.calls.nested_calls import Nesting
 from rrext.engine.calls.questions import RunQuestions
 from rrext.engine.calls.run import CallRun, Encoded, Lease, Run
 from rrext.engine.events.hub import EventOrigin
-from rrext.engine.flow.intake import Intake
+from rrext.engine.flow.intake import MOVED_TO_TOOLS, Intake, tool_request
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import FREE, Loan, LockTurn
@@ -569,10 +569,8 @@ def entry_of(plan: LanePlan, operation: Open, caller: Caller) -> tuple[Entry, In
     given = operation.object or {}
     mime_type = operation.mime_type or "application/octet-stream"
     if operation.provider and operation.provider != source.provider:
-        raise InvalidArguments.at(
-            "/provider", f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a '
-            f'"{source.provider}"'
-        )  # fmt: skip
+        text = f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a "{source.provider}"'
+        raise _no_object("/provider", text) if _has_tools_alone(plan) else InvalidArguments.at("/provider", text)
     _check_method(plan, mime_type)
     lane = choose_lane(mime_type, plan.source_lanes.__contains__)
     _check_keys(given)
@@ -633,10 +631,27 @@ def _check_method(plan: LanePlan, mime_type: str) -> None:
     """Refuse the classic mix-up of `send` and `chat`, which would end in an empty result."""
     accepts = plan.source_class.accepts
     asks = mime_type.startswith("application/rocketride-question") or mime_type == "lane/questions"
+    if asks and _has_tools_alone(plan):
+        raise _no_object(
+            "/mimeType", f'"{plan.source}" takes no questions: the pipeline begins at a "{plan.source_class.provider}"'
+        )
     if asks and accepts and "chat" not in accepts and "questions" not in plan.source_lanes:
         raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{plan.source}" is for send()')
     if not asks and accepts == ("chat",):
         raise InvalidArguments.at("/mimeType", f'"{plan.source}" takes questions only: use chat() instead of send()')
+
+
+def _has_tools_alone(plan: LanePlan) -> bool:
+    """Whether the source has no lane: a pipe of it is there for calls of tools."""
+    return not plan.source_class.lanes.get("_source")
+
+
+def _no_object(path: str, text: str) -> InvalidArguments:
+    """The refusal of an object that a source without lanes would lose."""
+    moved = " and ".join(f'"{name}"' for name in MOVED_TO_TOOLS)
+    return InvalidArguments.at(
+        path, f"{text}, so call its tools instead; those of a database are {moved}", hint=tool_request("execute")
+    )
 
 
 def result_body(entry: Entry, limits: Limits) -> bytes:

@@ -229,12 +229,18 @@ def _check_question_type(kind: Any) -> None:
     if kind in QUESTION_TYPES:
         return
     if kind in MOVED_TO_TOOLS:
-        example = '{"sql": "SELECT 1"}' if kind == "execute" else "{}"
-        hint = f'send {{"subcommand": "tool", "tool": "{kind}", "nodeId": "<the node>", "input": {example}}}'
-        raise InvalidArguments.at(path, f'questions of type "{kind}" are gone: call the tool "{kind}" instead', hint=hint)
+        raise InvalidArguments.at(
+            path, f'questions of type "{kind}" are gone: call the tool "{kind}" instead', hint=tool_request(kind)
+        )
     near = near_matches(_string(kind, path), QUESTION_TYPES)
     hint = "Did you mean " + " or ".join(f'"{name}"' for name in near) + "?" if near else None
     raise InvalidArguments.at(path, "expected one of " + ", ".join(QUESTION_TYPES), hint=hint).with_data(near=near)
+
+
+def tool_request(tool: str) -> str:
+    """How a tool is called that answers what a question of that type asked once."""
+    example = '{"sql": "SELECT 1"}' if tool == "execute" else "{}"
+    return f'send {{"subcommand": "tool", "tool": "{tool}", "nodeId": "<the node>", "input": {example}}}'
 
 
 def _decoded(data: bytes) -> str:
