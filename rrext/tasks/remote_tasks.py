@@ -111,7 +111,7 @@ class WorkerPool:
             except RrextError:
                 pass  # it may be possible by now
             else:
-                if not worker.is_over and not worker.process.is_stopped:
+                if not worker.is_over and not await worker.link.is_stopped():
                     return worker
                 worker.expects_end = True
                 worker.kill()
@@ -151,17 +151,17 @@ class WorkerPool:
             number = self._number
             settings = msgspec.structs.replace(self._settings, number=number)
             try:
-                process = await self._host.in_thread(WorkerProcess, settings)
+                link = await self._host.in_thread(WorkerProcess, settings)
             except OSError as error:
                 raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
-            worker = self.workers[number] = Worker(number, process, self._host, self._home)
+            worker = self.workers[number] = Worker(number, link, self._host, self._home)
             if self.is_closed:
                 worker.kill()
             while not (await asyncio.wait([worker.ready], timeout=ANSWER_PATIENCE))[0]:
-                if process.is_stopped:
+                if await link.is_stopped():
                     worker.expects_end = True
                     worker.kill()
-                    raise worker.silence()
+                    raise await worker.silence()
             if worker.is_over:
                 raise ShuttingDown("the server ends") if self.is_closed else worker.error()
             return worker

@@ -30,7 +30,7 @@ from rrext.references import CallRef, CallRefNames, ReferenceReader
 from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 from rrext.tasks.call_gate import CallGate
-from rrext.tasks.families import Families, sweep
+from rrext.tasks.families import Families, kill, sweep
 from rrext.tasks.remote_tasks import STOP_MARGIN, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_engine import ASKED, PIPE_BITS, TextType
@@ -280,12 +280,14 @@ class TaskEngine(BaseEngine[RemoteTask]):
         families = Families()
         while True:
             await asyncio.sleep(MEMORY_INTERVAL)
-            workers = {number: (worker.process.pid, worker.process.mark) for number, worker in self.pool.workers.items()}
+            workers = {number: (worker.link.pid, worker.link.mark) for number, worker in self.pool.workers.items()}
             try:
                 for excess in await self.host.in_thread(families.over, workers, limit):
                     worker = self.pool.workers.get(excess.family)
                     if worker is not None and not worker.is_over:
-                        worker.kill_for(excess)
+                        worker.note_excess(excess)
+                        worker.kill()
+                        kill(excess.pids)
             except Exception:
                 log.exception("the memory of workers cannot be read")
 
@@ -301,7 +303,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
 
     def lost(self, worker: Worker) -> None:
         self.pool.workers.pop(worker.number, None)
-        self._dead_marks.append(worker.process.mark)
+        self._dead_marks.append(worker.link.mark)
         if self._sweeping is None:
             self._sweeping = self.host.spawn(self._sweep(), "what workers left behind")
         self.stderr.end(worker.number)
@@ -320,7 +322,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
         log.error("%s", words)
         if task is not None and (task.stopping or self.tasks.running(task.token, task.scope) is task):
             self._retire(task)
-            told = {"exitCode": worker.process.exit_code, "exitMessage": error.message}
+            told = {"exitCode": worker.link.exit_code, "exitMessage": error.message}
             self._finish(task, "lost", **told, errors=[*task.latest["errors"], words])
 
     def note_connection(self, worker: Worker, connection_id: str) -> None:

@@ -20,17 +20,17 @@ from rrext.engine.interface.operations import Close, Open, Operation, Write
 from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
 from rrext.server.outbox import Outbox
 from rrext.tasks.call_gate import CallGate
-from rrext.tasks.families import Excess, kill
 from rrext.tasks.hop import BegunEvents, HopCredit, HopMessages, Incoming
 from rrext.tasks.worker_process import last_words, process_lost
-from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 from rrext.wire.messages import QUESTIONS, answering, number_of
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller, Feed, Outlet
+    from rrext.server.outbox import Sink
+    from rrext.tasks.families import Excess
     from rrext.tasks.remote_tasks import RemoteTask
-    from rrext.tasks.worker_process import WorkerProcess
+    from rrext.tasks.worker_process import Stderr
     from rrext.tools.context import CancelReason
 
 
@@ -154,9 +154,9 @@ def _too_late(operation: Operation) -> RrextError:
 class Worker:
     """A worker process with the calls that it has not answered. On the loop's thread."""
 
-    def __init__(self, number: int, process: WorkerProcess, host: Host, home: Home) -> None:
+    def __init__(self, number: int, link: WorkerLink, host: Host, home: Home) -> None:
         self.number = number
-        self.process = process
+        self.link = link
         self.calls: dict[int, Routed] = {}
         """The calls that the worker has, and nobody has answered."""
         self.task: RemoteTask | None = None
@@ -174,8 +174,7 @@ class Worker:
         self._loop = host.loop
         self._home = home
         self._messages = HopMessages(host.limits, self._take)
-        self._sink = DescriptorSink(process.write_fd, host.loop)
-        self.outbox = Outbox(self._sink, host.limits.outbox_bytes, host.loop, self._send_waiting)
+        self.outbox = Outbox(link.sink(host.loop), host.limits.outbox_bytes, host.loop, self._send_waiting)
         self._waiting: dict[int, Call] = {}
         """Calls until the process has read what is on its way, by number. One that is cancelled leaves nothing behind."""
         self._connections: dict[str, HopConnection] = {}
@@ -217,8 +216,7 @@ class Worker:
             "worker_ended": self._on_ended,
             "worker_ready": lambda body, tail: self._is_ready(),
         }
-        host.loop.add_reader(process.read_fd, self._readable)
-        process.watch(host.loop, lambda text: home.write_stderr(self, text), self._exited)
+        link.watch(host.loop, self)
 
     # -- out
 
@@ -362,7 +360,7 @@ class Worker:
         try:
             while not (await asyncio.wait([asking], timeout=ANSWER_PATIENCE))[0]:
                 if await self.is_silent():
-                    raise self.silence()
+                    raise await self.silence()
             return asking.result()
         finally:
             asking.cancel()
@@ -391,21 +389,21 @@ class Worker:
         if self.is_over:
             return False
         try:
-            return self.process.is_stopped or await self.status(SILENCE) is None
+            return await self.link.is_stopped() or await self.status(SILENCE) is None
         except RrextError:
             return False  # the process has ended: its calls are answered with that error
 
-    def silence(self) -> Unavailable:
+    async def silence(self) -> Unavailable:
         """The error of what a silent process does not answer."""
         what = "The process of a pipeline" if self.task is None else f'The process of pipeline "{self.task.name}"'
-        why = "it was stopped" if self.process.is_stopped else "it is stuck"
+        why = "it was stopped" if await self.link.is_stopped() else "it is stuck"
         return Unavailable(f"{what} does not answer: {why}", hint="terminate the pipeline, or ask again later")
 
     async def cut_off(self, call: Call) -> None:
         """Answer a call with an error when the process is silent; return when the call was answered."""
         while not call.settled:
             if await self.is_silent():
-                call.cancel("cancelled", self.silence())
+                call.cancel("cancelled", await self.silence())
             else:
                 await asyncio.sleep(ANSWER_PATIENCE)
 
@@ -474,23 +472,24 @@ class Worker:
 
     # -- in
 
-    def _readable(self) -> None:
+    def readable(self) -> None:
+        """Take what the worker has sent."""
         framer = self._messages.framer
         try:
-            count = read_into(self.process.read_fd, framer.get_buffer())
+            count = self.link.receive(framer.get_buffer())
         except BlockingIOError:
             return
         if count == 0:
             self._input_ended()
         elif any(event is not None for event in framer.buffer_updated(count)):
             log.error("worker %d sends what is no message: it is killed", self.number)
-            self.process.signal_group(signal.SIGKILL)
+            self.kill()
 
     def _input_ended(self) -> None:
         if self._reads:
             self._reads = False
-            self._loop.remove_reader(self.process.read_fd)
-            self._loop.call_later(EXIT_PATIENCE, self.process.signal_group, signal.SIGKILL)
+            self.link.stop_reading()
+            self._loop.call_later(EXIT_PATIENCE, self.kill)
 
     def _take(self, message: Incoming, body: bytes, tail: bytes | None, nbytes: int) -> None:
         number = message.request_seq
@@ -643,22 +642,20 @@ class Worker:
 
     def kill(self) -> None:
         """Kill the process and its descendants."""
-        self.process.signal_group(signal.SIGKILL)
+        self.link.signal_group(signal.SIGKILL)
 
-    def kill_for(self, excess: Excess) -> None:
-        """Kill the process and all that it started, because they use too much memory."""
+    def note_excess(self, excess: Excess) -> None:
+        """Note the use of memory for which the process is killed with all that it started, and what ran."""
         self.excess = excess
         self.ran = list(dict.fromkeys(_name_of(each.call.operation) for each in self.calls.values()))[:MAX_RAN]
-        self.kill()
-        kill(excess.pids)
 
     def error(self, *, shows_stderr: bool = True) -> RrextError:
         """The error of calls that the process leaves without an answer."""
         if self.expects_end:
             return Cancelled("cancelled: the pipeline was terminated")
-        process, name = self.process, None if self.task is None else self.task.name
-        words = last_words(process.stderr, process.exit_code, self._home.redacted) if shows_stderr else None
-        return process_lost(name, process.how, process.exit_code, words, self._excess_data(shows_ran=shows_stderr))
+        link, name = self.link, None if self.task is None else self.task.name
+        words = last_words(link.stderr, link.exit_code, self._home.redacted) if shows_stderr else None
+        return process_lost(name, link.how, link.exit_code, words, self._excess_data(shows_ran=shows_stderr))
 
     def _excess_data(self, *, shows_ran: bool) -> dict[str, Any] | None:
         """The use of memory for which it was killed, for `data` of an error."""
@@ -667,17 +664,20 @@ class Worker:
         ran = {"ran": self.ran} if shows_ran else {}
         return {"limit": "task_memory", "maximum": self._host.limits.task_memory, "used": self.excess.used, **ran}
 
-    def _exited(self) -> None:
+    def wrote_stderr(self, text: bytes) -> None:
+        """Pass on what the process wrote to stderr."""
+        self._home.write_stderr(self, text)
+
+    def exited(self) -> None:
         """Take the answers that were written before the end, and fail the other calls."""
-        while self._reads and waits_to_be_read(self.process.read_fd):
-            self._readable()
+        while self._reads and self.link.has_input:
+            self.readable()
         if self._reads:
             self._reads = False
-            self._loop.remove_reader(self.process.read_fd)
+            self.link.stop_reading()
         self.is_over = True
-        self._sink.close()
+        self.link.close()
         self.outbox.break_off()
-        self.process.close()
         self._home.lost(self)
         calls = [routed.call for routed in self.calls.values()]
         self.calls.clear()
@@ -700,6 +700,79 @@ class Worker:
         """The error for a caller. What the process wrote last is for those who are trusted or loaded the pipeline."""
         owner = None if self.task is None else self.task.owner
         return self.error(shows_stderr=caller.trusted or (owner is not None and owner == caller.user_id))
+
+
+class WorkerLink(Protocol):
+    """The process of a worker as its server reaches it: on this machine it is a `WorkerProcess`. On the loop."""
+
+    pid: int
+    """Its number, on the machine where it runs."""
+    mark: int
+    """The mark of all that it starts, if this machine has to look for them: 0 otherwise."""
+    stderr: Stderr
+
+    def sink(self, loop: asyncio.AbstractEventLoop) -> Sink:
+        """Where bytes for it are written. `close` ends it."""
+        ...
+
+    def watch(self, loop: asyncio.AbstractEventLoop, worker: LinkEvents) -> None:
+        """Tell what comes from the process, and its end, from now on."""
+        ...
+
+    def receive(self, buffer: memoryview) -> int:
+        """Read bytes that have arrived; 0 at the end. Raises `BlockingIOError` when there are none."""
+        ...
+
+    @property
+    def has_input(self) -> bool:
+        """Whether bytes wait to be read, or their end."""
+        ...
+
+    def stop_reading(self) -> None:
+        """Tell no more of bytes."""
+        ...
+
+    async def is_stopped(self) -> bool:
+        """Whether a signal, or a debugger, has stopped it; False where nobody knows."""
+        ...
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the process and its descendants, but for those in sessions of their own."""
+        ...
+
+    @property
+    def how(self) -> str:
+        """How it ended, for a message."""
+        ...
+
+    @property
+    def exit_code(self) -> int:
+        """Its exit code; that of a killed one is the number of the signal, below zero."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. It has ended."""
+        ...
+
+
+class LinkEvents(Protocol):
+    """Who hears of a process: its `Worker`. On the loop."""
+
+    def readable(self) -> None:
+        """Bytes have arrived, or their end."""
+        ...
+
+    def wrote_stderr(self, text: bytes) -> None:
+        """The process wrote something to stderr."""
+        ...
+
+    def note_excess(self, excess: Excess) -> None:
+        """The process is killed, because it uses too much memory with all that it started."""
+        ...
+
+    def exited(self) -> None:
+        """The process has ended, and its stderr was told."""
+        ...
 
 
 class Home(Protocol):

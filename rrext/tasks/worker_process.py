@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,6 +21,10 @@ from rrext.limits import DEFAULTS, KIB, MIB
 from rrext.tasks.families import set_mark
 from rrext.tasks.settings import WorkerSettings
 from rrext.threads import FEW_HEAPS
+from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
+
+if TYPE_CHECKING:
+    from rrext.tasks.worker import LinkEvents
 
 READ_AT_ONCE: Final = 64 * KIB
 """Bytes of stderr that are read at once."""
@@ -80,16 +84,35 @@ class WorkerProcess:
         while view:
             view = view[os.write(self.write_fd, view) :]
 
-    def watch(self, loop: asyncio.AbstractEventLoop, on_text: Callable[[bytes], object], on_exit: Callable[[], object]) -> None:
-        """Pass on what comes from stderr, and tell the end of the process. On the loop."""
-        self._loop = loop
-        self._on_text, self._on_exit = on_text, on_exit
+    def sink(self, loop: asyncio.AbstractEventLoop) -> DescriptorSink:
+        """Where bytes for it are written."""
+        self._sink = DescriptorSink(self.write_fd, loop)
+        return self._sink
+
+    def watch(self, loop: asyncio.AbstractEventLoop, worker: LinkEvents) -> None:
+        """Tell what comes from the process, and its end. On the loop."""
+        self._loop, self._worker = loop, worker
+        loop.add_reader(self.read_fd, worker.readable)
         loop.add_reader(self.stderr_fd, self._read_stderr)
         try:
             self._exit = os.pidfd_open(self.pid)
             loop.add_reader(self._exit, self._exited)
         except (AttributeError, OSError):
             self._poll()
+
+    def receive(self, buffer: memoryview) -> int:
+        """Read bytes that have arrived; 0 at the end."""
+        return read_into(self.read_fd, buffer)
+
+    @property
+    def has_input(self) -> bool:
+        """Whether bytes wait to be read, or their end."""
+        return waits_to_be_read(self.read_fd)
+
+    def stop_reading(self) -> None:
+        """Tell no more of bytes."""
+        assert self._loop is not None
+        self._loop.remove_reader(self.read_fd)
 
     def _poll(self) -> None:
         """Look for the end now and then, on a system that does not tell it."""
@@ -111,7 +134,7 @@ class WorkerProcess:
             self._loop.remove_reader(self.stderr_fd)
             return False
         self.stderr.add(piece)
-        self._on_text(piece)
+        self._worker.wrote_stderr(piece)
         return True
 
     def _exited(self) -> None:
@@ -126,7 +149,7 @@ class WorkerProcess:
         self._popen.wait()
         self._loop.remove_reader(self.stderr_fd)
         os.close(self.stderr_fd)
-        self._on_exit()
+        self._worker.exited()
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the process and its descendants, but for those in sessions of their own."""
@@ -134,18 +157,12 @@ class WorkerProcess:
             with suppress(OSError):
                 os.killpg(self.pid, number)
 
-    @property
-    def is_stopped(self) -> bool:
+    async def is_stopped(self) -> bool:
         """Whether a signal, or a debugger, has stopped it; False on a system that does not tell."""
         try:
             return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
         except OSError:
             return False
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended and was reaped."""
-        return self._popen.returncode is not None
 
     @property
     def how(self) -> str:
@@ -162,6 +179,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Close the pipes, which ends the process. On the loop, with nobody watching them."""
+        self._sink.close()
         for fd in (self.write_fd, self.read_fd):
             if fd >= 0:
                 os.close(fd)

@@ -21,14 +21,14 @@ async def test_cancelled_writes_to_a_stopped_process_leave_no_bytes_behind() -> 
         caller = Caller("c")
         opened = [await world.engine.ask(Open(token="a", mime_type="text/plain"), caller) for _ in range(2)]
         pipe, other = (msgspec.json.decode(body)["pipe_id"] for body, _ in opened)
-        os.kill(worker.process.pid, signal.SIGSTOP)
+        os.kill(worker.link.pid, signal.SIGSTOP)
         for _ in range(60):
             noted = Noted(world.engine, Write(pipe_id=pipe), caller, b"x" * MIB)
             noted.call.cancel("cancelled", Cancelled())
         assert worker.outbox.size < 20 * MIB
         later = [Noted(world.engine, Write(pipe_id=other), caller, b"x" * MIB) for _ in range(30)]
         small = Noted(world.engine, tool_of("a", "echo", data="y"), caller)
-        os.kill(worker.process.pid, signal.SIGCONT)
+        os.kill(worker.link.pid, signal.SIGCONT)
         await until(lambda: small.answers and all(noted.answers for noted in later))
         assert small.answers == [{"result": "y"}]
         assert all(not isinstance(noted.answers[0], Exception) for noted in later)

@@ -38,14 +38,14 @@ async def test_the_number_of_a_caller_never_means_another() -> None:
 async def test_the_end_of_a_connection_costs_the_same_with_many_others() -> None:
     async with routed() as world:
         worker = await world.execute("a")
-        os.kill(worker.process.pid, signal.SIGSTOP)
+        os.kill(worker.link.pid, signal.SIGSTOP)
         calls = [Noted(world.engine, tool_of("a", "pid"), Caller(f"c{number}")) for number in range(300)]
         sent = worker.outbox.size
         for number, noted in enumerate(calls[:250]):
             noted.call.cancel("cancelled", AssertionError())  # type: ignore[arg-type]
             world.engine.disconnect(f"c{number}")
         assert worker.outbox.size - sent < 250 * 1000
-        os.kill(worker.process.pid, signal.SIGCONT)
+        os.kill(worker.link.pid, signal.SIGCONT)
         await until(lambda: all(noted.answers for noted in calls))
 
 
@@ -54,7 +54,7 @@ async def test_a_connection_that_ends_while_its_open_is_answered_leaves_no_pipe_
         worker = await world.execute("a")
         caller = Caller("c")
         opening = Noted(world.engine, Open(token="a", mime_type="text/plain"), caller)
-        assert select.select([worker.process.read_fd], [], [], 30)[0]  # the answer is on its way
+        assert select.select([worker.link.read_fd], [], [], 30)[0]  # the answer is on its way
         opening.call.cancel("disconnected", Cancelled())
         world.engine.disconnect("c")
         told = await worker.ask("worker_status", {})
@@ -123,12 +123,12 @@ async def test_a_list_of_many_tasks_waits_for_no_slow_one(monkeypatch: pytest.Mo
     async with routed() as world:
         workers = [await world.execute(token) for token in ("a", "b", "c")]
         for worker in workers:
-            os.kill(worker.process.pid, signal.SIGSTOP)
+            os.kill(worker.link.pid, signal.SIGSTOP)
         lists = [asyncio.create_task(world.engine.ask(Dashboard())) for _ in range(20)]
         await asyncio.gather(*lists)
         assert sum(len(worker._asked) for worker in workers) == 1  # one look, for all who ask
         for worker in workers:
-            os.kill(worker.process.pid, signal.SIGCONT)
+            os.kill(worker.link.pid, signal.SIGCONT)
 
 
 def noting(ask: Any, note: Callable[[], object]) -> Any:

@@ -28,7 +28,7 @@ async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_e
 
         async def dies(command: str, *given: Any) -> object:
             body = await ask(command, *given)
-            os.kill(worker.process.pid, signal.SIGKILL)
+            os.kill(worker.link.pid, signal.SIGKILL)
             await worker.ended
             return body
 
@@ -47,7 +47,7 @@ async def test_a_process_that_dies_as_soon_as_its_pipeline_is_loaded_fails_the_e
 async def test_a_call_of_a_process_that_has_ended_is_answered() -> None:
     async with routed() as world:
         worker = await world.execute("a")
-        os.kill(worker.process.pid, signal.SIGKILL)
+        os.kill(worker.link.pid, signal.SIGKILL)
         await worker.ended
         answer = AwaitedAnswer(asyncio.get_running_loop())
         worker.run(Call(tool_of("a", "pid"), answer))
@@ -75,7 +75,7 @@ async def test_a_process_that_a_tool_left_behind_and_that_writes_for_ever_does_n
         worker = await world.execute("a")
         child = await world.tool("a", "flood")
         try:
-            os.kill(worker.process.pid, signal.SIGKILL)
+            os.kill(worker.link.pid, signal.SIGKILL)
             async with asyncio.timeout(20):  # a deadline
                 await worker.ended
         finally:
