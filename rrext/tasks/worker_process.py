@@ -159,10 +159,7 @@ class WorkerProcess:
 
     async def is_stopped(self) -> bool:
         """Whether a signal, or a debugger, has stopped it; False on a system that does not tell."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
-        except OSError:
-            return False
+        return is_stopped(self.pid)
 
     @property
     def how(self) -> str:
@@ -184,6 +181,14 @@ class WorkerProcess:
             if fd >= 0:
                 os.close(fd)
         self.write_fd = self.read_fd = -1
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal, or a debugger, has stopped a process; False on a system that does not tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
+    except OSError:
+        return False
 
 
 def _signal_name(number: int) -> str:
