@@ -1,0 +1,86 @@
+"""Where workers run beyond this machine: what the server wants of a placer, and how a host is told and tells of itself.
+
+A host is a process on a node of the cluster, `python -m rrext.cluster.host`. It reads a `HostStart` as one line of JSON from
+its stdin, and writes its `HostAddress` as one line of JSON to its stdout. It ends at the end of its stdin, when the server
+tells it to, and when no server is connected to it for `HOST_PATIENCE` seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+HOST_PATIENCE: Final = 10.0
+"""Seconds in which a host without a server ends: a server that lives pings it each few seconds."""
+
+TASKS_PER_HOST: Final = 16
+"""Tasks of one host: a host costs three times the memory of a worker, and its end is the end of all its tasks."""
+
+
+class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a pipeline wants of the node that runs it: processors, graphics processors, bytes of memory, the name of the node."""
+
+    cpu: float = 0.0
+    gpu: float = 0.0
+    memory: int = 0
+    node: str | None = None
+
+    @property
+    def wants_own_host(self) -> bool:
+        """Whether a task has a host of its own, which holds what it asked for."""
+        return self != Resources()
+
+
+class HostStart(msgspec.Struct, frozen=True):
+    """What a host is told: the certificate in PEM of the one server that it trusts, the address at which it listens, and the
+    name of its node."""
+
+    certificate: str
+    listen: str
+    node: str
+
+
+class HostAddress(msgspec.Struct, frozen=True):
+    """Where a host listens for its server, and its certificate in PEM. `node` is the name of its node, `pid` its process there."""
+
+    address: str
+    port: int
+    certificate: str
+    node: str
+    pid: int = 0
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """A node of the cluster: its name and address, what it has in all and free, and whether it is drained."""
+
+    name: str
+    address: str
+    total: dict[str, float] = {}
+    free: dict[str, float] = {}
+    is_draining: bool = False
+
+
+class Placement(Protocol):
+    """Makes hosts on the nodes of a cluster. On the server's loop."""
+
+    async def place(self, resources: Resources, avoid: frozenset[str] = frozenset()) -> HostAddress:
+        """Start a host that holds the resources, not on a node to `avoid` if another can. Raises `Unavailable`."""
+        ...
+
+    async def release(self, host: HostAddress) -> None:
+        """End a host of which the server has no connection: it never came up, or is stuck."""
+        ...
+
+    async def nodes(self) -> list[NodeState]:
+        """The nodes that live. Raises `Unavailable`."""
+        ...
+
+    def when_draining(self, told: Callable[[frozenset[str]], object]) -> None:
+        """Tell the names of the nodes that are drained, each time that they change."""
+        ...
+
+    async def close(self) -> None:
+        """End what places; hosts end by themselves when their server is gone."""
+        ...
