@@ -267,6 +267,8 @@ BLOCKED_LOOP_TIME: Final = 0.1
 """Seconds in one step of a tool on the loop; all other calls wait meanwhile."""
 MAX_KEPT_ERRORS: Final = 50
 """Errors in the status of a task, as in the reference server's."""
+MIN_TASK_MEMORY: Final = 64 * MIB
+"""Bytes of the smallest limit of a task's memory: an empty task takes a third, and each would be killed again and again."""
 OPEN_RESERVE: Final = 8
 """Every eighth place of `max_inflight` is kept from `open` requests, so that thousands of them leave room for tools."""
 MAX_SPARE_CHAINS: Final = 16

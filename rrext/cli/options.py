@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -217,11 +216,13 @@ def whole_number(text: str) -> int:
 
 
 def byte_size(text: str) -> int:
-    """An argparse type: bytes, or a number with the unit K, M or G, each 1,024 times the one before."""
-    found = re.fullmatch(r"(\d{1,15})([KMG]?)(iB|B)?", text, re.IGNORECASE | re.ASCII)
-    if found is None or int(found[1]) < 1:
+    """An argparse type: bytes, or a number with the unit K, M, G or T, each 1,024 times the one before."""
+    from rrext.pipefile.resources import size_in_bytes
+
+    size = size_in_bytes(text)
+    if not size:
         raise argparse.ArgumentTypeError(f"expected a size such as 512M or 2G, not {text!r}")
-    return int(found[1]) * 1024 ** " KMG".index(found[2].upper() or " ")
+    return size
 
 
 def seconds(text: str) -> float:

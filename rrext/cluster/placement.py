@@ -12,25 +12,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from rrext.pipefile.resources import Resources
+
 HOST_PATIENCE: Final = 10.0
 """Seconds in which a host without a server ends: a server that lives pings it each few seconds."""
 
 TASKS_PER_HOST: Final = 16
 """Tasks of one host: a host costs three times the memory of a worker, and its end is the end of all its tasks."""
-
-
-class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a pipeline wants of the node that runs it: processors, graphics processors, bytes of memory, the name of the node."""
-
-    cpu: float = 0.0
-    gpu: float = 0.0
-    memory: int = 0
-    node: str | None = None
-
-    @property
-    def wants_own_host(self) -> bool:
-        """Whether a task has a host of its own, which holds what it asked for."""
-        return self != Resources()
 
 
 class HostStart(msgspec.Struct, frozen=True):
@@ -43,7 +31,7 @@ class HostStart(msgspec.Struct, frozen=True):
 
 
 class HostAddress(msgspec.Struct, frozen=True):
-    """Where a host listens for its server, and its certificate in PEM. `node` is the name of its node, `pid` its process there."""
+    """Where a host listens for its server, its certificate in PEM, the name of its node, and its process there."""
 
     address: str
     port: int

@@ -248,6 +248,7 @@ ROOT_TEXTS: Final[Mapping[str, str]] = {
     "version": "The version of this format: 1.",
     "name": "What the pipeline is called by people. Variables are not replaced in it.",
     "description": "What the pipeline is for. Variables are not replaced in it.",
+    "resources": "What the pipeline asks of its machine: `{cpu, gpu, memory, node}`. On one machine `memory` alone counts.",
 }
 """Keys of a pipeline with a meaning. All others belong to editors."""
 

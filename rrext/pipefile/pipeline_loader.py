@@ -58,7 +58,7 @@ def load_pipeline(
         return LoadedPipeline(None, problems.listing(), {}, base=base, outline=outline, text=text, source_map=given.map)
     near = NearNames()
     shape = ShapeReader(base, problems, near)
-    shape.root(document, limits)
+    resources = shape.root(document, limits)
     unresolved: Severity = "error" if strict_env else "warning"
     reader = ComponentReader(
         catalog,
@@ -71,7 +71,9 @@ def load_pipeline(
         partial=partial,
     )
     drafts = _drafts(document, reader, limits, pause)
-    outline, spec = validated(document, drafts, base, problems, near, source=source, connections=connections, pause=pause)
+    outline, spec = validated(
+        document, drafts, base, problems, near, source=source, connections=connections, resources=resources, pause=pause
+    )
     found = _sifted(problems.listing(), given, reader.without_value, environment.redactor)
     pause()
     plans: dict[str, LanePlan] = {}

@@ -35,6 +35,16 @@ _COMMON: Final = {"parameters": _OPTIONAL_OBJECT, "secureParameters": {"$ref": "
 """Settings of every component that have a form."""
 _ANNOTATIONS: Final = ("mode", "type", "hideForm", "name", "description", "tool_description")
 """Settings of every component that nobody reads; a closed schema names them."""
+_RESOURCES: Final = {
+    "description": "What the pipeline asks of the machine that runs it.",
+    "type": ["object", "null"],
+    "properties": {
+        **{key: {"type": ["number", "null"], "minimum": 0} for key in ("cpu", "gpu")},
+        "memory": {"type": ["integer", "string", "null"], "minimum": 0, "pattern": "^[0-9]"},
+        "node": {"type": ["string", "null"], "minLength": 1},
+    },
+    "additionalProperties": False,
+}
 _RESTRICTS_TEXT: Final = frozenset({"enum", "const", "pattern", "format", "minLength", "maxLength", "contentEncoding"})
 
 
@@ -72,6 +82,7 @@ def pipeline_schema(catalog: Catalog, *, closed: bool = False, limits: Limits = 
             "source": {**_OPTIONAL_NAME, "description": "The id of the component where objects enter."},
             "project_id": {**_OPTIONAL_NAME, "description": "A UUID that the pipeline keeps wherever it runs."},
             "version": {"enum": [VERSION, None]},
+            "resources": _RESOURCES,
         },
         "required": ["components"],
     }

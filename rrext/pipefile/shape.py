@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from rrext.limits import Limits
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.resources import Resources, read_resources
 from rrext.pipefile.spec import ComponentSpec, ControlEdge, DataEdge, EdgeKind
 from rrext.pipefile.text.problems import Problems, Related, below, shown
 from rrext.secrets.names import PLACEHOLDER
 
-ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
+ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description", "resources")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
 EDGE_KEYS: Final[dict[EdgeKind, tuple[str, str]]] = {"input": ("lane", "from"), "control": ("classType", "from")}
@@ -46,8 +47,8 @@ class ShapeReader:
         self._problems = problems
         self._near = near
 
-    def root(self, document: Mapping[str, Any], limits: Limits) -> None:
-        """Check the root of a document, without its components."""
+    def root(self, document: Mapping[str, Any], limits: Limits) -> Resources:
+        """Check the root of a document, without its components; the resources that it asks for."""
         self._unknown_keys(document, ROOT_KEYS, self._base, EDITOR_KEYS)
         for key in ("source", "project_id", "name", "description"):
             self._text(document, key, self._base, required=False)
@@ -56,6 +57,7 @@ class ShapeReader:
         if len(components) > limits.max_components:
             text = f"{len(components)} components are more than {limits.max_components} (max_components)."
             self._problems.add("too_many_components", text, below(self._base, "components"), on="key")
+        return read_resources(document, self._base, self._problems, self._near)
 
     def _version(self, document: Mapping[str, Any]) -> None:
         version = document.get("version")

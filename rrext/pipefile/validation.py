@@ -13,6 +13,7 @@ import msgspec
 from rrext.limits import DEFAULTS, MAX_REFERENCE_CHAIN
 from rrext.pipefile.edges import EdgeCheck, ReachabilityCheck, choose_sources
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.pipefile.shape import report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec, listed_references, offered_references
 from rrext.pipefile.text.problems import Problems, Related, below
@@ -34,6 +35,7 @@ class PipelineOutline(msgspec.Struct, frozen=True):
     source: str = ""
     chain: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    resources: Resources = NO_RESOURCES
 
 
 def validated(
@@ -45,6 +47,7 @@ def validated(
     *,
     source: str | None,
     connections: Sequence[KnownConnection] | None = None,
+    resources: Resources = NO_RESOURCES,
     pause: Callable[[], None],
 ) -> tuple[PipelineOutline, PipelineSpec | None]:
     """Report every problem of the document at `base`; its readable parts, and the pipeline if there is no error.
@@ -64,7 +67,7 @@ def validated(
     whole = ReachabilityCheck(starts, drafts, edges, problems)
     whole.run()
     chosen = starts[0].id if len(starts) == 1 else ""
-    outline = PipelineOutline(tuple(drafts), chosen, whole.chain, tuple(whole.chains))
+    outline = PipelineOutline(tuple(drafts), chosen, whole.chain, tuple(whole.chains), resources)
     if problems.errors or any(draft.node is None and not draft.missing for draft in drafts):
         return outline, None  # a node that is not known here may be no error, but cannot run
     return outline, PipelineSpec(

@@ -53,10 +53,11 @@ class _Seen(msgspec.Struct, gc=False):
 
 
 class Excess(msgspec.Struct, frozen=True):
-    """A worker that uses too much: the number of the worker, the used bytes, and the processes."""
+    """A worker that uses too much: the number of the worker, the used bytes, its limit, and the processes."""
 
     family: int
     used: int
+    maximum: int
     pids: list[int]
 
 
@@ -66,17 +67,18 @@ class Families:
     def __init__(self) -> None:
         self._seen: dict[int, _Seen] = {}
 
-    def over(self, workers: Mapping[int, tuple[int, int]], limit: int) -> list[Excess]:
-        """The workers that use more than `limit` bytes, of these: number → process and mark."""
+    def over(self, workers: Mapping[int, tuple[int, int]], limits: Mapping[int, int]) -> list[Excess]:
+        """The workers that use more than their bytes in `limits`, of these: number → process and mark."""
         found: dict[int, list[int]] = {}
         for pid, family in self.read(workers).items():
             found.setdefault(family, []).append(pid)
         excesses = []
         for family, pids in found.items():
+            limit = limits[family]
             if sum(self._seen[pid].resident for pid in pids) > limit:  # pages that processes share count for each
                 used = sum(_own_share(pid) or self._seen[pid].resident for pid in pids)
                 if used > limit:
-                    excesses.append(Excess(family, used, pids))
+                    excesses.append(Excess(family, used, limit, pids))
         return excesses
 
     def read(self, workers: Mapping[int, tuple[int, int]]) -> dict[int, int]:

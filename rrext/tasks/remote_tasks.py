@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 class RemoteTask(TaskIdentity):
     """The names of a task, its worker, and its last known status."""
 
-    __slots__ = ("_text_type", "_tool_names", "is_finished", "latest", "offers", "open_pipes", "unavailable", "worker")
+    __slots__ = (
+        "_text_type",
+        "_tool_names",
+        "is_finished",
+        "latest",
+        "memory",
+        "offers",
+        "open_pipes",
+        "unavailable",
+        "worker",
+    )
 
     def __init__(self, described: dict[str, Any], options: dict[str, Any], worker: Worker, now: float) -> None:
         super().__init__(
@@ -53,6 +63,8 @@ class RemoteTask(TaskIdentity):
         self.offers: list[dict[str, Any]] = described["offers"]
         self._text_type: str = described["textType"]
         self.unavailable: list[dict[str, Any]] = described["unavailable"]
+        self.memory: int = described["memory"]
+        """The bytes that its pipeline says it needs, and may use; 0 if it says nothing."""
 
     @property
     def tool_names(self) -> ToolNames:
@@ -239,6 +251,8 @@ class RemoteLoader:
         described = await worker.ask_living("worker_load", given, text)
         kept = {name: value for name, value in options.items() if name not in ("token", "source", "use_existing")}
         task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
+        if task.memory:
+            self._engine.watch_memory()
         return task
 
     def drop(self, worker: Worker) -> None:

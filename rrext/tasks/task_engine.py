@@ -107,8 +107,9 @@ class TaskEngine(BaseEngine[RemoteTask]):
         """The look at all tasks that changed, for all who ask meanwhile."""
         self._dead_marks: list[int] = []
         self._sweeping: asyncio.Task[None] | None = None
+        self._watching_memory: asyncio.Task[None] | None = None
         if self.limits.task_memory:
-            host.spawn(self._watch_memory(self.limits.task_memory), "memory of workers")
+            self.watch_memory()
         host.events.when_changed(lambda: host.post(self._subscribe_all))
 
     # -- calls
@@ -275,14 +276,23 @@ class TaskEngine(BaseEngine[RemoteTask]):
     def redacted(self, text: str) -> str:
         return self.stderr.redacted(text)
 
-    async def _watch_memory(self, limit: int) -> None:
+    def watch_memory(self) -> None:
+        """Look at the memory of the workers from now on, as one of them has a limit."""
+        if self._watching_memory is None:
+            self._watching_memory = self.host.spawn(self._watch_memory(), "memory of workers")
+
+    async def _watch_memory(self) -> None:
         """Kill workers that use too much memory with their children."""
         families = Families()
         while True:
             await asyncio.sleep(MEMORY_INTERVAL)
-            workers = {number: (worker.link.pid, worker.link.mark) for number, worker in self.pool.workers.items()}
+            limited = {number: worker for number, worker in self.pool.workers.items() if worker.memory_limit}
+            if not limited:
+                continue
+            workers = {number: (worker.link.pid, worker.link.mark) for number, worker in limited.items()}
+            limits = {number: worker.memory_limit for number, worker in limited.items()}
             try:
-                for excess in await self.host.in_thread(families.over, workers, limit):
+                for excess in await self.host.in_thread(families.over, workers, limits):
                     worker = self.pool.workers.get(excess.family)
                     if worker is not None and not worker.is_over:
                         worker.note_excess(excess)

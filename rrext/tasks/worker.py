@@ -662,7 +662,14 @@ class Worker:
         if self.excess is None:
             return None
         ran = {"ran": self.ran} if shows_ran else {}
-        return {"limit": "task_memory", "maximum": self._host.limits.task_memory, "used": self.excess.used, **ran}
+        name = "task_memory" if self.excess.maximum == self._host.limits.task_memory else "resources.memory"
+        return {"limit": name, "maximum": self.excess.maximum, "used": self.excess.used, **ran}
+
+    @property
+    def memory_limit(self) -> int:
+        """The bytes that it may use: the least of the operator's and its pipeline's; 0 for any number."""
+        given = (self._host.limits.task_memory, 0 if self.task is None else self.task.memory)
+        return min(filter(None, given), default=0)
 
     def wrote_stderr(self, text: bytes) -> None:
         """Pass on what the process wrote to stderr."""

@@ -296,6 +296,10 @@ def _shown_lines(lines: list[str], tracebacks: bool) -> Iterator[str]:
             yield line.strip()
 
 
+LIMIT_NAMES: Final = {"task_memory": "--task-memory", "resources.memory": "resources.memory of its pipeline"}
+"""Limit of the memory of a worker → its name in a message."""
+
+
 def process_lost(
     name: str | None, how: str, exit_code: int, words: LastWords | None, excess: dict[str, Any] | None = None
 ) -> TaskLost:
@@ -311,8 +315,8 @@ def process_lost(
     if excess is not None:
         data.update(excess)
         text += (
-            f", because it used {excess['used'] / MIB:,.0f} MiB of memory with its children, and --task-memory is "
-            f"{excess['maximum'] / MIB:,.0f} MiB"
+            f", because it used {excess['used'] / MIB:,.0f} MiB of memory with its children, and "
+            f"{LIMIT_NAMES[excess['limit']]} is {excess['maximum'] / MIB:,.0f} MiB"
         )
         if ran := excess.get("ran"):
             text += f"; it ran {', '.join(ran)}"

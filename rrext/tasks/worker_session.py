@@ -190,6 +190,7 @@ class WorkerSession(Session):
             "toolNames": task.tool_names,
             "unavailable": task.unavailable(engine.environment.redactor.text),
             "status": engine.status_of_all()[0],
+            "memory": task.resources.memory,
         }
 
     def _answer_status(self, request: Request) -> None:

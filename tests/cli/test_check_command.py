@@ -115,6 +115,16 @@ def test_warnings_alone_end_with_0(folder: Path, capsys: pytest.CaptureFixture[s
     assert err == "warn.pipe: 2 warnings, 2 components\n"
 
 
+def test_resources_that_one_machine_cannot_heed_are_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = '"resources": {"cpu": 2, "memory": "1 GiB", "node": "sun"},'
+    (folder / "big.pipe").write_text(GOOD.replace("{", "{\n  " + asked, 1))
+    code, out, err = check(capsys, "big.pipe")
+    assert code == 0
+    assert "[resources_ignored]" in out
+    assert err == "big.pipe: 2 warnings, 2 components\n"
+    assert check(capsys, "--no-probe", "big.pipe")[2] == "big.pipe: ok, 2 components\n"
+
+
 def test_json_is_one_line_per_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "bad.pipe").write_text(GOOD.replace('"id": "o"', '"id": "w"'))
     code, out, err = check(capsys, "--json", "good.pipe", "bad.pipe")

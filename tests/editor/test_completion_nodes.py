@@ -211,7 +211,7 @@ def test_lines_are_indented_as_the_document_has_it() -> None:
 def test_keys_that_are_there_are_not_offered_again() -> None:
     inside = '"id": "x", ¦ "provider": "chat", "config": {}'
     assert set(at(component(inside)).labels) == {"input", "control", "name", "description", "ui"}
-    assert set(at('{"components": [], "version": 1, ¦}').labels) == {"source", "project_id", "name", "description"}
+    assert set(at('{"components": [], "version": 1, ¦}').labels) == {"source", "project_id", "name", "description", "resources"}
 
 
 def test_a_key_of_edges_that_a_node_cannot_have_comes_last_and_says_so() -> None:

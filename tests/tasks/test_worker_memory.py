@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from task_server import begun, ended, gone, lives, processes, task_server
+from task_server import begun, ended, gone, lives, pipeline, processes, task_server
 
 from rrext.cli.options import byte_size
 from rrext.tasks.families import Families
@@ -42,6 +42,19 @@ async def test_a_task_that_takes_too_much_memory_is_ended_wherever_it_takes_it()
 
 
 @pytest.mark.promise("tasks:memory-bounded")
+async def test_a_pipeline_may_bound_its_own_memory_and_no_more_than_the_operator_permits() -> None:
+    async with task_server("--task-memory", "300M") as server, server.connect() as face:
+        for asked, limit, name in (("128 MiB", 128, "resources.memory"), ("4 GiB", 300, "task_memory")):
+            body = await face.request("execute", {"pipeline": {**pipeline(), "resources": {"memory": asked}}})
+            error = await face.tool_failure("grow", {"where": "here", "mib": 400}, token=body["token"])
+            assert (error.code, error.data["limit"], error.data["maximum"]) == ("task_lost", name, limit * MIB)
+    async with task_server() as server, server.connect() as face:  # which has no limit of its own
+        body = await face.request("execute", {"pipeline": {**pipeline(), "resources": {"memory": "128 MiB"}}})
+        error = await face.tool_failure("grow", {"where": "children", "mib": 100}, token=body["token"])
+        assert "and resources.memory of its pipeline is 128 MiB" in error.message
+
+
+@pytest.mark.promise("tasks:memory-bounded")
 def test_memory_that_processes_share_counts_once() -> None:
     code = (
         "import os, signal\n"
@@ -57,8 +70,8 @@ def test_memory_that_processes_share_counts_once() -> None:
             parent.stdout.readline()
         families, workers = Families(), {1: (parent.pid, 0)}
         assert len(families.read(workers)) == 8
-        assert families.over(workers, 300 * MIB) == []  # the pages of the eight are 800 MiB
-        (excess,) = families.over(workers, 50 * MIB)
+        assert families.over(workers, {1: 300 * MIB}) == []  # the pages of the eight are 800 MiB
+        (excess,) = families.over(workers, {1: 50 * MIB})
         assert 100 * MIB < excess.used < 300 * MIB
     finally:
         os.killpg(parent.pid, signal.SIGKILL)

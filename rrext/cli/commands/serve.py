@@ -38,7 +38,7 @@ from rrext.cli.options import (
 from rrext.cli.terminal import has_terminal, print_listening
 from rrext.cli.tracing import Traces, add_trace_options
 from rrext.errors import InvalidPipeline, RrextError, UsageError
-from rrext.limits import DEFAULTS, MIB, Limits
+from rrext.limits import DEFAULTS, MIB, MIN_TASK_MEMORY, Limits
 from rrext.secrets.redaction import redact_streams
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import Watchdog, ignore_signal, leave, trace_crashes, write_last_words
@@ -80,9 +80,6 @@ It says on stderr when clients can connect.
 AT_TERMINAL = """rrext: this is a server for programs: it waits for framed requests on stdin. Ctrl-D or Ctrl-C ends it.
   For people: rrext tools FILE.pipe, rrext tool, rrext chat, rrext send. On a socket: rrext serve --listen unix:PATH"""
 LEVELS = ("debug", "info", "warning", "error")
-MIN_TASK_MEMORY: Final = 64 * MIB
-"""Bytes of the smallest `--task-memory`: an empty task takes a third, and each would be killed again and again."""
-
 LEAST_MEMORY: Final = 48 * MIB, 96 * MIB
 """Bytes of address space with which a server starts, and one that listens at a port: with less, libraries end the process, in
 words of their own or without any.

@@ -423,6 +423,8 @@ def root_values(context: CompletionContext, key: str) -> Iterator[Offer]:
     elif key == "project_id":
         new = str(uuid.uuid4())
         yield Offer(new, "value", (literal(new),), "a new id", about, finds=f"new {new}")
+    elif key == "resources":
+        yield Offer("{ }", "value", ("{ ", Stop(), " }"), "an object of resources", about, finds="{")
     elif key == "components":
         yield Offer("[ ]", "value", ("[", Stop(), "]"), "a list of components", about, finds="[")
 
@@ -456,6 +458,8 @@ def _root_value(context: CompletionContext, key: str) -> Template:
         return ("[\n\t", Stop(), "\n]")
     if key == "version":
         return (str(VERSION),)
+    if key == "resources":
+        return ("{ ", Stop(), " }")
     if key == "project_id":
         return (f'"{uuid.uuid4()}"',)
     if key == "source":

@@ -44,6 +44,11 @@ def probe(loaded: LoadedPipeline, *, directory: str, confined: bool, packages: S
     unavailable = cache(_unavailable)
     found: list[Problem] = []
     usable: dict[str, ComponentSpec] = {}
+    asked = loaded.outline.resources
+    for name in ("cpu", "gpu", "node"):
+        if getattr(asked, name):
+            text = f"On one machine {name} has no effect: it chooses among the nodes of a cluster."
+            found.append(Problem("resources_ignored", "warning", text, below(loaded.base, "resources", name)))
     for draft in loaded.outline.components:
         if draft.node is None or draft.missing:
             continue

@@ -50,8 +50,8 @@ class Task(TaskIdentity):
 
     __slots__ = (
         "_plan", "blocks", "components", "dynamic", "errors", "member_lists", "metrics", "now", "only_plan", "places", "plans",
-        "private_references", "publisher", "references", "routes", "spare", "spec", "sync_places", "throughput", "trace",
-        "ttl", "warnings",
+        "private_references", "publisher", "references", "resources", "routes", "spare", "spec", "sync_places", "throughput",
+        "trace", "ttl", "warnings",
     )  # fmt: skip
 
     active: set[Call]
@@ -83,6 +83,7 @@ class Task(TaskIdentity):
             now=clock.now(),
         )
         self.ttl: float | None = options.get("ttl")
+        self.resources = loaded.outline.resources
         self.plans = loaded.plans
         self._plan = next(iter(self.plans.values())) if self.plans else LanePlan.of(spec, limits)
         self.only_plan = self._plan if len(self.plans) == 1 else None

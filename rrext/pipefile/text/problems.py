@@ -78,6 +78,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unknown_key": ("warning", "A key that resembles one that has a meaning."),
     "invalid_version": ("error", "A `version` that this program does not know."),
     "too_many_components": ("error", "More components than `max_components`."),
+    "invalid_resources": ("error", "A member of `resources` that is no resource, or a value that no machine can have."),
+    "resources_ignored": ("warning", "`resources` that have no effect on one machine: processors, and the node of a cluster."),
     "duplicate_id": ("error", "Two components with one id."),
     "unknown_provider": ("error", "No installed node has that provider name."),
     "foreign_provider": ("error", "A node of RocketRide that is not part of rrext."),
