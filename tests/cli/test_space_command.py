@@ -12,7 +12,7 @@ import pytest
 from command_terminal import at_terminal
 from commands import InProcess, call, component, pipeline, spawned, until
 
-from rrext.nodes.knowledge.space_list import SpaceList
+from rrext.nodes.base.space_list import SpaceList
 
 SOURCE = component("webhook_1", "webhook")
 

@@ -255,19 +255,27 @@ def accepted_input(node: type[Node]) -> frozenset[str]:
 class Switch:
     """An availability rule: a switch in the node's settings is on.
 
-    `refusal` is the first sentence of the error for a tool that is off, if the switch has its own; `missing` names the
-    setting to change. `instead` names another tool of the node, which serves some of these calls; `otherwise`
-    is a sentence about these calls.
+    `value` is what turns it on, in words. `refusal` is the first sentence of the error for a tool that is off, if the switch
+    has its own; `missing` names the setting to change. `instead` names another tool of the node, which serves some of these
+    calls; `otherwise` is a sentence about these calls.
     """
 
     by_settings = True
     """The settings alone decide, so that the engine need not check each call."""
 
-    def __init__(self, switch: str, *, refusal: str | None = None, instead: str | None = None, otherwise: str = "") -> None:
+    def __init__(
+        self,
+        switch: str,
+        value: str = "true",
+        *,
+        refusal: str | None = None,
+        instead: str | None = None,
+        otherwise: str = "",
+    ) -> None:
         self.switch = switch
         self.refusal = refusal
         self.instead = instead
-        set_it = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
+        set_it = f'The operator of this pipeline has to set "{switch}": {value} in the settings of the node.'
         self.missing = f"{otherwise} {set_it}".lstrip()
 
     def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
@@ -278,6 +286,18 @@ class Switch:
         if not self(node, None):
             message = self.refusal or f'"{tool}" of node "{node.node_id}" is off: "{self.switch}" is not set'
             raise Unavailable(message, hint=self.missing)
+
+
+class InSpace:
+    """The availability of tools that walk over the content of one space."""
+
+    missing = "It walks over one space, and the call names none: begin with `--space`, or `spaceId` in the context."
+
+    def __call__(self, ctx: ToolContext) -> bool:
+        return ctx.space_id is not None
+
+
+IN_SPACE: Final = InSpace()
 
 
 class ToolSource(Protocol):

@@ -12,7 +12,6 @@ import re
 import secrets
 import time
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -23,12 +22,14 @@ from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.agent.node import AgentConfig, AgentNode
 from rrext.nodes.base.lanes import new_question
-from rrext.nodes.knowledge.addresses import address_of
-from rrext.nodes.knowledge.grep import LONGEST_PATTERN, SECONDS, DocumentText, Pattern
-from rrext.nodes.knowledge.library import Library
+from rrext.nodes.knowledge.grep import SECONDS
+from rrext.nodes.knowledge.library import Library, address_of
 from rrext.nodes.knowledge.partition import Sheet, StoredDocument
 from rrext.nodes.knowledge.reading import Unit
 from rrext.nodes.llm.model_loop import ModelLoop
+from rrext.nodes.text_search.pattern import LONGEST_PATTERN, Pattern
+from rrext.nodes.text_search.quotes import Quotes
+from rrext.nodes.text_search.windows import windows
 from rrext.threads import imported
 from rrext.tools.context import BoundTool, BoundTools, ToolContext
 from rrext.tools.decorator import tool_function
@@ -215,19 +216,18 @@ class PinnedDocument:
             limit: How many matches are found at most.
         """
         compiled = Pattern(pattern, is_regex=is_regex, ignores_case=not match_case)
-        text = DocumentText(None, 0, len(self._bytes), self._bytes)
+        data = self._bytes
         until = time.monotonic() + SECONDS
         matches: list[dict[str, Any]] = []
-        for hit in text.hits(compiled, len(self.text[:start].encode()), 0):
-            if hit is None:
-                if text.reached < text.size and time.monotonic() >= until:
-                    return {"matches": matches, "next": text.spot(text.reached, is_plain=False)[0]}
-                continue
-            place, line = text.spot(hit[0], is_plain=False)
-            if len(matches) == limit:
-                return {"matches": matches, "next": place}
-            end = place + len(self._bytes[hit[0] : hit[1]].decode())
-            matches.append({"start": place, "end": end, "line": line + 1, "text": text.line(*hit)})
+        for window in windows(lambda start, stop: (data, 0, 0, 0), len(data), len(self.text[:start].encode()), compiled):
+            for hit in window.spans(compiled, limit + 1 - len(matches)):
+                place, line = window.spot(hit[0], is_plain=False)
+                if len(matches) == limit:
+                    return {"matches": matches, "next": place}
+                end = place + len(data[hit[0] : hit[1]].decode())
+                matches.append({"start": place, "end": end, "line": line + 1, "text": window.line(*hit)})
+            if not window.is_last and time.monotonic() >= until:
+                return {"matches": matches, "next": window.spot(window.reached, is_plain=False)[0]}
         return {"matches": matches, "next": None}
 
     @tool_function
@@ -250,7 +250,8 @@ class PinnedDocument:
 
     def citations(self, quotes: Sequence[str]) -> list[dict[str, Any]]:
         """The quotes that stand in the text, with their characters; spaces and line ends count as equal."""
-        about, found = self.document, [self._range(quote) for quote in quotes]
+        finder = Quotes(self.text)
+        about, found = self.document, [finder.find(quote) for quote in quotes]
         return [
             {
                 "quote": self.text[place[0] : place[1]],
@@ -272,38 +273,6 @@ class PinnedDocument:
             raise InvalidArguments.at("/input/unit", "this document has no pages: read characters or lines")
         starts = self._lines if unit == "lines" else self._pages
         return starts[max(0, number - 1)] if number <= len(starts) else len(self.text)
-
-    def _range(self, quote: str) -> tuple[int, int] | None:
-        """Where a quote stands."""
-        wanted = " ".join(quote.split())
-        if not wanted:
-            return None
-        exact = self.text.find(quote.strip())
-        if exact >= 0:
-            return exact, exact + len(quote.strip())
-        place = self._spaced.find(wanted)
-        return None if place < 0 else (self._before(place), self._before(place + len(wanted) - 1) + 1)
-
-    @cached_property
-    def _spaced(self) -> str:
-        """The text with one space for each run of spaces and line ends."""
-        return re.sub(r"\s+", " ", self.text)
-
-    @cached_property
-    def _runs(self) -> tuple[array[int], array[int]]:
-        """The places in `_spaced` behind runs of several, and how many characters are missing there so far."""
-        places, missing, gone = array("Q"), array("Q"), 0
-        for found in re.finditer(r"\s{2,}", self.text):
-            places.append(found.start() - gone + 1)
-            gone += len(found[0]) - 1
-            missing.append(gone)
-        return places, missing
-
-    def _before(self, place: int) -> int:
-        """The character of the text that stands at a place of `_spaced`."""
-        places, missing = self._runs
-        at = bisect_right(places, place)
-        return place + (missing[at - 1] if at else 0)
 
 
 PinnedDocument.tools = collect_tools(PinnedDocument)

@@ -1,27 +1,42 @@
-"""`Library`: the folder of the catalogs, and the one place that decides which of them a call may read and write."""
+"""`Library`: the folder of the catalogs, and the one place that decides which of them a call may read and write.
+
+Passages have addresses, `rrext-document:ID#char=START,END`, for clients that open what a hit, a read or an analysis cites. The
+part behind `#` is that of RFC 5147: characters from 0 on, the end not included. An address says nothing of users and spaces: a
+caller opens the document only if the caller may read it.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shutil
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Tenant, content_tenant, namespace_of
-from rrext.nodes.knowledge.addresses import opened
+from rrext.nodes.base.space_list import SpaceList
 from rrext.nodes.knowledge.partition import FILE, Partition, StoredDocument, document_not_found
-from rrext.nodes.knowledge.space_list import SpaceList
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
+log: Final = logging.getLogger("rrext.knowledge")
+
+CLOSING: Final = 3.0
+"""Seconds to merge indexes when the catalogs are closed: half a gigabyte of new texts."""
+
 OPEN_PARTITIONS: Final = 64
 """Catalogs that are open at once, with a few descriptors each; of more, the one that rested longest is closed."""
+
+SCHEME: Final = "rrext-document:"
+_ADDRESS: Final = re.compile(r"rrext-document:([0-9a-z]{1,80})(?:#char=(\d{1,15}),(\d{1,15}))?", re.ASCII)
 
 GONE: Final = ".gone-"
 """What the name of a folder begins with that is being deleted."""
@@ -44,15 +59,21 @@ class Library:
 
         Raises `ToolError` (`space_not_found`) for a space that the user is no member of.
         """
-        with self._opened(self.tenants(ctx), is_made=False) as opened:
-            yield View(opened)
+        with closing(View(self.tenants(ctx), self._using)) as view:
+            yield view
 
     @contextmanager
     def own(self, ctx: ToolContext) -> Iterator[Partition]:
-        """The catalog that a call writes to: that of its space, or the user's own. Raises as `view`."""
-        tenant = self.tenants(ctx)[0]
-        with self._opened([tenant], is_made=True) as opened:
-            yield opened[0][1]
+        """The catalog that a call writes to, made if there is none: that of its space, or the user's own. Raises as `view`."""
+        with self._using(self.tenants(ctx)[0], is_made=True) as partition:
+            assert partition is not None, "it is made"
+            yield partition
+
+    @contextmanager
+    def own_if_any(self, ctx: ToolContext) -> Iterator[Partition | None]:
+        """The same; None if there is none. Raises as `view`."""
+        with self._using(self.tenants(ctx)[0]) as partition:
+            yield partition
 
     def tenants(self, ctx: ToolContext) -> list[Tenant]:
         """Whose content a call may read; the first is whose it writes. Raises as `view`."""
@@ -80,6 +101,7 @@ class Library:
 
     def close(self) -> None:
         """Close all catalogs, those in use when their calls end."""
+        self.merge(CLOSING)
         with self._lock:
             self._is_closed = True
             while self._open:
@@ -89,22 +111,36 @@ class Library:
     def _place(self, tenant: Tenant) -> str:
         return os.path.join(self.folder, str(namespace_of(tenant)))
 
+    def merge(self, seconds: float | None = None) -> None:
+        """Make the indexes of the catalogs that have changed much as fast as they can be, in at most so many seconds."""
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._lock:
+            due = [partition for partition in self._open.values() if partition.is_scattered]
+            for partition in due:
+                partition.users += 1
+        for partition in due:
+            try:
+                partition.merge(until)
+            except ToolError as error:  # a search goes on without it
+                log.warning("the index of a catalog of documents was not merged: %s", error.message)
+            finally:
+                self._release(partition)
+
     @contextmanager
-    def _opened(self, tenants: Sequence[Tenant], *, is_made: bool) -> Iterator[list[tuple[Tenant, Partition]]]:
-        taken: list[tuple[Tenant, Partition]] = []
+    def _using(self, tenant: Tenant, *, is_made: bool = False) -> Iterator[Partition | None]:
+        partition = self._take(tenant, is_made=is_made)
         try:
-            for tenant in tenants:
-                partition = self._take(tenant, is_made=is_made)
-                if partition is not None:
-                    taken.append((tenant, partition))
-            yield taken
+            yield partition
         finally:
-            with self._lock:
-                for _, partition in taken:
-                    partition.users -= 1
-                    if self._open.get(partition.key) is not partition:
-                        self._leave(partition)
-                self._close_rested()
+            if partition is not None:
+                self._release(partition)
+
+    def _release(self, partition: Partition) -> None:
+        with self._lock:
+            partition.users -= 1
+            if self._open.get(partition.key) is not partition:
+                self._leave(partition)
+            self._close_rested()
 
     def _take(self, tenant: Tenant, *, is_made: bool) -> Partition | None:
         """The catalog of a tenant, open and in use; None if there is none and it is not to be made."""
@@ -143,23 +179,57 @@ class Library:
 
 
 class View:
-    """The catalogs that a call may read, its own first."""
+    """The catalogs that a call may read, its own first. A user of many spaces has not all of them open at once."""
 
-    def __init__(self, opened: Sequence[tuple[Tenant, Partition]]) -> None:
-        self.partitions: Sequence[Partition] = [partition for _, partition in opened]
-        self.spaces: Sequence[str | None] = [space for (_, space), _ in opened]
-        """The space of each catalog; None for that of a user."""
+    def __init__(self, tenants: Sequence[Tenant], using: Callable[[Tenant], AbstractContextManager[Partition | None]]) -> None:
+        self._tenants = {str(namespace_of(tenant)): tenant for tenant in tenants}
+        self._using = using
+        self._kept = ExitStack()
 
-    def behind(self, key: str) -> Sequence[Partition]:
-        """The catalogs from that of a key on; all if there is none. Pages of a search go through them in this order."""
-        keys = [partition.key for partition in self.partitions]
-        return self.partitions[keys.index(key) :] if key in keys else self.partitions
+    def parts(self, key: str = "") -> Iterator[tuple[str | None, Partition]]:
+        """The catalogs from that of a key on, or all, each with its space: None for that of a user.
+
+        Pages of a search go through them in this order. Each is open until the next one is asked for, unless it is kept.
+        """
+        keys = list(self._tenants)
+        for each in keys[keys.index(key) if key in keys else 0 :]:
+            tenant = self._tenants[each]
+            with self._using(tenant) as partition:
+                if partition is not None:
+                    yield tenant[1], partition
+
+    def keep(self, partition: Partition) -> Partition:
+        """Keep a catalog open until the call ends."""
+        self._kept.enter_context(self._using(self._tenants[partition.key]))
+        return partition
 
     def find(self, public_id: str) -> tuple[Partition, StoredDocument]:
         """A document by its id or address. Raises `ToolError` (`document_not_found`), also for what others have."""
         public_id, _ = opened(public_id)
-        for partition in self.partitions:
+        for _, partition in self.parts():
             document = partition.document(public_id)
             if document is not None:
-                return partition, document
+                return self.keep(partition), document
         raise document_not_found(public_id)
+
+    def close(self) -> None:
+        """Give back what is kept open."""
+        self._kept.close()
+
+
+def address_of(public_id: str, start: int | None = None, end: int | None = None) -> str:
+    """The address of a document, or of the characters from `start` to `end` in it."""
+    return f"{SCHEME}{public_id}" + ("" if start is None or end is None else f"#char={start},{end}")
+
+
+def ids_of(written: Iterable[str] | None) -> list[str]:
+    """The ids of documents that are written as ids or addresses."""
+    return [opened(each)[0] for each in written or ()]
+
+
+def opened(written: str) -> tuple[str, tuple[int, int] | None]:
+    """The id of a document that is written as an id or as an address, and the range that the address names."""
+    found = _ADDRESS.fullmatch(written)
+    if found is None:
+        return written, None
+    return found[1], None if found[2] is None else (int(found[2]), int(found[3]))

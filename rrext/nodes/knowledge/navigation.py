@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.knowledge.grams import folded, match_of, reason_of
+from rrext.errors import ToolError
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.partition import COLUMNS, JOINED, Partition, StoredDocument
 from rrext.nodes.knowledge.selection import Selection
+from rrext.nodes.text_search.glob import Glob
+from rrext.nodes.text_search.trigrams import match_of
 from rrext.nodes.vectors.checked_input import cursor_at, place_of
 from rrext.tools.context import ToolContext
 
 MOST_TREE: Final = 2000
 """Folders in one tree: what a model can still read."""
-
-LONGEST_GLOB: Final = 1000
-"""Characters of a glob; paths have fewer."""
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 SOURCE_PLACE: Final = msgspec.json.Decoder(str)
@@ -56,7 +53,7 @@ def list_sources(view: View, limit: int, cursor: str | None) -> dict[str, Any]:
     )
     found: list[tuple[str, int, int]] = []
     total = 0
-    for partition in view.partitions:
+    for _, partition in view.parts():
         with partition.reading() as rows:
             found = rows.execute(asked, (place_of(cursor, SOURCE_PLACE, ""), limit + 1)).fetchall()
             (total,) = rows.execute("SELECT count(*) FROM source").fetchone()
@@ -134,97 +131,12 @@ def _folder(view: View, path: str) -> tuple[Partition, int]:
     source, _, below = "/".join(filter(None, path.split("/"))).partition("/")
     joined = "folder JOIN source ON source.number = folder.source"
     asked = f"SELECT folder.number FROM {joined} WHERE source.name = ? AND folder.path = ?"
-    for partition in view.partitions:
+    for _, partition in view.parts():
         with partition.reading() as rows:
             found = rows.execute(asked, (source, below)).fetchone()
         if found is not None:
             return partition, found[0]
     raise folder_not_found(path)
-
-
-class Glob:
-    """A glob: `*` and `?` stay within a name, `**` crosses folders, `[a-z]` and `{a,b}` mean what they mean in shells.
-
-    Without `/` it is about the name, with it about the whole path. Case does not count.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        """Raises `InvalidArguments` for a pattern that is none."""
-        text = pattern.strip()
-        if not text or len(text) > LONGEST_GLOB:
-            raise InvalidArguments.at("/input/pattern", f"expected a glob of 1 to {LONGEST_GLOB:,} characters")
-        self.is_path = "/" in text
-        self.literals: list[str] = []
-        import re2
-
-        options = re2.Options()
-        options.log_errors = False
-        try:
-            self._compiled = re2.compile(self._regex(folded(text).lstrip("/")), options)
-        except re2.error as error:
-            raise InvalidArguments.at("/input/pattern", f"is no glob: {reason_of(error)}") from None
-        except UnicodeEncodeError:
-            raise InvalidArguments.at("/input/pattern", "holds half of a surrogate pair, which is no text") from None
-
-    @property
-    def extension(self) -> str | None:
-        """The extension that a name needs, if the pattern says nothing else."""
-        return self._extension
-
-    def fits(self, path: str, name: str) -> bool:
-        """Whether a path fits, or its name."""
-        return self._compiled.fullmatch(folded(path if self.is_path else name)) is not None
-
-    def _regex(self, text: str) -> str:
-        plain = re.fullmatch(r"\*\.([a-z0-9]+)", text)
-        self._extension = plain[1] if plain else None
-        parts: list[str] = []
-        literal = ""
-        depth = at = 0
-        while at < len(text):
-            one = text[at]
-            two = text[at : at + 2]
-            if one in "*?[{,}" and (one not in ",}" or depth):
-                self._add(literal, depth)
-                literal = ""
-            if two == "**":
-                at += 2
-                if text[at : at + 1] == "/":
-                    at += 1
-                    parts.append("(?:[^/]+/)*")
-                else:
-                    parts.append(".*")
-                continue
-            if one == "*":
-                parts.append("[^/]*")
-            elif one == "?":
-                parts.append("[^/]")
-            elif one == "[" and (end := text.find("]", at + 2)) > 0:
-                inside = text[at + 1 : end]
-                negated = inside[:1] in ("!", "^")
-                body = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
-                parts.append(f"[{'^/' if negated else ''}{body}]")
-                at = end
-            elif one == "{":
-                depth += 1
-                parts.append("(?:")
-            elif one == "," and depth:
-                parts.append("|")
-            elif one == "}" and depth:
-                depth -= 1
-                parts.append(")")
-            else:
-                literal += one
-                parts.append(re.escape(one))
-            at += 1
-        self._add(literal, depth)
-        if depth:
-            raise InvalidArguments.at("/input/pattern", 'is no glob: a "{" has no "}"')
-        return f"(?s){''.join(parts)}"
-
-    def _add(self, literal: str, depth: int) -> None:
-        if literal and not depth:
-            self.literals.append(literal)
 
 
 def find_by_name(
@@ -243,7 +155,7 @@ def find_by_name(
         )
     key, number = place_of(cursor, NAME_PLACE, ("", 0))
     found: list[tuple[Partition, StoredDocument]] = []
-    for partition in view.behind(key):
+    for _, partition in view.parts(key):
         after = number if partition.key == key else 0
         with partition.reading() as rows:
             tables = JOINED if selection else "document"  # names alone: the rest is read of those that fit

@@ -5,6 +5,7 @@ The definitions of the tools are here, each a few lines; what they do is in the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -13,14 +14,15 @@ import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.agent.node import AgentConfig, AgentNode, Count
-from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.node import IN_SPACE, Entry, Node, Switch
 from rrext.nodes.base.setup import SetupContext, missing_packages
+from rrext.nodes.basic.web_pages import WebPages
+from rrext.nodes.basic.web_search import MOST_RESULTS, SearchKind, search_web
 from rrext.nodes.databases.node import LONGEST_WAIT, MAX_QUESTION, bound_model, check_question
-from rrext.nodes.knowledge.addresses import ids_of
 from rrext.nodes.knowledge.analysis import Analyst
 from rrext.nodes.knowledge.feeding import DocumentBuilder, place_of_object
-from rrext.nodes.knowledge.grep import LONGEST_PATTERN, MOST_CONTEXT, Grep, Output, Pattern
-from rrext.nodes.knowledge.library import Library
+from rrext.nodes.knowledge.grep import MOST_CONTEXT, Grep, Output
+from rrext.nodes.knowledge.library import Library, ids_of
 from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
 from rrext.nodes.knowledge.reading import (
     DEFAULT_CHARACTERS,
@@ -34,7 +36,7 @@ from rrext.nodes.knowledge.searching import MOST_HITS, ChunkSearch
 from rrext.nodes.knowledge.selection import DocumentFilter, Selection
 from rrext.nodes.knowledge.tables import MOST_DOCUMENTS as MOST_TABULAR
 from rrext.nodes.knowledge.tables import MOST_OFFSET, TableSets, query_documents
-from rrext.nodes.knowledge.web import MOST_RESULTS, SearchKind, WebPages, WebSwitch, search_web
+from rrext.nodes.text_search.pattern import LONGEST_PATTERN, Pattern
 from rrext.nodes.vectors.checked_input import MAX_IDS, require_name
 from rrext.nodes.vectors.store import Mode
 from rrext.tools.context import ToolContext
@@ -42,6 +44,8 @@ from rrext.tools.decorator import tool_function
 
 READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 WRITES: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+QUIET: Final = 2.0
+"""Seconds without a write after which indexes are merged: a sync has no such pause."""
 LIST_MAX: Final = 1000
 """Entries of one page."""
 LIST_DEFAULT: Final = 100
@@ -63,24 +67,31 @@ class SharedKnowledge(Library):
         super().__init__(folder)
         self.tables = tables
 
+        self._loop = asyncio.get_running_loop()
+        self._written = asyncio.Event()
+
+    def note_written(self) -> None:
+        """A document was stored. From any thread."""
+        if not self._written.is_set():
+            self._loop.call_soon_threadsafe(self._written.set)
+
+    async def merge_when_quiet(self) -> None:
+        """Merge the indexes each time when nothing was written for a while."""
+        while True:
+            await self._written.wait()
+            while self._written.is_set():
+                self._written.clear()
+                await asyncio.sleep(QUIET)
+            await self.ctx.in_thread(self.merge)
+
     def close(self) -> None:
         """Close the tables and the catalogs."""
         self.tables.close()
         super().close()
 
 
-class InSpace:
-    """The availability of tools that walk over the content of one space."""
-
-    missing = "It walks over one space, and the call names none: begin with `--space`, or `spaceId` in the context."
-
-    def __call__(self, ctx: ToolContext) -> bool:
-        return ctx.space_id is not None
-
-
-IN_SPACE: Final = InSpace()
-WEB_SEARCH: Final = WebSwitch("web_search", '"searxng", "brave" or "tavily"')
-FETCH: Final = WebSwitch("fetch", "true")
+WEB_SEARCH: Final = Switch("web_search", '"searxng", "brave" or "tavily"')
+FETCH: Final = Switch("fetch")
 WEB: Final = {"readOnlyHint": True, "openWorldHint": True}
 
 
@@ -149,9 +160,11 @@ class KnowledgeNode(Node):
         """Name the folder; catalogs are opened at the first call that needs them."""
         shared = SharedKnowledge(ctx.path(config.path), TableSets(config.memory_limit, config.statement_timeout))
         shared.ctx, shared.analyst, shared.pages = ctx, Analyst(config, shared, ctx), WebPages(config, ctx)
+        merging = asyncio.create_task(shared.merge_when_quiet())
         try:
             yield shared
         finally:
+            merging.cancel()
             await shared.analyst.close()
             await shared.pages.close()
             await ctx.in_thread(shared.close)
@@ -193,6 +206,7 @@ class KnowledgeNode(Node):
             return
         with self.shared.own(ctx) as partition:
             partition.put(self._builder.draft())
+        self.shared.note_written()
         self._entry.stored[self.node_id] = 1
 
     @tool_function(group="feeding", annotations=READS, for_models=False)
@@ -204,8 +218,8 @@ class KnowledgeNode(Node):
         Args:
             object_ids: The objects.
         """
-        with self.shared.own(ctx) as partition:
-            found = partition.signatures(object_ids)
+        with self.shared.own_if_any(ctx) as partition:
+            found = {} if partition is None else partition.signatures(object_ids)
         return {"success": True, "versions": {name: {"chunks": 1, "signature": signature} for name, signature in found.items()}}
 
     @tool_function(group="feeding", annotations=WRITES, for_models=False)
@@ -218,8 +232,10 @@ class KnowledgeNode(Node):
         """
         if (object_ids is None) == (not everything):
             raise InvalidArguments.at("/input", 'expected either "object_ids" or "everything"')
-        with self.shared.own(ctx) as partition:
-            gone = partition.delete(partition.objects() if object_ids is None else object_ids)
+        gone: list[str] = []
+        with self.shared.own_if_any(ctx) as partition:
+            if partition is not None:
+                gone = partition.delete(partition.objects() if object_ids is None else object_ids)
         missing = sorted({*(object_ids or ())} - {*gone})
         return {"success": True, "deleted_count": len(gone), "objects": len(gone), "missing": missing}
 
@@ -247,8 +263,8 @@ class KnowledgeNode(Node):
         """
         require_name("/input/to", to)
         place = None if parent is None else place_of_object("/input/parent", name or parent, parent, source or "")
-        with self.shared.own(ctx) as partition:
-            moved = partition.move(object_id, to, place)
+        with self.shared.own_if_any(ctx) as partition:
+            moved = partition is not None and partition.move(object_id, to, place)
         return {"success": True, "count": int(moved)}
 
     # navigation
@@ -337,7 +353,7 @@ class KnowledgeNode(Node):
         Answers `{hits: [{document, path, line, start, end, text, before, after}], total, scanned, left_out, cursor}`.
         `start` and `end` are characters of the document, for read_document; `text` is the line, of a long one the part
         around the hit. `total` counts the hits and documents that this call found, `scanned` the documents that it read,
-        `left_out` those that may hold more, up to 1,000. A call searches for two seconds or so; its cursor goes on from there.
+        `left_out` those that may hold more, up to 200. A call searches for two seconds or so; its cursor goes on from there.
 
         Args:
             pattern: The text, or an expression of RE2.

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.knowledge.addresses import address_of, opened
-from rrext.nodes.knowledge.library import View
+from rrext.nodes.knowledge.library import View, address_of, opened
 from rrext.nodes.knowledge.navigation import document_json
-from rrext.nodes.knowledge.partition import MARK, Partition, StoredDocument, TextMap
+from rrext.nodes.knowledge.partition import Partition, StoredDocument
+from rrext.nodes.text_search.text_map import MARK, TextMap
 
 Unit = Literal["characters", "lines", "pages"]
 MOST_CHARACTERS: Final = 100_000

@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.knowledge.addresses import address_of
-from rrext.nodes.knowledge.library import Library, View
+from rrext.nodes.knowledge.library import Library, View, address_of
 from rrext.nodes.knowledge.partition import Partition, StoredDocument
 from rrext.nodes.knowledge.selection import Selection
 from rrext.nodes.vectors.store import Mode
@@ -40,9 +39,6 @@ class StoreAnswer(msgspec.Struct):
     results: list[StoreHit]
 
 
-Part = tuple[str | None, Partition, dict[str, Any] | None]
-
-
 class ChunkSearch:
     """Searches in the vector store that is bound to a node, for one call."""
 
@@ -61,15 +57,19 @@ class ChunkSearch:
         """The best chunks of all that the caller may read."""
         found: list[tuple[float, dict[str, Any]]] = []
         left_out = 0
-        for space, partition, wanted in self._parts(selection, documents):
-            hits = self._hits(space, {"query": query, "mode": mode, "top_k": limit, "filter": wanted})
-            named = documents_of(partition, [hit.metadata["objectId"] for hit in hits], selection)
-            for hit in hits:
-                document = named.get(hit.metadata["objectId"])
-                if document is None or (documents and document.id not in documents):
-                    left_out += 1
-                else:
-                    found.append((hit.score, hit_json(hit, document)))
+        with self._library.view(self._ctx) as view:
+            for space, partition in view.parts():
+                wanted = store_filter(partition, selection, documents)
+                if wanted == {}:
+                    continue
+                hits = self._hits(space, {"query": query, "mode": mode, "top_k": limit, "filter": wanted})
+                named = documents_of(partition, [hit.metadata["objectId"] for hit in hits], selection)
+                for hit in hits:
+                    document = named.get(hit.metadata["objectId"])
+                    if document is None or (documents and document.id not in documents):
+                        left_out += 1
+                    else:
+                        found.append((hit.score, hit_json(hit, document)))
         found.sort(key=lambda pair: -pair[0])
         return {"results": [hit for _, hit in found[:limit]], "mode": mode, "left_out": left_out + max(0, len(found) - limit)}
 
@@ -84,16 +84,6 @@ class ChunkSearch:
                 if hit["document"] != document.id:
                     best.setdefault(hit["document"], hit)
         return {"documents": [*best.values()][:limit]}
-
-    def _parts(self, selection: Selection, documents: Sequence[str]) -> list[Part]:
-        """The spaces to search, the catalog of each, and the filter for the store; without those that have no such document."""
-        parts: list[Part] = []
-        with self._library.view(self._ctx) as view:
-            for space, partition in zip(view.spaces, view.partitions, strict=True):
-                wanted = store_filter(partition, selection, documents)
-                if wanted is None or wanted:
-                    parts.append((space, partition, wanted))
-        return parts
 
     def _hits(self, space: str | None, given: dict[str, Any]) -> list[StoreHit]:
         ctx = self._ctx if space == self._ctx.space_id else self._ctx.in_space(space)

@@ -325,14 +325,15 @@ def _chosen(view: View, documents: Sequence[str] | None, selection: Selection, l
         found = list(asked.values())
     else:
         where, values = selection.condition()
-        for partition in view.partitions:
+        for _, partition in view.parts():
             within = f"FROM {JOINED} WHERE {TABULAR} AND {where}"
             ordered = f"SELECT {COLUMNS} {within} ORDER BY document.sheets = 0, document.path LIMIT ?"
             with partition.reading() as rows:
                 listed = rows.execute(ordered, (*values, MOST_DOCUMENTS - len(found))).fetchall()
                 if len(found) + len(listed) == MOST_DOCUMENTS:
                     left.count += rows.execute(f"SELECT count(*) {within}", values).fetchone()[0] - len(listed)
-            found += [(partition, StoredDocument(*row)) for row in listed]
+            found += [(view.keep(partition), StoredDocument(*row)) for row in listed[:1]]
+            found += [(partition, StoredDocument(*row)) for row in listed[1:]]
     tables: list[DocumentTable] = []
     size = 0
     for partition, document in found:

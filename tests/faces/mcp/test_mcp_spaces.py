@@ -10,7 +10,7 @@ import pytest
 from http_server import HttpServer, two_users
 from mcp_host import Host
 
-from rrext.nodes.knowledge.space_list import SpaceList
+from rrext.nodes.base.space_list import SpaceList
 
 CONTROL = {"control": [{"classType": "tool", "from": "webhook_1"}]}
 

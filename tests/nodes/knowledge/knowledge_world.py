@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,24 @@ from rrext.engine.interface.call import ANONYMOUS, Caller
 from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import ToolError
-from rrext.nodes.base.node import Node
-from rrext.nodes.knowledge.library import Library
+from rrext.nodes.base.node import Node, Tenant, namespace_of
+from rrext.nodes.knowledge.library import Library, View
 from rrext.nodes.knowledge.partition import DocumentDraft, Partition, StoredDocument
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.tools.context import ToolContext
 
-__all__ = ["PIPELINE", "KnowledgePipeline", "call", "catalog", "draft", "knowledge_pipeline", "library_with", "put", "user"]
+__all__ = [
+    "PIPELINE",
+    "KnowledgePipeline",
+    "call",
+    "catalog",
+    "draft",
+    "knowledge_pipeline",
+    "library_with",
+    "put",
+    "user",
+    "view_of",
+]
 
 
 def call(user: str | None = None, space: str | None = None) -> ToolContext:
@@ -63,6 +74,14 @@ def put(
     """Store a document as a call does."""
     with library.own(ctx) as partition:
         return partition.put(draft(path, text, **more))
+
+
+def view_of(*partitions: Partition) -> View:
+    """The view of a call that may read these catalogs."""
+    read: dict[Tenant, Partition] = {(f"user {number}", None): partition for number, partition in enumerate(partitions)}
+    for tenant, partition in read.items():
+        partition.key = str(namespace_of(tenant))
+    return View([*read], lambda tenant: nullcontext(read[tenant]))
 
 
 PIPELINE: dict[str, Any] = {

@@ -13,16 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from knowledge_world import call, catalog, draft, library_with, put
+from knowledge_world import call, catalog, draft, library_with, put, view_of
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.knowledge import partition as partition_module
-from rrext.nodes.knowledge.grams import grams_of, match_of
-from rrext.nodes.knowledge.library import View
-from rrext.nodes.knowledge.navigation import Glob, find_by_name, folder_tree, list_folder_contents, list_sources
-from rrext.nodes.knowledge.partition import Partition, Sheet, lines_of
+from rrext.nodes.knowledge.grep import Grep
+from rrext.nodes.knowledge.navigation import find_by_name, folder_tree, list_folder_contents, list_sources
+from rrext.nodes.knowledge.partition import Partition, Sheet
 from rrext.nodes.knowledge.reading import document_info, read_document
 from rrext.nodes.knowledge.selection import Selection
+from rrext.nodes.text_search.glob import Glob
+from rrext.nodes.text_search.pattern import Pattern
+from rrext.nodes.text_search.text_map import lines_of
+from rrext.nodes.text_search.trigrams import grams_of, match_of
 
 pytest.importorskip("re2", reason="the extra `knowledge` is not installed")
 
@@ -34,12 +37,8 @@ FOLDERS = st.sampled_from(["s", "s/x", "s/x/y", "t", "t/x"])
 @pytest.fixture
 def small_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks of a text so near to each other that short texts have several."""
-    monkeypatch.setattr(partition_module, "MARK", 7)
+    monkeypatch.setattr("rrext.nodes.text_search.text_map.MARK", 7)
     monkeypatch.setattr("rrext.nodes.knowledge.reading.MARK", 7)
-
-
-def view_of(partition: Partition) -> View:
-    return View([((None, None), partition)])
 
 
 class CatalogMachine(RuleBasedStateMachine):
@@ -359,7 +358,7 @@ def test_two_processes_write_to_one_catalog_in_turns(tmp_path: Path) -> None:
 
 def paths_for(library: Any, user: str | None, space: str | None) -> list[str]:
     with library.view(call(user, space)) as view:
-        return [path for partition in view.partitions for path in sorted(one.path for one in partition.select("true", ()))]
+        return [path for _, partition in view.parts() for path in sorted(one.path for one in partition.select("true", ()))]
 
 
 @pytest.mark.promise("knowledge:scope")
@@ -422,9 +421,11 @@ def test_a_call_whose_catalog_is_removed_meanwhile_says_so(tmp_path: Path) -> No
     with library_with(tmp_path) as library:
         put(library, call("anna"))
         with library.view(call("anna")) as view:
+            (_, partition) = next(parts := view.parts())
             assert library.remove(("anna", None))
             with pytest.raises(ToolError, match="were removed while this call read them"):
-                view.partitions[0].select("true", ())
+                partition.select("true", ())
+            assert list(parts) == list(view.parts()) == []
         assert paths_for(library, "anna", None) == []
 
 
@@ -446,7 +447,68 @@ def test_a_catalog_opens_while_another_process_writes_to_it(tmp_path: Path, monk
     with closing(sqlite3.connect(path, isolation_level=None)) as writer, library_with(tmp_path) as library:
         writer.execute("BEGIN IMMEDIATE")
         with library.view(call("anna")) as view:
-            assert view.partitions[0].count("true", ()) == (1, 1)
+            assert next(view.parts())[1].count("true", ()) == (1, 1)
+
+
+def test_a_user_of_many_spaces_has_few_catalogs_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.nodes.knowledge.library.OPEN_PARTITIONS", 3)
+    spaces = {f"space{n}": ["anna"] for n in range(10)}
+    with library_with(tmp_path, **spaces) as library:
+        stored = [put(library, call("anna", space), f"docs/{space}") for space in spaces]
+        with library.view(call("anna")) as view:
+            seen: list[str] = []
+            for space, partition in view.parts():
+                seen.append(str(space))
+                assert len(library._open) <= 3
+                assert partition.objects() == [f"docs/{space}"]
+            assert seen == [*spaces]
+            found = [view.find(one.id) for one in stored[:5]]
+            assert [partition.objects() for partition, _ in found] == [[f"docs/space{n}"] for n in range(5)], "they stay open"
+        assert len(library._open) <= 3
+
+
+def parts_of_index(partition: Partition) -> int:
+    with partition.reading() as rows:
+        found: tuple[int] = rows.execute("SELECT count(DISTINCT segid) FROM grams_idx").fetchone()
+        return found[0]
+
+
+def test_an_index_of_many_parts_is_merged_while_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_module, "MERGED", 2)
+    with catalog(tmp_path) as partition, catalog(tmp_path) as other:
+        for n in range(50):
+            partition.put(draft(f"docs/{n}", f"needle {n} " * 200))
+        assert partition.is_scattered
+        assert not other.is_scattered
+        assert parts_of_index(partition) > 3
+        partition.merge(0.0)
+        assert parts_of_index(partition) > 3, "its time was over"
+        step = partition._writing
+
+        def writing() -> Any:
+            other.put(draft(f"docs/{len(other.objects())}", "needle"))
+            return step()
+
+        monkeypatch.setattr(partition, "_writing", writing)
+        partition.merge(None)
+        assert parts_of_index(partition) <= 3
+        assert not partition.is_scattered
+        page = found_in_all(partition, "needle")
+        assert page["total"]["documents"] == len(other.objects()) > 51
+
+
+def found_in_all(partition: Partition, pattern: str) -> dict[str, Any]:
+    compiled = Pattern(pattern, is_regex=False, ignores_case=False)
+    return Grep(compiled, "counts", 0, Selection(None), (), 100).run(view_of(partition), None, call())
+
+
+def test_a_library_that_closes_merges_what_changed_much(tmp_path: Path) -> None:
+    with library_with(tmp_path) as library:
+        for n in range(30):
+            put(library, call("anna"), f"docs/{n}")
+        put(library, call("ben"))
+    with library_with(tmp_path) as library, library.view(call("anna")) as view:
+        assert parts_of_index(next(view.parts())[1]) == 1
 
 
 def test_a_disk_that_is_full_is_named_and_leaves_what_was_there(tmp_path: Path) -> None:
@@ -503,7 +565,7 @@ def test_values_that_no_document_has_are_refused_at_each_tool(tmp_path: Path) ->
             ):
                 with pytest.raises(InvalidArguments):
                     asked()
-            assert view.partitions[0].count("true", ()) == (1, 1)
+            assert next(view.parts())[1].count("true", ()) == (1, 1)
 
 
 def test_a_forged_address_of_a_passage_is_read_as_no_passage(tmp_path: Path) -> None:

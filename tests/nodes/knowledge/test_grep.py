@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from knowledge_world import call, catalog, draft, library_with, put
+from knowledge_world import call, catalog, draft, library_with, put, view_of
 
 from rrext.errors import Cancelled, InvalidArguments, ToolError
 from rrext.nodes.knowledge import grep
-from rrext.nodes.knowledge import partition as partition_module
-from rrext.nodes.knowledge.grams import folded
-from rrext.nodes.knowledge.grep import Grep, Pattern
+from rrext.nodes.knowledge.grep import Grep
 from rrext.nodes.knowledge.library import View
 from rrext.nodes.knowledge.partition import Partition
-from rrext.nodes.knowledge.required_literals import match_of_regex
 from rrext.nodes.knowledge.selection import Selection
+from rrext.nodes.text_search import pattern as pattern_module
+from rrext.nodes.text_search import windows
+from rrext.nodes.text_search.pattern import Pattern
+from rrext.nodes.text_search.trigrams import folded, match_of_regex
 from rrext.tools.context import CancelToken, ToolContext
 
 re2 = pytest.importorskip("re2", reason="the extra `knowledge` is not installed")
@@ -46,10 +47,6 @@ REGEXES = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-def view_of(*partitions: Partition) -> View:
-    return View([((None, None), partition) for partition in partitions])
 
 
 def found_in(view: View, pattern: str, **given: Any) -> dict[str, Any]:
@@ -146,10 +143,9 @@ def test_a_regex_is_found_wherever_it_fits(emptied: Partition, texts: list[str],
 @settings(max_examples=100, deadline=None)
 def test_a_text_of_many_windows_has_the_same_hits(emptied: Partition, text: str, pattern: str, limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partition_module, "MARK", 7)
-        patch.setattr(grep, "MARK", 7)
-        patch.setattr(grep, "WINDOW", (8, 8))
-        patch.setattr(grep, "LINE", 3)
+        patch.setattr("rrext.nodes.text_search.text_map.MARK", 7)
+        patch.setattr(pattern_module, "WINDOW", (8, 8))
+        patch.setattr(windows, "LINE", 3)
         named = refilled(emptied, [text * 2])
         hits = all_hits(view_of(emptied), pattern, regex=True, limit=limit)
     assert hits == expected(named, pattern, regex=True, ignore_case=False)
@@ -237,7 +233,7 @@ def test_of_a_huge_line_the_part_around_the_hit_is_shown(tmp_path: Path, word: s
     with filled(tmp_path, {"s/a": text}) as view:
         (hit,) = found_in(view, word, context=3)["hits"]
         assert text[hit["start"] : hit["end"]] == word
-        assert len(hit["text"]) == grep.LINE + 2
+        assert len(hit["text"]) == windows.LINE + 2
         assert f"ä{word}b" in hit["text"]
         assert hit["text"][0] == hit["text"][-1] == "…"
         assert (hit["before"], hit["after"]) == ([], [])
@@ -268,7 +264,7 @@ def test_a_filter_and_ids_narrow_the_search(tmp_path: Path) -> None:
 
 def test_a_search_that_takes_long_goes_on_from_its_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grep, "SECONDS", 0.0)
-    monkeypatch.setattr(grep, "WINDOW", (8, 8))
+    monkeypatch.setattr(pattern_module, "WINDOW", (8, 8))
     texts = {f"s/{n}": f"{n}: xy\nxy and more\nxy\n" for n in range(4)}
     with filled(tmp_path, texts) as view:
         seen = list(pages(view, "xy"))
@@ -281,7 +277,7 @@ def test_a_search_that_takes_long_goes_on_from_its_cursor(tmp_path: Path, monkey
 
 def test_a_document_that_changes_between_pages_is_searched_anew(tmp_path: Path) -> None:
     with filled(tmp_path, {"s/a": "needle\n" * 3, "s/b": "needle\n"}) as view:
-        (partition,) = view.partitions
+        ((_, partition),) = view.parts()
         cursor = found_in(view, "needle", limit=2)["cursor"]
         partition.put(draft("s/a", "é needle"))
         assert [hit["path"] for hit in found_in(view, "needle", cursor=cursor)["hits"]] == ["s/a", "s/b"]
@@ -294,10 +290,10 @@ def test_a_forged_cursor_reveals_nothing(tmp_path: Path) -> None:
         put(library, call("ada", "legal"), "s/secret.txt", "needle of legal")
         put(library, call("ben"), "s/own.txt", "é" * 9 + "needle of ben\n")
         with library.view(call("ada", "legal")) as view:
-            theirs = view.partitions[0].key
+            theirs = next(view.parts())[1].key
         with library.view(call("ben")) as view:
-            own = view.partitions[0].key
-            digest = view.partitions[0].select("true", ())[0].digest[:16]
+            own = next(view.parts())[1].key
+            digest = next(view.parts())[1].select("true", ())[0].digest[:16]
             for place in (
                 (theirs, 1, 0, ""),
                 (theirs, 1, 3, "x"),
@@ -345,4 +341,4 @@ def test_a_large_text_takes_as_much_memory_as_a_window(tmp_path: Path) -> None:
             tracemalloc.stop()
         assert (hit["line"], text[hit["start"] : hit["end"]]) == (1_000_001, "needle")
         assert hit["before"] == ["ä line of words"] * 2
-        assert peak < 4 * grep.WINDOW[1] < len(text) // 3
+        assert peak < 4 * pattern_module.WINDOW[1] < len(text) // 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import glob
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from knowledge_world import PIPELINE, KnowledgePipeline, knowledge_pipeline, user
 
 from rrext.errors import InvalidArguments, InvalidPipeline, RrextError
+from rrext.nodes.knowledge.partition import Partition
 
 pytest.importorskip("re2", reason="the extra `knowledge` is not installed")
 pytest.importorskip("qdrant_edge", reason="the extra `vector` is not installed")
@@ -33,6 +36,33 @@ def anyio_backend() -> str:
 async def filled(pipeline: KnowledgePipeline, caller: Any, *names: str) -> None:
     for name in names:
         await pipeline.send(name, f"{name} tells of whales and foxes.\n{WHALE}", caller=caller)
+
+
+async def test_who_has_nothing_gets_no_catalog_by_asking(tmp_path: Path) -> None:
+    async with knowledge_pipeline(tmp_path) as pipeline:
+        assert (await pipeline.tool("versions", object_ids=["a"]))["versions"] == {}
+        gone = await pipeline.tool("delete", object_ids=["a"])
+        assert (gone["deleted_count"], gone["missing"]) == (0, ["a"])
+        assert (await pipeline.tool("move", object_id="a", to="b"))["count"] == 0
+        assert (await pipeline.tool("grep_documents", pattern="abc"))["total"]["documents"] == 0
+    assert not glob.glob(f"{tmp_path}/**/catalog.sqlite", recursive=True)
+
+
+async def test_an_index_is_merged_when_nothing_is_written_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.nodes.knowledge.node.QUIET", 0.0)
+    merged = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    merge = Partition.merge
+
+    def noted(partition: Partition, until: float | None) -> None:
+        merge(partition, until)
+        loop.call_soon_threadsafe(merged.set)
+
+    monkeypatch.setattr(Partition, "merge", noted)
+    async with knowledge_pipeline(tmp_path) as pipeline:
+        for n in range(20):
+            await pipeline.send(f"docs/{n}.txt", FOX)
+        await asyncio.wait_for(merged.wait(), 30)
 
 
 async def test_what_is_sent_is_found_as_ranges_of_its_text(tmp_path: Path) -> None:

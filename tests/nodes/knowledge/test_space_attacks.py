@@ -20,8 +20,8 @@ from listening_server import ListeningServer
 from rrext.blocking import Client
 from rrext.errors import RrextError
 from rrext.nodes.base.node import content_tenant
+from rrext.nodes.base.space_list import SpaceList
 from rrext.nodes.knowledge.library import Library
-from rrext.nodes.knowledge.space_list import SpaceList
 
 pytestmark = pytest.mark.promise("spaces:members-only")
 

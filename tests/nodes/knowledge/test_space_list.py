@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from rrext.errors import ToolError
-from rrext.nodes.knowledge.space_list import FILE, MAX_NAME, Space, SpaceList
+from rrext.nodes.base.space_list import FILE, MAX_NAME, Space, SpaceList
 
 
 def code_of(work: object, *args: object) -> str:
@@ -70,9 +70,7 @@ def test_a_read_sees_at_once_what_another_process_changed(tmp_path: Path) -> Non
     spaces.create("legal")
     spaces.add("legal", ["ada"])
     assert spaces.is_member("ada", "legal")
-    change = (
-        "import sys; from rrext.nodes.knowledge.space_list import SpaceList; SpaceList(sys.argv[1]).remove('legal', ['ada'])"
-    )
+    change = "import sys; from rrext.nodes.base.space_list import SpaceList; SpaceList(sys.argv[1]).remove('legal', ['ada'])"
     subprocess.run([sys.executable, "-c", change, str(tmp_path)], check=True)
     assert not spaces.is_member("ada", "legal")
     assert spaces.spaces_of("ada") == ()
@@ -137,7 +135,7 @@ def test_one_of_many_who_create_a_space_at_once_makes_it(tmp_path: Path) -> None
     create = """
 import sys
 from rrext.errors import ToolError
-from rrext.nodes.knowledge.space_list import SpaceList
+from rrext.nodes.base.space_list import SpaceList
 sys.stdin.read(1)
 try:
     SpaceList(sys.argv[1]).create("legal")

@@ -1,14 +1,16 @@
-"""What a text must hold for a regular expression to fit, as a query for the index of trigrams.
+"""Trigrams: the three characters in a row by which texts and names are indexed, and the queries for them.
 
-The reading is sound, not complete: what it does not understand, it takes for anything at all.
+A text is indexed as `folded` says, which makes equal what any search that ignores case could find equal. So the index never
+misses a text; it may name texts that hold nothing, which are read and dropped.
+
+What a regular expression requires is read soundly, not completely: what the reader does not understand is anything at all.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
-
-from rrext.nodes.knowledge.grams import match_of
 
 DEEPEST: Final = 20
 """Groups within groups that are read: FTS5 takes queries of a bounded depth."""
@@ -22,6 +24,27 @@ _REPEAT: Final = re.compile(r"(?:[*+?]|\{(\d+)(?:,\d*)?\})\??")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\[:.*?:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _ONE_OF_MANY: Final = re.compile(r"\\(?:[dDsSwWnrtfva]|[pP](?:\{[^}]*\}|[^{])|x(?:\{[^}]*\}|[0-9A-Fa-f]{2}))")
 _CHARACTER: Final = re.compile(r"\\[!-/:-@\[-`{-~ ]|[^\\]", re.DOTALL)
+
+
+def folded(text: str) -> str:
+    """The text as it is indexed: without case (Unicode's full folding), and without NUL, where SQLite's tokenizer would end."""
+    return text.casefold().replace("\0", " ")
+
+
+def grams_of(literal: str) -> list[str]:
+    """The different trigrams of a folded literal; none if it has less than three characters."""
+    text = folded(literal)
+    return list(dict.fromkeys(text[at : at + 3] for at in range(len(text) - 2)))
+
+
+def match_of(literals: Iterable[str]) -> str | None:
+    """The FTS5 query for texts that may hold all literals; None if they have no trigram, and no index helps.
+
+    It asks for every third trigram and the last one: the others cost time, and leave out few texts more.
+    """
+    found = (grams_of(literal) for literal in literals)
+    grams = dict.fromkeys(gram for each in found for gram in (*each[:-1:3], *each[-1:]))
+    return " AND ".join(f'"{gram.replace(chr(34), chr(34) * 2)}"' for gram in grams) or None
 
 
 class _Unknown(Exception):
