@@ -11,6 +11,7 @@ PROMISES: dict[str, str] = {
     "engine:plain-data": "The same promise tests pass on the engine itself and on an engine behind a byte pipe",
     "call:nested:no-deadlock": "Tools that call tools finish with `--threads 1`; cycles are refused at load, depth is capped",
     "tasks:isolated": "A task in a process of its own that crashes, blocks or leaks takes down no other task",
+    "tasks:forked": "A forked process of a task has nothing of another one; it lives on if what forked it dies",
     "tasks:death-told": "Calls, events and status of a task whose process died tell its exit code and its last words",
     "tasks:silence-told": "A process of a task that was stopped or is stuck is told by `tools`, and ended by `terminate`",
     "tasks:memory-bounded": "With `--task-memory` a task that takes more, its children counted, is ended and says who did it",

@@ -12,7 +12,7 @@ import os
 import re
 import resource
 import signal
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from typing import Final
 
@@ -62,9 +62,13 @@ class Excess(msgspec.Struct, frozen=True):
 
 
 class Families:
-    """Reads again and again what the workers and their children use. In one thread at a time."""
+    """Reads again and again what the workers and their children use. In one thread at a time.
 
-    def __init__(self) -> None:
+    `parent` tells the process that starts workers.
+    """
+
+    def __init__(self, parent: Callable[[], int] = os.getpid) -> None:
+        self._parent = parent
         self._seen: dict[int, _Seen] = {}
 
     def over(self, workers: Mapping[int, tuple[int, int]], limits: Mapping[int, int]) -> list[Excess]:
@@ -100,7 +104,7 @@ class Families:
             else:
                 mark = _mark_of(pid)
                 family = marks.get(mark) or sessions.get(session) or 0
-                if not family and (mark or parent == os.getpid()):
+                if not family and (mark or parent == self._parent()):
                     continue  # of a worker that starts, and is among the workers at the next look
             self._seen[pid] = _Seen(began, family, resident)
         return {pid: seen.family for pid, seen in self._seen.items() if seen.family in workers}

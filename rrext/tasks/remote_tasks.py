@@ -14,6 +14,7 @@ import msgspec
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, Unavailable
+from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
 from rrext.threads import shielded
@@ -102,6 +103,7 @@ class WorkerPool:
         self._number = settings.number
         self._starts = asyncio.Semaphore(MAX_STARTS)
         self._warm: asyncio.Task[Worker] | None = None
+        self.starter = WorkerStarter()
         self.workers: dict[int, Worker] = {}
         """The workers that have not ended, by number."""
         self.starting: set[asyncio.Task[Worker]] = set()
@@ -163,7 +165,7 @@ class WorkerPool:
             number = self._number
             settings = msgspec.structs.replace(self._settings, number=number)
             try:
-                link = await self._host.in_thread(WorkerProcess, settings)
+                link = await self._host.in_thread(WorkerProcess, settings, self.starter)
             except OSError as error:
                 raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
             worker = self.workers[number] = Worker(number, link, self._host, self._home)

@@ -283,7 +283,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
 
     async def _watch_memory(self) -> None:
         """Kill workers that use too much memory with their children."""
-        families = Families()
+        families = Families(lambda: self.pool.starter.parent)
         while True:
             await asyncio.sleep(MEMORY_INTERVAL)
             limited = {number: worker for number, worker in self.pool.workers.items() if worker.memory_limit}
@@ -420,6 +420,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
                 worker.kill()
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
+        self.pool.starter.close()
         await super().aclose()
 
 

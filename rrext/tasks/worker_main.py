@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import sys
@@ -10,36 +11,51 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.connections import NO_CONNECTIONS, load_connections
+from rrext.engine.interface.call import Caller
 from rrext.errors import RrextError
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
+from rrext.secrets.redaction import redact_streams
+from rrext.server.logs import set_up_logging
+from rrext.server.loop import ServingLoop
+from rrext.server.process import ServingProcess
+from rrext.server.watchdog import Watchdog, leave, trace_crashes, write_last_words
 from rrext.tasks.families import end_family
 from rrext.tasks.settings import WorkerSettings, read_settings, without_limits
+from rrext.tasks.worker_engine import WorkerEngine
+from rrext.tasks.worker_session import WorkerSession
 from rrext.threads import prepare_for_many
 from rrext.transports.claimed_stdio import ClaimedStdio, claim_stdio
 from rrext.transports.descriptors import ParentWatch, has_hung_up
 
 if TYPE_CHECKING:
-    from rrext.server.process import ServingProcess
     from rrext.server.session import Session
-    from rrext.server.watchdog import Watchdog
     from rrext.transports.lossy import LossyWriter
 
 
 EXIT_FAILED: Final = 1
-USUAL: Final = ("rrext.engine.calls.object_calls", "rrext.engine.calls.run", "rrext.engine.views.task_views")
+USUAL: Final = (
+    "rrext.engine.calls.object_calls",
+    "rrext.engine.calls.run",
+    "rrext.engine.views.task_views",
+    "rrext.pipefile.catalog.settings",
+    "rrext.tools.arguments",
+    "rrext.tools.grammar",
+)
 """Modules that are loaded at the first call of nearly every pipeline."""
 
 
-def main() -> None:
-    """Serve until the server ends the worker, or is gone itself."""
-    parent = ParentWatch()
+def main(parent: ParentWatch | None = None) -> None:
+    """Serve until the server ends the worker, or is gone itself. `parent` watches the server; by default it is the parent."""
+    parent = parent or ParentWatch()
     gc.disable()
     stdio = claim_stdio()
     settings = read_settings(stdio.read_fd)
     if settings is None:
         os._exit(0)
-    from rrext.server.watchdog import Watchdog, leave, write_last_words
-
-    watchdog = Watchdog()  # before the modules, whose memory its process needs not
+    watchdog = Watchdog()
     limits, end = settings.limits, partial(end_family, settings.mark)
     # It is never dismissed: a server that dies while the worker ends does not end what tools have left behind.
     watchdog.start(stdio.read_fd, parent.pid, grace=limits.eof_grace, drain=limits.drain, at_end=end)
@@ -59,14 +75,6 @@ def main() -> None:
 def _serve(
     settings: WorkerSettings, stdio: ClaimedStdio, parent: ParentWatch, watchdog: Watchdog, writers: list[LossyWriter]
 ) -> int:
-    import faulthandler
-
-    from rrext.pipefile.environment import Environment
-    from rrext.secrets.redaction import redact_streams
-    from rrext.server.logs import set_up_logging
-    from rrext.server.loop import ServingLoop
-    from rrext.server.watchdog import trace_crashes, write_last_words
-
     environment = Environment(settings.values, settings.names)
     redact = environment.redactor.text
     redact_streams(environment.redactor)
@@ -79,16 +87,8 @@ def _serve(
     asyncio.set_event_loop(loop)
 
     async def begin() -> ServingProcess:
-        from rrext.connections import NO_CONNECTIONS
-        from rrext.engine.interface.call import Caller
-        from rrext.server.process import ServingProcess
-        from rrext.tasks.worker_engine import WorkerEngine
-        from rrext.tasks.worker_session import WorkerSession
-
         connections = NO_CONNECTIONS
         if settings.connections is not None:
-            from rrext.connections import load_connections
-
             connections = load_connections(settings.connections, settings.variables)
         engine = WorkerEngine(
             settings.number,
@@ -100,7 +100,7 @@ def _serve(
             connections=connections,
             packages=settings.packages,
         )
-        _import_usual()
+        import_usual()
         gc.freeze()
         gc.enable()
 
@@ -127,20 +127,15 @@ def _serve(
     return loop.run_until_complete(begin()).run()
 
 
-def _catalog(nodes: list[str]) -> Any:
-    from rrext.pipefile.catalog.catalog import Catalog
-
+def _catalog(nodes: list[str]) -> Catalog:
     catalog = Catalog()
-    if nodes:
-        from rrext.pipefile.catalog.plugins import load_nodes
-
-        for name in nodes:
-            for node_class in load_nodes(name):
-                catalog.add(node_class)
+    for name in nodes:
+        for node_class in load_nodes(name):
+            catalog.add(node_class)
     return catalog
 
 
-def _import_usual() -> None:
+def import_usual() -> None:
     """Import what the first calls of most pipelines need, so that a warm worker answers them at once."""
     for module in USUAL:
         import_module(module)

@@ -7,8 +7,6 @@ import fcntl
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +17,8 @@ import msgspec
 from rrext.errors import TaskLost
 from rrext.limits import DEFAULTS, KIB, MIB
 from rrext.tasks.families import set_mark
+from rrext.tasks.fork_server import UNSEEN, Forked, WorkerStarter
 from rrext.tasks.settings import WorkerSettings
-from rrext.threads import FEW_HEAPS
 from rrext.transports.descriptors import DescriptorSink, read_into, waits_to_be_read
 
 if TYPE_CHECKING:
@@ -32,40 +30,15 @@ READ_AT_ONCE: Final = 64 * KIB
 PIPE_SIZE: Final = MIB
 """Bytes of the pipes between the server and a worker: a large raw tail passes in few steps."""
 
-HOME: Final = str(Path(__file__).parents[2])
-COMMAND: Final = (
-    sys.executable,
-    "-P",
-    "-c",
-    f"import sys; sys.path.append({HOME!r}); from rrext.tasks.worker_main import main; main()",
-)
-"""The command of every worker: no file of the working directory hides a module, and no argument tells anything."""
-
 
 class WorkerProcess:
-    """A started process. It leads a session of its own, so that a terminal's signals reach the server alone."""
+    """A started process."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, starter: WorkerStarter) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
-        self._popen = subprocess.Popen(
-            COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            env={**FEW_HEAPS, **os.environ},
-        )
-        assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
-        assert self._popen.stderr is not None
+        self._popen, self.write_fd, self.read_fd, self.stderr_fd = starter.start()
         self.pid = self._popen.pid
         self.mark = set_mark(self.pid)
-        self.write_fd, self.read_fd, self.stderr_fd = (
-            os.dup(stream.fileno()) for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr)
-        )
-        for stream in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
-            stream.close()
         for fd in (self.write_fd, self.read_fd):
             with suppress(OSError, AttributeError):  # a user has many large pipes already
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
@@ -115,12 +88,17 @@ class WorkerProcess:
         self._loop.remove_reader(self.read_fd)
 
     def _poll(self) -> None:
-        """Look for the end now and then, on a system that does not tell it."""
+        """Look for the end now and then, on a system that does not tell it, or without a descriptor left."""
         assert self._loop is not None
-        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+        if self._is_over():
             self._exited()
         else:
             self._loop.call_later(DEFAULTS.parent_poll, self._poll)
+
+    def _is_over(self) -> bool:
+        if isinstance(self._popen, Forked):
+            return self._popen.is_over
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
     def _read_stderr(self) -> bool:
         try:
@@ -167,6 +145,8 @@ class WorkerProcess:
         code = self._popen.returncode
         if code is None:
             return "it still runs"
+        if code == UNSEEN:
+            return "nobody saw how, as the process that had forked it was gone"
         return f"it was killed by {_signal_name(-code)}" if code < 0 else f"its exit code was {code}"
 
     @property

@@ -110,11 +110,15 @@ class ParentWatch:
     started us, and it is lost when a program with other rights is executed.
     """
 
-    def __init__(self, parent: int | None = None) -> None:
-        """Watch `parent`, by default the present parent. A parent that has already ended is detected only if it is named."""
+    def __init__(self, parent: int | None = None, *, is_parent: bool = True) -> None:
+        """Watch `parent`, by default the present parent. A parent that has already ended is detected only if it is named.
+        `is_parent` is False for a process that let another one start us.
+        """
         self.pid = os.getppid() if parent is None else parent
-        self._poll: select.poll | None = None
+        self._end: int | None = None
         self._client: int | None = None
+        self._is_parent = is_parent
+        self._was_gone = not is_parent and not self.watch(self.pid)
 
     def watch(self, pid: int) -> bool:
         """Watch a process as well. False for one that does not exist here: it has ended, or its number is from another machine
@@ -124,17 +128,17 @@ class ParentWatch:
             self._client = pid if _exists(pid) else None
             return self._client is not None
         try:
-            descriptor = os.pidfd_open(pid)
+            self._end = os.pidfd_open(pid)  # it becomes readable at the end, also of a zombie
         except (OSError, OverflowError):  # no process has a number that is too large for the system
             return False
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)  # it becomes readable at the end, also of a zombie
         return True
 
     def is_gone(self) -> bool:
-        """Whether one of them has ended."""
-        if os.getppid() != self.pid or (self._poll is not None and self._poll.poll(0)):
+        """Whether one of them has ended. From any thread."""
+        if self._was_gone or (self._is_parent and os.getppid() != self.pid):
             return True
+        if self._end is not None:
+            return waits_to_be_read(self._end)
         return self._client is not None and not _exists(self._client)
 
     def __repr__(self) -> str:

@@ -23,8 +23,9 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-SETTLED = 5
-"""The processes of a server with one task: a watchdog; the worker, and one that waits for a further task, with theirs."""
+SETTLED = 6
+"""The processes of a server with one task: a watchdog; the one that forks workers; the worker, and one that waits for a further
+task, with their watchdogs."""
 CALLERS = 12
 MOST = 200
 """Answers after which a worker is killed, at most."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from contextlib import suppress
@@ -16,6 +17,7 @@ from rrext.engine.interface.call import Call, Caller
 from rrext.engine.interface.engine import AwaitedAnswer
 from rrext.engine.interface.operations import TaskStatus
 from rrext.errors import TaskLost, TaskNotRegistered
+from rrext.tasks import fork_server
 from rrext.tasks.worker_process import STDERR_KEPT, STDERR_TAIL
 
 pytestmark = [pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes of Linux")]
@@ -53,6 +55,36 @@ async def test_a_call_of_a_process_that_has_ended_is_answered() -> None:
         worker.run(Call(tool_of("a", "pid"), answer))
         with pytest.raises(TaskLost):
             await answer.future
+
+
+@pytest.mark.parametrize("is_forked", [True, False])
+async def test_the_end_of_a_process_is_told_without_a_descriptor_to_watch_it(
+    monkeypatch: pytest.MonkeyPatch, is_forked: bool
+) -> None:
+    async with routed() as world:
+        if not is_forked:
+            monkeypatch.setattr(fork_server, "_tells_ends", lambda pid: False)
+        await world.engine.pool.take()
+        assert (world.engine.pool.starter.parent != os.getpid()) is is_forked
+
+        def refuse(pid: int) -> int:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+        worker = await world.execute("a")
+        os.kill(worker.link.pid, signal.SIGKILL)
+        await worker.ended
+        assert worker.link.exit_code == -signal.SIGKILL
+
+
+async def test_an_end_that_nobody_saw_is_told_as_such() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        assert fork_server._exit_code(2**22 + 1) == fork_server.UNSEEN  # of no process
+        os.kill(worker.link.pid, signal.SIGKILL)
+        worker.link._popen.wait = lambda: setattr(worker.link._popen, "returncode", fork_server.UNSEEN)  # type: ignore[attr-defined]
+        await worker.ended
+        assert "ended before it answered: nobody saw how" in worker.error().message
 
 
 async def test_cancelled_executes_leave_one_warm_process_at_most() -> None:

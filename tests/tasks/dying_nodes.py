@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import random
 import re
 import resource
 import signal
@@ -116,6 +117,11 @@ class Dying(Node):
     def staying(self) -> int:
         """How many texts have stayed here."""
         return self.stays
+
+    @tool_function
+    def draw(self) -> float:
+        """A random number."""
+        return random.random()
 
     @tool_function
     def pid(self) -> int:

@@ -90,9 +90,26 @@ def workers(pid: int) -> set[int]:
     found = set()
     for number in descendants(pid):
         with suppress(OSError):  # it has ended meanwhile
-            if b"rrext.tasks" in Path(f"/proc/{number}/cmdline").read_bytes():
+            if b"worker_main" in Path(f"/proc/{number}/cmdline").read_bytes():
                 found.add(number)
     return found
+
+
+async def others(server: TaskServer, own: int) -> set[int]:
+    """The processes of the server's file and the warm one, with their watchdogs; `own` is another task's."""
+    with anyio.fail_after(30):
+        while len(found := workers(server.pid) - {own} - descendants(own)) < 4:
+            await anyio.sleep(0.02)
+    return found
+
+
+async def stopped(*pids: int) -> None:
+    """Stop processes."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    with anyio.fail_after(30):
+        while any(state != "T" for pid, _, state in processes() if pid in pids):  # it takes effect when they run next
+            await anyio.sleep(0.02)
 
 
 def lives(pid: int) -> bool:

@@ -9,7 +9,20 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from task_server import TaskServer, begun, descendants, ended, failure, gone, lives, pipeline, processes, task_server, workers
+from task_server import (
+    TaskServer,
+    begun,
+    descendants,
+    ended,
+    failure,
+    gone,
+    lives,
+    others,
+    pipeline,
+    stopped,
+    task_server,
+    workers,
+)
 
 from rrext.errors import RrextError
 
@@ -196,19 +209,11 @@ async def test_a_process_that_was_stopped_for_a_while_answers_again(server: Task
 async def test_a_pipeline_is_not_loaded_by_a_process_that_was_stopped_before(server: TaskServer) -> None:
     async with server.task() as (face, token):
         own = await face.tool("pid", token=token)
-        with anyio.fail_after(30):
-            while (
-                len(others := workers(server.pid) - {own} - descendants(own)) < 4
-            ):  # the file's, the warm one, their watchdogs
-                await anyio.sleep(0.02)
-        for pid in others:
-            os.kill(pid, signal.SIGSTOP)
-        with anyio.fail_after(30):
-            while any(state != "T" for pid, _, state in processes() if pid in others):  # it takes effect when they run next
-                await anyio.sleep(0.02)
+        unwanted = await others(server, own)
+        await stopped(*unwanted)
         with anyio.fail_after(8):
             again = (await face.request("execute", {"pipeline": pipeline()}))["token"]
-        assert await face.tool("pid", token=again) not in others
+        assert await face.tool("pid", token=again) not in unwanted
 
 
 @pytest.mark.promise("tasks:no-orphan")

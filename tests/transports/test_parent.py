@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,21 @@ def test_a_process_that_cannot_be_is_gone(pid: int, has_descriptors: bool, monke
     if not has_descriptors:
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     assert not ParentWatch().watch(pid)
+
+
+def test_a_process_that_let_another_one_start_this_one_is_watched() -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as other:
+        watch = ParentWatch(other.pid, is_parent=False)
+        assert not watch.is_gone()
+        other.kill()
+        other.wait(30)
+        assert watch.is_gone()
+        assert ParentWatch(2**22 + 1, is_parent=False).is_gone()
+
+
+def test_threads_look_at_once_whether_a_process_is_gone() -> None:
+    watch = ParentWatch()
+    assert watch.watch(os.getpid())
+    with ThreadPoolExecutor(8) as threads:
+        looks = [threads.submit(lambda: [watch.is_gone() for _ in range(500)]) for _ in range(32)]
+    assert not any(gone for look in looks for gone in look.result())

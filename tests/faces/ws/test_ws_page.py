@@ -235,11 +235,15 @@ def test_the_log_is_for_trusted_clients_alone(trusting: WsServer, open_server: W
         assert any("tool=crash" in line and "outcome=tool_failed" in line for line in page.lines) is not is_trusted
 
 
+def children(pid: int) -> list[int]:
+    """The children of a process."""
+    return [int(child) for thread in Path(f"/proc/{pid}/task").glob("*/children") for child in thread.read_text().split()]
+
+
 def workers(server: WsServer) -> list[int]:
-    """The processes of pipelines."""
-    threads = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    children = [pid for thread in threads for pid in thread.read_text().split()]
-    return [int(pid) for pid in children if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    """The processes of pipelines, which a child of the server forks."""
+    below = [pid for child in children(server.process.pid) for pid in children(child)]
+    return [pid for pid in below if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks for processes in /proc")
