@@ -7,10 +7,12 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
+from command_terminal import at_terminal
 from commands import EXAMPLES, call, spawned
-from model_server import Asked, Call, Say, serving
+from model_server import Asked, Call, Hang, ModelServer, Say, serving
 
 pytest.importorskip("re2", reason="the extra `knowledge` is not installed")
 pytest.importorskip("qdrant_edge", reason="the extra `vector` is not installed")
@@ -99,18 +101,59 @@ def test_a_question_is_answered_from_the_documents(library: Path) -> None:
 
     with serving() as server:
         server.plays(play)
-        text = (library / "library.pipe").read_text()
-        model = '"provider": "llm_ollama",\n      "config": { "model": "qwen3" }'
-        assert model in text
-        config = {"model": "test", "base_url": server.address, "apikey": "k" * 20}
-        mine = f'"provider": "llm_openai_api", "config": {json.dumps(config)}'
-        (library / "asked.pipe").write_text(text.replace(model, mine))
-        done = call("chat", "asked.pipe", "When is the library open?", cwd=library)
+        done = call("chat", asked_pipeline(library, server), "When is the library open?", cwd=library)
     assert done.code == 0, done.err
     assert done.out.decode().startswith("my documents/welcome.txt says: ")
     offered = set(server.asked[0].tools)
     assert offered >= {"search_documents", "read_document"}
     assert not offered & {"delete", "move", "versions", "upsert"}, "a model changes no document"
+
+
+def asked_pipeline(library: Path, server: ModelServer) -> str:
+    """The recipe with the model of a test."""
+    text = (library / "library.pipe").read_text()
+    model = '"provider": "llm_ollama",\n      "config": { "model": "qwen3" }'
+    assert model in text
+    config = {"model": "test", "base_url": server.address, "apikey": "k" * 20}
+    mine = f'"provider": "llm_openai_api", "config": {json.dumps(config)}'
+    (library / "asked.pipe").write_text(text.replace(model, mine))
+    return "asked.pipe"
+
+
+@pytest.mark.promise("chat:terminal:live")
+def test_an_analysis_is_watched_at_a_terminal_and_ended_half_way(library: Path) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
+    thinking = Semaphore(0)
+
+    def play(asked: Asked) -> Say | Hang:
+        if "analyze_document" not in asked.tools:  # the one who reads the document
+            if asked.results:
+                thinking.release()
+                return Hang()
+            return Say("I read it.", calls=[Call("read", {"count": 50})])
+        if not asked.results:
+            return Say("I search.", calls=[Call("find_by_name", {"pattern": "welcome.txt"})])
+        (document,) = json.loads(asked.results[0])["documents"]
+        question = "When is it open?"
+        return Say("It has the answer.", calls=[Call("analyze_document", {"document": document["id"], "question": question})])
+
+    with serving() as server:
+        server.plays(play)
+        with at_terminal(["chat", asked_pipeline(library, server)], folder=library, NO_COLOR="1") as terminal:
+            terminal.until("chat>")
+            terminal.type("When is the library open?\r")
+            terminal.until("I search.")
+            terminal.until("It has the answer.")
+            terminal.until("analyze_document")
+            terminal.until("✓ read(count=50)")
+            assert thinking.acquire(timeout=50)
+            terminal.until_lines_are_read()
+            terminal.type("\x03")
+            terminal.until("cancelled")
+            assert server.lost.acquire(timeout=50), "nobody waits for the model any more"
+            terminal.until("chat>")
+            terminal.type("\x04")
+            assert terminal.ended() == 0
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
