@@ -165,6 +165,7 @@ class KnowledgeNode(Node):
             yield shared
         finally:
             merging.cancel()
+            await asyncio.wait([merging])
             await shared.analyst.close()
             await shared.pages.close()
             await ctx.in_thread(shared.close)
