@@ -1,0 +1,400 @@
+"""TLS between two ends that know each other's certificate beforehand, and trust no other.
+
+Each end has made its certificate itself. The end that connects compares the certificate that the other one has proved to have;
+the end that listens asks for one, and takes one connection: that of the client whose certificate it knows. Nothing that a
+stranger sends is read but its part of the handshake.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Sequence
+from threading import RLock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rrext.limits import KIB
+from rrext.transports.descriptors import DescriptorSink, waits_to_be_read
+
+if TYPE_CHECKING:
+    import asyncio
+
+HANDSHAKE_PATIENCE: Final = 5.0
+"""Seconds for a whole handshake; published clients of TLS need a hundredth of them, also on a busy machine."""
+
+STRANGERS: Final = 256
+"""Connections at once that have not shown their certificate; beyond them the oldest go."""
+
+ACCEPTS_AT_ONCE: Final = 16
+"""Connections that are accepted before the handshakes go on: a flood keeps no handshake from its end."""
+
+BACKLOG: Final = 1024
+"""Connections that the system keeps until they are accepted."""
+
+READ_AT_ONCE: Final = 64 * KIB
+"""Bytes of records that are read in one system call; they are decrypted by themselves, so larger reads save little."""
+
+ENCRYPTED_AT_ONCE: Final = 256 * KIB
+"""Bytes that are encrypted before their records leave."""
+
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 2))
+"""Seconds until an idle connection is probed, between two probes, and the probes after which it is lost: ten seconds in all.
+The system answers, however long a tool keeps the interpreter."""
+
+SILENCE: Final = 10.0
+"""Seconds after which a connection on which nothing came is lost."""
+
+_TCP_INFO: Final = struct.Struct("=24xI28xI")
+"""Of the kernel's `struct tcp_info`: the segments that were sent and not acknowledged, and the milliseconds since the last
+acknowledgement."""
+
+
+class Identity(NamedTuple):
+    """The certificate of an end in PEM, and its key, which leaves the process only for a child of it."""
+
+    certificate: str
+    key: str
+
+    def __repr__(self) -> str:
+        return "<Identity>"
+
+
+def context_of(own: Identity, client: str | None) -> ssl.SSLContext:
+    """The settings of an end. That which listens has the certificate of its one `client`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if client is None else ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    if client is None:
+        context.verify_mode = ssl.CERT_NONE  # the certificate has no issuer: `TlsEnd.shake` compares it, whole
+    else:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=client)
+        context.num_tickets = 0  # nobody comes back
+    file = os.memfd_create("identity", os.MFD_CLOEXEC)  # a path is wanted, and no disk may have the key
+    try:
+        os.write(file, f"{own.key}{own.certificate}".encode())
+        context.load_cert_chain(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
+    return context
+
+
+class TlsEnd:
+    """A connection with TLS over a socket. Nothing waits; one thread may read while another one writes.
+
+    All records that have arrived are read in one system call, and all that are written leave in one.
+    """
+
+    __slots__ = ("_encrypted", "_incoming", "_lock", "_outgoing", "_socket", "_tls", "_unsent", "fileno")
+
+    def __init__(self, end: socket.socket, context: ssl.SSLContext, *, listens: bool) -> None:
+        """Over a connected socket, which it closes. `shake` is the next step."""
+        end.setblocking(False)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE:
+            end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self._socket = end
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=listens)
+        self._lock = RLock()  # a finalizer may write while its thread reads
+        self._unsent = memoryview(b"")
+        """Records that the system has not taken."""
+        self._encrypted = 0
+        """The bytes in them, which are not reported as written until the system has all."""
+        self.fileno = end.fileno()
+
+    def shake(self, certificate: str) -> bool:
+        """Go on with the handshake; whether it is whole, with the end that has this certificate. Raises `OSError`."""
+        try:
+            if data := self._socket.recv(READ_AT_ONCE):
+                self._incoming.write(data)
+            else:
+                raise ConnectionResetError("it was closed")
+        except BlockingIOError:
+            pass
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        finally:
+            self._flush()
+        if self._tls.getpeercert(binary_form=True) != ssl.PEM_cert_to_DER_cert(certificate):
+            raise ConnectionRefusedError("it has another certificate")
+        return True
+
+    def receive(self, buffer: memoryview) -> int:
+        """Read what has arrived; 0 at the end or after the loss of the peer. Raises `BlockingIOError` if nothing has."""
+        tls, incoming, size, count = self._tls, self._incoming, len(buffer), 0
+        with self._lock:
+            try:
+                if not incoming.pending and not tls.pending():
+                    data = self._socket.recv(READ_AT_ONCE)
+                    if not data:
+                        return 0
+                    incoming.write(data)
+                read: Any = tls.read  # into a buffer, it returns a number
+                count = read(size, buffer)
+                while count < size and (incoming.pending or tls.pending()):
+                    more: int = read(size - count, buffer[count:])
+                    if not more:
+                        break
+                    count += more
+            except ssl.SSLWantReadError:  # a part of a record
+                if not count:
+                    raise BlockingIOError from None
+            except BlockingIOError:
+                raise
+            except OSError:
+                pass  # what came before is told first
+        return count
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether bytes wait here that no `select` tells of."""
+        with self._lock:
+            return self._incoming.pending > 0 or self._tls.pending() > 0
+
+    @property
+    def has_input(self) -> bool:
+        """Whether bytes wait to be read, or their end."""
+        return self.has_pending or waits_to_be_read(self.fileno)
+
+    @property
+    def in_records(self) -> int:
+        """Bytes that were given to `write`, and are not reported as written, though a part of them may have left."""
+        return self._encrypted
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Write as much as fits; the next call begins with what was not written. Raises `OSError` when the peer is gone."""
+        written = 0
+        with self._lock:
+            if self._unsent:
+                if not self._flush():
+                    return 0
+                written, self._encrypted = self._encrypted, 0
+            size = sum(map(len, pieces))
+            while written < size and not self._unsent:
+                self._encrypted = self._encrypt(pieces, written)
+                if self._flush():
+                    written += self._encrypted
+                    self._encrypted = 0
+        return written
+
+    def _encrypt(self, pieces: Sequence[bytes | memoryview], skipped: int) -> int:
+        """Make records of the next bytes behind the skipped ones, and return how many they are."""
+        rest: list[bytes | memoryview] = []
+        size = 0
+        for piece in pieces:
+            if skipped >= len(piece):
+                skipped -= len(piece)
+                continue
+            rest.append(memoryview(piece)[skipped : skipped + ENCRYPTED_AT_ONCE - size] if skipped or size else piece)
+            skipped = 0
+            size += len(rest[-1])
+            if size >= ENCRYPTED_AT_ONCE:
+                break
+        view = memoryview(rest[0] if len(rest) == 1 else b"".join(rest))[:ENCRYPTED_AT_ONCE]
+        size, written = len(view), 0
+        while written < size:
+            written += self._tls.write(view[written:])
+        return size
+
+    def _flush(self) -> bool:
+        """Give the system records; False if it has not taken all."""
+        if self._outgoing.pending:
+            self._unsent = memoryview(bytes(self._unsent) + self._outgoing.read())
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return False
+        return True
+
+    def write_all(self, data: bytes) -> None:
+        """Write it, and wait for room. Raises `OSError`."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.write([rest]) :]
+            if rest and not self._is_ready(select.POLLOUT, HANDSHAKE_PATIENCE):
+                raise TimeoutError("nobody reads what is written")
+
+    def read_exactly(self, size: int) -> bytes:
+        """Wait for so many bytes; fewer at the end."""
+        found = bytearray(size)
+        view, count = memoryview(found), 0
+        while count < size:
+            try:
+                more = self.receive(view[count:])
+            except BlockingIOError:
+                self._is_ready(select.POLLIN, None)
+                continue
+            if not more:
+                break
+            count += more
+        return bytes(found[:count])
+
+    def _is_ready(self, event: int, patience: float | None) -> bool:
+        poll = select.poll()
+        poll.register(self.fileno, event)
+        return bool(poll.poll(None if patience is None else max(0.0, patience) * 1000))
+
+    def shake_whole(self, certificate: str) -> None:
+        """Wait for the whole handshake. Raises `OSError`."""
+        until = monotonic() + HANDSHAKE_PATIENCE
+        while not self.shake(certificate):
+            if not self._is_ready(select.POLLIN, until - monotonic()):
+                raise TimeoutError("its handshake took too long")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether what was sent is not acknowledged for long: the network is gone. A peer that reads nothing acknowledges
+        too, so it is not silent."""
+        try:
+            told = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        except OSError:
+            return False
+        unacknowledged, milliseconds = _TCP_INFO.unpack(told)
+        return unacknowledged > 0 and milliseconds > SILENCE * 1000
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            self._socket.close()
+
+
+class TlsSink(DescriptorSink):
+    """The writer to a connection with TLS."""
+
+    __slots__ = ("_tls", "written")
+
+    def __init__(
+        self, tls: TlsEnd, fd: int, loop: asyncio.AbstractEventLoop, on_lost: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__(fd, loop, on_lost)
+        self._tls = tls
+        self.written = 0
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        written = self._tls.write(pieces)
+        self.written += written
+        return written
+
+    @property
+    def left(self) -> int:
+        """The bytes of which a part may have left: what was written, and what is in records."""
+        return self.written + self._tls.in_records
+
+
+def connect(address: str, port: int, context: ssl.SSLContext, certificate: str) -> TlsEnd:
+    """Connect to the end that has this certificate. In a thread: it waits. Raises `OSError`."""
+    end = TlsEnd(socket.create_connection((address, port), HANDSHAKE_PATIENCE), context, listens=False)
+    try:
+        end.shake_whole(certificate)
+    except BaseException:
+        end.close()
+        raise
+    return end
+
+
+def listen(address: str) -> socket.socket:
+    """A socket that listens at a free port of an address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, 0), family=family, backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def accept(
+    listener: socket.socket, context: ssl.SSLContext, client: str, *, lifeline: int, patience: float | None = None
+) -> TlsEnd | None:
+    """Wait for the connection of a `client`, whose certificate the context asks for too, and close the listener.
+
+    None after `patience` seconds, and when the other end of `lifeline` is closed.
+    """
+    door = _Door(listener, context, client)
+    try:
+        return door.wait(lifeline, patience)
+    finally:
+        door.close()
+
+
+class _Door:
+    """The connections that have not shown their certificate yet, the oldest first."""
+
+    def __init__(self, listener: socket.socket, context: ssl.SSLContext, client: str) -> None:
+        self._listener = listener
+        self._context = context
+        self._client = client
+        self._poll = select.epoll()
+        self._poll.register(listener, select.EPOLLIN)
+        self._strangers: dict[int, tuple[float, socket.socket | TlsEnd]] = {}
+        """Descriptor → the time when it goes, and the socket: silent ones, without TLS, need little memory."""
+
+    def wait(self, lifeline: int, patience: float | None) -> TlsEnd | None:
+        """See `accept`."""
+        until = None if patience is None else monotonic() + patience
+        self._poll.register(lifeline, 0)  # a hang-up is always told
+        while True:
+            for fd, _ in self._poll.poll(self._seconds(until)):
+                if fd == lifeline:
+                    return None
+                if fd == self._listener.fileno():
+                    self._accept()
+                elif fd in self._strangers and (found := self._go_on(fd)) is not None:
+                    return found
+            now = monotonic()
+            while self._strangers and next(iter(self._strangers.values()))[0] <= now:
+                self._drop(next(iter(self._strangers)))
+            if until is not None and now >= until:
+                return None
+
+    def _seconds(self, until: float | None) -> float | None:
+        ends = [] if until is None else [until]
+        if self._strangers:
+            ends.append(next(iter(self._strangers.values()))[0])
+        return max(0.0, min(ends) - monotonic()) if ends else None
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_AT_ONCE):
+            try:
+                end, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # the next one may find a descriptor
+                if self._strangers:
+                    self._drop(next(iter(self._strangers)))
+                return
+            if len(self._strangers) >= STRANGERS:
+                self._drop(next(iter(self._strangers)))
+            end.setblocking(False)
+            self._strangers[end.fileno()] = monotonic() + HANDSHAKE_PATIENCE, end
+            self._poll.register(end, select.EPOLLIN)
+
+    def _go_on(self, fd: int) -> TlsEnd | None:
+        """Go on with a handshake; the connection if it is whole, and the client's."""
+        until, end = self._strangers[fd]
+        try:
+            if isinstance(end, socket.socket):
+                end = TlsEnd(end, self._context, listens=True)
+                self._strangers[fd] = until, end
+            if end.shake(self._client):
+                del self._strangers[fd]
+                return end
+        except (OSError, ValueError):
+            self._drop(fd)
+        return None
+
+    def _drop(self, fd: int) -> None:
+        self._strangers.pop(fd)[1].close()
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._poll.close()
+        self._listener.close()
+        while self._strangers:
+            self._drop(next(iter(self._strangers)))
