@@ -263,7 +263,8 @@ class TaskAlreadyRunning(TaskError, code="TASK_ALREADY_RUNNING", number=-32026):
 
 
 class TaskLost(TaskError, code="task_lost", number=-32031):
-    """The process of the pipeline ended before it answered; `data` has its `exitCode`, its `signal`, and its last `stderr`."""
+    """The process of the pipeline ended before it answered; `data` has its `exitCode`, its `signal`, its last `stderr`, and in
+    `sent` whether a part of the call may have reached it."""
 
 
 class ClientError(RrextError, code="client_error"):

@@ -68,8 +68,8 @@ def framed_connection(limits: Limits) -> ServedConnection:
 
 class ServingProcess:
     """A process that serves stdin and stdout, the clients of `listener`, or both. `run` returns the exit code. If the loop is
-    stuck, the process ends without returning from `run`, after `last_words`, which flushes the log. `kind` is the class of the
-    session on stdin and stdout.
+    stuck, the process ends without returning from `run`, after `last_words`, which flushes the log. `kind`, `reader` and `sink`
+    are the classes of the session on stdin and stdout, and of what reads and writes for it.
     """
 
     def __init__(
@@ -84,6 +84,8 @@ class ServingProcess:
         on_stdio: Callable[[Engine, Session], object] = lambda engine, session: None,
         caller: Caller = STDIO,
         kind: type[Session] = Session,
+        reader: Callable[..., Reader] = Reader,
+        sink: Callable[..., DescriptorSink] = DescriptorSink,
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
         watchdog: Watchdog | None = None,
@@ -100,6 +102,7 @@ class ServingProcess:
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
         self._peers: dict[Peer, int | None] = {}
+        self._make_reader, self._make_sink = reader, sink
         self._stdio = self._stdio_peer(claimed, connect_stdio(limits), caller, kind) if serves_stdio else None
         if self._stdio is not None:
             on_stdio(engine, self._stdio.session)
@@ -127,7 +130,7 @@ class ServingProcess:
         peer = Peer(
             self.engine,
             connection,
-            DescriptorSink(claimed.write_fd, self.host.loop, lambda: peer.lost("nobody reads stdout")),
+            self._make_sink(claimed.write_fd, self.host.loop, lambda: peer.lost("nobody reads stdout")),
             host=self.host,
             limits=self.limits,
             caller=caller,
@@ -135,7 +138,7 @@ class ServingProcess:
             closed=DRAINED,
             kind=kind,
         )
-        self._reader = Reader(
+        self._reader = self._make_reader(
             peer.session,
             connection.framer,
             claimed.read_fd,

@@ -20,6 +20,8 @@ import msgspec
 
 SWEEPS: Final = 5
 """How often what a dead worker left behind is looked for again, because a process that was killed had started another."""
+MEMORY_INTERVAL: Final = 1.0
+"""Seconds between two looks at the memory of workers: a look at a thousand takes some hundredths of one."""
 HIGHEST_MARK: Final = 1 << 62
 """Microseconds of the limit that marks a worker. It is at least half as high: a process of a real-time class, which alone has
 this limit, could run for a thousand centuries."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, Unavailable
+from rrext.pipefile.resources import NO_RESOURCES
 from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
@@ -21,9 +22,10 @@ from rrext.threads import shielded
 
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
+    from rrext.pipefile.resources import Resources
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.task_engine import TaskEngine
-    from rrext.tasks.worker import Home
+    from rrext.tasks.worker import Home, WorkerLink
 
 
 class RemoteTask(TaskIdentity):
@@ -93,17 +95,58 @@ MAX_STARTS: Final = 4
 log: Final = logging.getLogger("rrext.tasks")
 
 
-class WorkerPool:
-    """Starts workers with these settings, a few at once, in threads. On the loop."""
+class WorkerLinks(Protocol):
+    """Starts the processes of workers: on this machine, or on others. On the loop."""
 
-    def __init__(self, host: Host, home: Home, settings: WorkerSettings) -> None:
+    async def start(self, settings: WorkerSettings, resources: Resources = NO_RESOURCES) -> WorkerLink:
+        """Start a process with these settings. Raises `Unavailable`."""
+        ...
+
+    @property
+    def parent(self) -> int:
+        """The process of this machine whose children they are; 0 if there is none."""
+        ...
+
+    async def close(self, seconds: float) -> None:
+        """End what starts them, within `seconds`. The workers have ended."""
+        ...
+
+
+class LocalLinks:
+    """Starts processes on this machine, whatever resources they want."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._starter = WorkerStarter()
+
+    @property
+    def parent(self) -> int:
+        """The process whose children they are."""
+        return self._starter.parent
+
+    async def start(self, settings: WorkerSettings, resources: Resources = NO_RESOURCES) -> WorkerProcess:
+        """Start a process, in a thread. Raises `Unavailable`."""
+        try:
+            return await self._host.in_thread(WorkerProcess, settings, self._starter)
+        except OSError as error:
+            raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
+
+    async def close(self, seconds: float) -> None:
+        """End the fork server."""
+        self._starter.close()
+
+
+class WorkerPool:
+    """Starts workers with these settings, a few at once. On the loop."""
+
+    def __init__(self, host: Host, home: Home, settings: WorkerSettings, links: WorkerLinks) -> None:
         self._host = host
         self._home = home
         self._settings = settings
+        self.links = links
         self._number = settings.number
         self._starts = asyncio.Semaphore(MAX_STARTS)
         self._warm: asyncio.Task[Worker] | None = None
-        self.starter = WorkerStarter()
         self.workers: dict[int, Worker] = {}
         """The workers that have not ended, by number."""
         self.starting: set[asyncio.Task[Worker]] = set()
@@ -116,8 +159,10 @@ class WorkerPool:
             self._warm = self._begin()
             self._warm.add_done_callback(_log_failure)
 
-    async def take(self) -> Worker:
-        """A worker without a task: the warm one, else a new one. Raises `Unavailable`."""
+    async def take(self, resources: Resources = NO_RESOURCES) -> Worker:
+        """A worker without a task: the warm one, else a new one, as for all that want resources. Raises `Unavailable`."""
+        if not resources.is_empty:
+            return await self._started(self._begin(resources))
         warm, self._warm = self._warm, None
         if warm is not None:
             try:
@@ -131,8 +176,8 @@ class WorkerPool:
                 worker.kill()
         return await self._started(self._begin())
 
-    def _begin(self) -> asyncio.Task[Worker]:
-        start = self._host.loop.create_task(self._start(), name="start of a worker")
+    def _begin(self, resources: Resources = NO_RESOURCES) -> asyncio.Task[Worker]:
+        start = self._host.loop.create_task(self._start(resources), name="start of a worker")
         self.starting.add(start)
         start.add_done_callback(self._is_begun)
         return start
@@ -157,17 +202,14 @@ class WorkerPool:
         with suppress(RrextError):
             await (await start).stop(STOP_MARGIN)
 
-    async def _start(self) -> Worker:
+    async def _start(self, resources: Resources) -> Worker:
         async with self._starts:
             if self.is_closed:
                 raise ShuttingDown("the server ends")
             self._number += 1
             number = self._number
             settings = msgspec.structs.replace(self._settings, number=number)
-            try:
-                link = await self._host.in_thread(WorkerProcess, settings, self.starter)
-            except OSError as error:
-                raise Unavailable(f"the process of a pipeline cannot be started: {error.strerror}") from None
+            link = await self.links.start(settings, resources)
             worker = self.workers[number] = Worker(number, link, self._host, self._home)
             if self.is_closed:
                 worker.kill()
@@ -254,6 +296,7 @@ class RemoteLoader:
         kept = {name: value for name, value in options.items() if name not in ("token", "source", "use_existing")}
         task = worker.task = RemoteTask(described, kept, worker, self._engine.host.clock.now())
         if task.memory:
+            worker.link.bound(worker.memory_limit)
             self._engine.watch_memory()
         return task
 

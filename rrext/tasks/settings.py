@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +19,26 @@ ROUTE: Final = "@"
 into an outbox."""
 
 
+class Listening(msgspec.Struct, frozen=True):
+    """Where a worker listens for the server on another machine, the certificate and the key that it has there, and the
+    certificate of that server. It gets its settings over that connection."""
+
+    address: str
+    certificate: str
+    key: str
+    client: str
+
+    def __repr__(self) -> str:
+        return f"<Listening at {self.address}>"
+
+
 class WorkerSettings(msgspec.Struct, kw_only=True):
     """What a worker has to know before it serves.
 
     `number` and `mark` are its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with
-    nodes of the operator, `connections` is a file of them, with the values of its `variables`, `packages` those that programs
-    may import. `modules` is the path on which Python looks for modules.
+    nodes of the operator, `node_texts` the contents of those that are files of another machine, `connections` is a file of
+    them, with the values of its `variables`, `packages` those that programs may import. `modules` is the path on which Python
+    looks for modules. With `listening` it gets all of this from the server whose connection it waits for.
     """
 
     number: int
@@ -35,12 +49,14 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     values: dict[str, str] = {}
     names: list[str] = []
     nodes: list[str] = []
+    node_texts: dict[str, str] = {}
     connections: str | None = None
     packages: list[str] = []
     variables: dict[str, str] = {}
     log_level: str = "warning"
     log_file: str | None = None
     modules: list[str] = []
+    listening: Listening | None = None
 
     @property
     def first_message(self) -> bytes:
@@ -49,19 +65,19 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
         return HEADER.pack(len(body)) + body
 
 
-def read_settings(fd: int) -> WorkerSettings | None:
-    """Read the settings from a descriptor that blocks; None if the server has gone."""
-    header = _read(fd, HEADER.size)
+def read_settings(read: Callable[[int], bytes]) -> WorkerSettings | None:
+    """Read the settings from what waits for bytes, and returns at most that many; None if the server has gone."""
+    header = _read(read, HEADER.size)
     if len(header) < HEADER.size:
         return None
     (size,) = HEADER.unpack(header)
-    body = _read(fd, size)
+    body = _read(read, size)
     return msgspec.json.decode(body, type=WorkerSettings) if len(body) == size else None
 
 
-def _read(fd: int, size: int) -> bytes:
+def _read(read: Callable[[int], bytes], size: int) -> bytes:
     pieces: list[bytes] = []
-    while size > 0 and (piece := os.read(fd, size)):
+    while size > 0 and (piece := read(size)):
         pieces.append(piece)
         size -= len(piece)
     return b"".join(pieces)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,8 +30,8 @@ from rrext.references import CallRef, CallRefNames, ReferenceReader
 from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
 from rrext.tasks.call_gate import CallGate
-from rrext.tasks.families import Families, kill, sweep
-from rrext.tasks.remote_tasks import STOP_MARGIN, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool
+from rrext.tasks.families import MEMORY_INTERVAL, Families, kill, sweep
+from rrext.tasks.remote_tasks import STOP_MARGIN, LocalLinks, OperatorFiles, RemoteLoader, RemoteTask, WorkerPool
 from rrext.tasks.worker import ANSWER_PATIENCE
 from rrext.tasks.worker_engine import ASKED, PIPE_BITS, TextType
 from rrext.threads import shielded
@@ -44,13 +44,11 @@ if TYPE_CHECKING:
     from rrext.engine.interface.totals import Totals
     from rrext.engine.tasks.registry import FinishedTask
     from rrext.files.file_store import FileStoreSettings
+    from rrext.tasks.remote_tasks import WorkerLinks
     from rrext.tasks.settings import WorkerSettings
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason
 
-
-MEMORY_INTERVAL: Final = 1.0
-"""Seconds between two looks at the memory of the workers: a look at a thousand takes some hundredths of one."""
 
 LOOKS_AT_ONCE: Final = 32
 """Workers that are asked for their status at once: a few milliseconds of the loop."""
@@ -80,7 +78,9 @@ class WorkerBatch(CallBatch):
 
 
 class TaskEngine(BaseEngine[RemoteTask]):
-    """Runs each task in a process of its own. `settings` are those of the workers. Made on the loop's thread."""
+    """Runs each task in a process of its own. `settings` are those of the workers, `links` makes what starts their processes,
+    by default on this machine. Made on the loop's thread.
+    """
 
     def __init__(
         self,
@@ -90,10 +90,11 @@ class TaskEngine(BaseEngine[RemoteTask]):
         settings: WorkerSettings,
         connections: Connections | None = None,
         store: FileStoreSettings | None = None,
+        links: Callable[[Host], WorkerLinks] = LocalLinks,
     ) -> None:
         host = Host(asyncio.get_running_loop(), limits=settings.limits, connections=connections, redactor=environment.redactor)
         super().__init__(host, catalog=catalog, environment=environment, root=settings.root, store=store, refresh=self._refresh)
-        self.pool = WorkerPool(host, self, settings)
+        self.pool = WorkerPool(host, self, settings, links(host))
         self.loader = RemoteLoader(self)
         self._files = OperatorFiles(host, self.loader)
         self._references = ReferenceRoutes(self, KnownReferences())
@@ -283,10 +284,12 @@ class TaskEngine(BaseEngine[RemoteTask]):
 
     async def _watch_memory(self) -> None:
         """Kill workers that use too much memory with their children."""
-        families = Families(lambda: self.pool.starter.parent)
+        families = Families(lambda: self.pool.links.parent)
         while True:
             await asyncio.sleep(MEMORY_INTERVAL)
-            limited = {number: worker for number, worker in self.pool.workers.items() if worker.memory_limit}
+            limited = {
+                number: worker for number, worker in self.pool.workers.items() if worker.memory_limit and worker.link.is_here
+            }
             if not limited:
                 continue
             workers = {number: (worker.link.pid, worker.link.mark) for number, worker in limited.items()}
@@ -420,7 +423,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
                 worker.kill()
         if self._sweeping is not None:
             await asyncio.wait([self._sweeping], timeout=STOP_MARGIN)
-        self.pool.starter.close()
+        await self.pool.links.close(STOP_MARGIN)
         await super().aclose()
 
 

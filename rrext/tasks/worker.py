@@ -17,8 +17,17 @@ from rrext.engine.calls.object_calls import stopped_write, with_error
 from rrext.engine.events.records import AnyEvent
 from rrext.engine.interface.call import Call, DroppedAnswer
 from rrext.engine.interface.operations import Close, Open, Operation, Write
-from rrext.errors import Cancelled, InvalidArguments, PipeFailed, PipeNotOpen, RrextError, TaskNotRegistered, Unavailable
-from rrext.server.outbox import Outbox
+from rrext.errors import (
+    Cancelled,
+    InvalidArguments,
+    PipeFailed,
+    PipeNotOpen,
+    RrextError,
+    TaskLost,
+    TaskNotRegistered,
+    Unavailable,
+)
+from rrext.server.outbox import Outbox, Sink
 from rrext.tasks.call_gate import CallGate
 from rrext.tasks.hop import BegunEvents, HopCredit, HopMessages, Incoming
 from rrext.tasks.worker_process import last_words, process_lost
@@ -27,7 +36,6 @@ from rrext.wire.messages import QUESTIONS, answering, number_of
 if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Caller, Feed, Outlet
-    from rrext.server.outbox import Sink
     from rrext.tasks.families import Excess
     from rrext.tasks.remote_tasks import RemoteTask
     from rrext.tasks.worker_process import Stderr
@@ -43,6 +51,9 @@ interpreter's lock for some of them. That a worker was stopped is seen at once."
 
 EXIT_PATIENCE: Final = 2.0
 """Seconds between the last byte of a worker and its end; then it is killed."""
+
+NEVER: Final = 1 << 62
+"""Stands for the place of a request that is not queued: nothing before it has left."""
 
 MAX_GAPS: Final = 1024
 """Pipes of a worker whose stopped writes may have ended: the oldest ones have long been answered, and some are never closed."""
@@ -90,12 +101,15 @@ class PipeGap(NamedTuple):
 
 
 class Routed(msgspec.Struct, eq=False):
-    """The run of a call that a worker has. `credit` is that of its connection; None if its answer waits in no outbox."""
+    """The run of a call that a worker has. `credit` is that of its connection; None if its answer waits in no outbox. `begin`
+    is the number of bytes before its request among all for the worker, as soon as the request is queued.
+    """
 
     worker: Worker
     number: int
     call: Call
     credit: HopCredit | None
+    begin: int = NEVER
 
     def stop(self, reason: CancelReason) -> None:
         self.worker.cancel(self.number, reason)
@@ -174,7 +188,8 @@ class Worker:
         self._loop = host.loop
         self._home = home
         self._messages = HopMessages(host.limits, self._take)
-        self.outbox = Outbox(link.sink(host.loop), host.limits.outbox_bytes, host.loop, self._send_waiting)
+        self._sink = link.sink(host.loop)
+        self.outbox = Outbox(self._sink, host.limits.outbox_bytes, host.loop, self._send_waiting)
         self._waiting: dict[int, Call] = {}
         """Calls until the process has read what is on its way, by number. One that is cancelled leaves nothing behind."""
         self._connections: dict[str, HopConnection] = {}
@@ -226,7 +241,7 @@ class Worker:
             call.fail(_too_late(call.operation))
             return
         if self.is_over:
-            call.fail(self._error_for(call.caller))
+            call.fail(self._error_for(call.caller, sent=False))
             return
         number = self._messages.next_number()
         known = self._connections.get(call.caller.connection_id) or self._note_connection(call.caller.connection_id)
@@ -260,6 +275,8 @@ class Worker:
         left = operation.timeout
         if left is not None and call.received is not None:
             left -= self._host.clock.now() - call.received
+        if not self.outbox.is_broken and (routed := self.calls.get(number)) is not None:
+            routed.begin = self._sink.written + self.outbox.size
         caller = call.caller
         of = known.number if caller is known.latest else self._number_of(caller, known)
         try:
@@ -683,18 +700,19 @@ class Worker:
             self._reads = False
             self.link.stop_reading()
         self.is_over = True
+        left = self._sink.left
         self.link.close()
         self.outbox.break_off()
         self._home.lost(self)
-        calls = [routed.call for routed in self.calls.values()]
+        calls = list(self.calls.values())
         self.calls.clear()
         self._cancelled.clear()
         self._waiting.clear()
         for known in self._connections.values():
             if known.credit is not None:
                 known.credit.end()
-        for call in calls:
-            call.fail(self._error_for(call.caller))
+        for routed in calls:
+            routed.call.fail(self._error_for(routed.call.caller, sent=routed.begin < left))
         for answer in list(self._asked.values()):
             if not answer.done():
                 answer.set_exception(self.error())
@@ -703,10 +721,15 @@ class Worker:
         if self.expects_end:
             self.task = None  # it has the whole pipeline, and leads back here
 
-    def _error_for(self, caller: Caller) -> RrextError:
-        """The error for a caller. What the process wrote last is for those who are trusted or loaded the pipeline."""
+    def _error_for(self, caller: Caller, *, sent: bool) -> RrextError:
+        """The error of a call for its caller, which tells whether a part of the call may have left for the process. What the
+        process wrote last is for those who are trusted or loaded the pipeline.
+        """
         owner = None if self.task is None else self.task.owner
-        return self.error(shows_stderr=caller.trusted or (owner is not None and owner == caller.user_id))
+        error = self.error(shows_stderr=caller.trusted or (owner is not None and owner == caller.user_id))
+        if isinstance(error, TaskLost):
+            error.data["sent"] = sent
+        return error
 
 
 class WorkerLink(Protocol):
@@ -715,10 +738,12 @@ class WorkerLink(Protocol):
     pid: int
     """Its number, on the machine where it runs."""
     mark: int
-    """The mark of all that it starts, if this machine has to look for them: 0 otherwise."""
+    """The mark of all that it starts on this machine; 0 if there is none."""
+    is_here: bool
+    """Whether it runs on this machine, which looks at its memory then."""
     stderr: Stderr
 
-    def sink(self, loop: asyncio.AbstractEventLoop) -> Sink:
+    def sink(self, loop: asyncio.AbstractEventLoop) -> LinkSink:
         """Where bytes for it are written. `close` ends it."""
         ...
 
@@ -737,6 +762,10 @@ class WorkerLink(Protocol):
 
     def stop_reading(self) -> None:
         """Tell no more of bytes."""
+        ...
+
+    def bound(self, memory: int) -> None:
+        """Let its machine end it when it uses more bytes, its descendants included; this one does so by itself."""
         ...
 
     async def is_stopped(self) -> bool:
@@ -759,6 +788,18 @@ class WorkerLink(Protocol):
 
     def close(self) -> None:
         """Let go of it. It has ended."""
+        ...
+
+
+class LinkSink(Sink, Protocol):
+    """Where bytes for a worker are written."""
+
+    written: int
+    """The bytes that were written."""
+
+    @property
+    def left(self) -> int:
+        """Those of which a part may be on its way, or there: at least all that were written."""
         ...
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from rrext.connections import NO_CONNECTIONS, load_connections
 from rrext.engine.interface.call import Caller
 from rrext.errors import RrextError
@@ -52,7 +54,7 @@ def main(parent: ParentWatch | None = None) -> None:
     parent = parent or ParentWatch()
     gc.disable()
     stdio = claim_stdio()
-    settings = read_settings(stdio.read_fd)
+    settings = read_settings(partial(os.read, stdio.read_fd))
     if settings is None:
         os._exit(0)
     watchdog = Watchdog()
@@ -61,8 +63,17 @@ def main(parent: ParentWatch | None = None) -> None:
     watchdog.start(stdio.read_fd, parent.pid, grace=limits.eof_grace, drain=limits.drain, at_end=end)
     sys.path[:] = settings.modules or sys.path
     writers = [stdio.stderr]
+    ends: dict[str, Any] = {}
+    if settings.listening is not None:
+        from rrext.tasks.distant_server import ends_of, meet_server
+
+        tls = meet_server(settings.listening, stdio)
+        told = None if tls is None else read_settings(tls.read_exactly)
+        if tls is None or told is None:
+            os._exit(0)
+        settings, ends = msgspec.structs.replace(told, mark=settings.mark), ends_of(tls)
     try:
-        code = _serve(settings, stdio, parent, watchdog, writers)
+        code = _serve(settings, stdio, parent, watchdog, writers, ends)
     except RrextError as error:
         sys.stderr.write(f"{error.message}\n")
         code = EXIT_FAILED
@@ -73,7 +84,12 @@ def main(parent: ParentWatch | None = None) -> None:
 
 
 def _serve(
-    settings: WorkerSettings, stdio: ClaimedStdio, parent: ParentWatch, watchdog: Watchdog, writers: list[LossyWriter]
+    settings: WorkerSettings,
+    stdio: ClaimedStdio,
+    parent: ParentWatch,
+    watchdog: Watchdog,
+    writers: list[LossyWriter],
+    ends: dict[str, Any],
 ) -> int:
     environment = Environment(settings.values, settings.names)
     redact = environment.redactor.text
@@ -92,7 +108,7 @@ def _serve(
             connections = load_connections(settings.connections, settings.variables)
         engine = WorkerEngine(
             settings.number,
-            catalog=_catalog(settings.nodes),
+            catalog=_catalog(settings),
             environment=environment,
             limits=settings.limits,
             root=settings.root,
@@ -118,6 +134,7 @@ def _serve(
             on_stdio=on_stdio,
             caller=Caller("server"),
             kind=WorkerSession,
+            **ends,
             parent=parent,
             watchdog=watchdog,
             look_at_loop=engine.loop_watch().check,
@@ -127,10 +144,10 @@ def _serve(
     return loop.run_until_complete(begin()).run()
 
 
-def _catalog(nodes: list[str]) -> Catalog:
+def _catalog(settings: WorkerSettings) -> Catalog:
     catalog = Catalog()
-    for name in nodes:
-        for node_class in load_nodes(name):
+    for name in settings.nodes:
+        for node_class in load_nodes(name, settings.node_texts.get(name)):
             catalog.add(node_class)
     return catalog
 

@@ -7,7 +7,7 @@ import fcntl
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +31,30 @@ PIPE_SIZE: Final = MIB
 """Bytes of the pipes between the server and a worker: a large raw tail passes in few steps."""
 
 
+class PipeSink(DescriptorSink):
+    """The writer to the pipe of a process, which counts."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(fd, loop)
+        self.written = 0
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        written = os.writev(self._fd, pieces)
+        self.written += written
+        return written
+
+    @property
+    def left(self) -> int:
+        """All that was written: it is in the pipe at least."""
+        return self.written
+
+
 class WorkerProcess:
     """A started process."""
+
+    is_here = True
 
     def __init__(self, settings: WorkerSettings, starter: WorkerStarter) -> None:
         """Start it. Raises `OSError`. In a thread: a start takes milliseconds."""
@@ -57,9 +79,9 @@ class WorkerProcess:
         while view:
             view = view[os.write(self.write_fd, view) :]
 
-    def sink(self, loop: asyncio.AbstractEventLoop) -> DescriptorSink:
+    def sink(self, loop: asyncio.AbstractEventLoop) -> PipeSink:
         """Where bytes for it are written."""
-        self._sink = DescriptorSink(self.write_fd, loop)
+        self._sink = PipeSink(self.write_fd, loop)
         return self._sink
 
     def watch(self, loop: asyncio.AbstractEventLoop, worker: LinkEvents) -> None:
@@ -134,6 +156,9 @@ class WorkerProcess:
         if self._popen.returncode is None:
             with suppress(OSError):
                 os.killpg(self.pid, number)
+
+    def bound(self, memory: int) -> None:
+        """Nothing: its engine looks at the memory of all processes of this machine."""
 
     async def is_stopped(self) -> bool:
         """Whether a signal, or a debugger, has stopped it; False on a system that does not tell."""

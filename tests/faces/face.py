@@ -22,7 +22,7 @@ OnChunk: TypeAlias = Callable[[Any], object]
 class Way(msgspec.Struct, frozen=True):
     """What lies between caller and engine. The engine itself has no dialect."""
 
-    kind: Literal["engine", "memory", "bytes", "spawned", "unix", "ws", "process"]
+    kind: Literal["engine", "memory", "bytes", "spawned", "unix", "ws", "process", "hosts"]
     dialect: Literal["dap", "jsonrpc"] = "dap"
 
     def __str__(self) -> str:
@@ -36,10 +36,11 @@ WIRES = [
     Way("unix", "jsonrpc"),
     Way("ws", "dap"),
     Way("process", "dap"),
+    Way("hosts", "dap"),
 ]
 """Each has one dialect: both are spoken by the same session."""
 WAYS = [Way("engine"), *WIRES]
-SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws", "process")]
+SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix", "ws", "process", "hosts")]
 """Those whose engine several connections can reach, and whose clock a test can move."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -43,6 +45,9 @@ __all__ = ["HERE", "PIPELINE", "STANDING", "House", "LocalHouse", "ServerHouse",
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE / "face.pipe"
 NODES = [HERE / name for name in ("face_nodes.py", "face_fates.py", "face_lanes.py")]
+ON_HOSTS = HERE.parent / "cluster" / "served_on_hosts.py"
+ISOLATED = ("process", "hosts")
+"""Ways whose tasks run in processes of their own: on this machine, or on a host of a cluster."""
 FLAGS = {"threads", "pipe_idle", "max_frame", "drain"}
 """The limits that a command line can set."""
 
@@ -179,12 +184,17 @@ def listening(kind: str, folder: str) -> list[str]:
     """The options with which a server listens, in a folder of its own."""
     if kind == "unix":
         return ["--listen", f"unix:{folder}/s"]
-    return ["--ws", "127.0.0.1:0", "--trust-clients", "--isolation", "process" if kind == "process" else "none"]
+    return ["--ws", "127.0.0.1:0", "--trust-clients", "--isolation", "process" if kind in ISOLATED else "none"]
+
+
+def program(kind: str) -> list[str] | None:
+    """What serves: on hosts another program than `rrext`."""
+    return [sys.executable, str(ON_HOSTS), "serve", "--parent", str(os.getpid())] if kind == "hosts" else None
 
 
 def shared_state(kind: str, folder: str) -> dict[str, str]:
     """The variables by which nodes in several processes share their gates."""
-    return {"FACE_STATE": folder} if kind == "process" else {}
+    return {"FACE_STATE": folder} if kind in ISOLATED else {}
 
 
 def told_address(said: bytes) -> str | None:
@@ -199,7 +209,7 @@ async def unix_server(
 ) -> AsyncIterator[tuple[str, ChildProcess]]:
     """The address of a server at a socket or a port, which serves the pipeline of this folder, and its process."""
     with TemporaryDirectory(prefix="rrext-") as folder:  # a path of pytest may be too long for a socket
-        command = serve_command([PIPELINE], nodes=NODES, args=[*listening(kind, folder), *args], **flags)
+        command = serve_command([PIPELINE], program(kind), nodes=NODES, args=[*listening(kind, folder), *args], **flags)
         ready, said = anyio.Event(), bytearray()
 
         def hear(piece: bytes) -> None:
@@ -237,7 +247,7 @@ class StandingServer:
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="rrext-")
             self._process = process(
-                serve_command([PIPELINE], nodes=NODES, args=listening(self._kind, self._folder.name)),
+                serve_command([PIPELINE], program(self._kind), nodes=NODES, args=listening(self._kind, self._folder.name)),
                 env=server_env({"PYTHONPATH": str(HERE.parents[1]), **shared_state(self._kind, self._folder.name)}),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -262,7 +272,7 @@ class StandingServer:
             self._folder = None
 
 
-STANDING = {kind: StandingServer(kind) for kind in ("unix", "ws", "process")}
+STANDING = {kind: StandingServer(kind) for kind in ("unix", "ws", "process", "hosts")}
 
 
 @cache

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from answer_rows import ROWS, Row
 from face import WAYS, Face, Way
-from houses import open_house
+from houses import ISOLATED, open_house
 
 from rrext.errors import RrextError
 from rrext.server.commands import COMMANDS, SUBCOMMANDS
@@ -44,7 +44,7 @@ async def told(face: Face, row: Row) -> Any:
 async def all_answers(way: Way) -> dict[str, Any]:
     async with open_house(way, fresh=True) as house, house.connect() as face:
         rows = [row for row in ROWS if not (row.of_session and way.kind == "engine")]
-        if way.kind == "process":
+        if way.kind in ISOLATED:
             return {row.name: counted_from_one(await told(face, of_worker(row))) for row in rows}
         return {row.name: await told(face, row) for row in rows}
 

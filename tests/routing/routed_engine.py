@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from plain_hosts import plain_links
+
 from rrext.engine.interface.call import ANONYMOUS, Call, Caller
 from rrext.engine.interface.operations import Execute, Operation, Tool
 from rrext.errors import RrextError
@@ -19,6 +21,10 @@ from rrext.pipefile.environment import Environment
 from rrext.tasks.settings import WorkerSettings
 from rrext.tasks.task_engine import TaskEngine
 from rrext.tasks.worker import Worker
+from rrext.tasks.worker_process import WorkerProcess
+
+PLACE = "here"
+"""Where tasks run: here, or on a host."""
 
 NODES = str(Path(__file__).resolve().parent / "routed_nodes.py")
 
@@ -58,6 +64,12 @@ def tool_of(token: str, tool: str, **given: Any) -> Tool:
     return Tool(token=token, tool=tool, input=given)
 
 
+def descriptor_of(worker: Worker) -> int:
+    """What becomes readable when something of a worker has arrived."""
+    link: Any = worker.link
+    return link.read_fd if isinstance(link, WorkerProcess) else link._tls.fileno
+
+
 class Noted:
     """A call that notes its answer."""
 
@@ -90,7 +102,8 @@ async def routed(**values: str) -> AsyncIterator[Routed]:
     settings = WorkerSettings(
         number=0, limits=DEFAULTS, values=values, names=list(values), nodes=[NODES], modules=list(sys.path)
     )
-    engine = TaskEngine(catalog=catalog, environment=Environment(values, list(values)), settings=settings)
+    links = {} if PLACE == "here" else {"links": plain_links(settings)}
+    engine = TaskEngine(catalog=catalog, environment=Environment(values, list(values)), settings=settings, **links)
     try:
         yield Routed(engine)
     finally:

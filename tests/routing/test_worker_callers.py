@@ -12,14 +12,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from routed_engine import Noted, routed, tool_of, until
+from routed_engine import Noted, descriptor_of, routed, tool_of, until
 
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Dashboard, Open
 from rrext.errors import Cancelled
 from rrext.tasks.worker import Worker
-from rrext.tasks.worker_process import WorkerProcess
 
 
 async def test_the_number_of_a_caller_never_means_another() -> None:
@@ -55,8 +54,7 @@ async def test_a_connection_that_ends_while_its_open_is_answered_leaves_no_pipe_
         worker = await world.execute("a")
         caller = Caller("c")
         opening = Noted(world.engine, Open(token="a", mime_type="text/plain"), caller)
-        assert isinstance(worker.link, WorkerProcess)
-        assert select.select([worker.link.read_fd], [], [], 30)[0]  # the answer is on its way
+        assert select.select([descriptor_of(worker)], [], [], 30)[0]  # the answer is on its way
         opening.call.cancel("disconnected", Cancelled())
         world.engine.disconnect("c")
         told = await worker.ask("worker_status", {})

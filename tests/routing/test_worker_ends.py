@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from routed_engine import routed, tool_of, until
+from routed_engine import Noted, routed, tool_of, until
 
 from rrext.engine.events.records import Filter
 from rrext.engine.interface.call import Call, Caller
@@ -57,6 +57,7 @@ async def test_a_call_of_a_process_that_has_ended_is_answered() -> None:
             await answer.future
 
 
+@pytest.mark.usefixtures("of_this_machine")
 @pytest.mark.parametrize("is_forked", [True, False])
 async def test_the_end_of_a_process_is_told_without_a_descriptor_to_watch_it(
     monkeypatch: pytest.MonkeyPatch, is_forked: bool
@@ -65,7 +66,7 @@ async def test_the_end_of_a_process_is_told_without_a_descriptor_to_watch_it(
         if not is_forked:
             monkeypatch.setattr(fork_server, "_tells_ends", lambda pid: False)
         await world.engine.pool.take()
-        assert (world.engine.pool.starter.parent != os.getpid()) is is_forked
+        assert (world.engine.pool.links.parent != os.getpid()) is is_forked
 
         def refuse(pid: int) -> int:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -77,6 +78,7 @@ async def test_the_end_of_a_process_is_told_without_a_descriptor_to_watch_it(
         assert worker.link.exit_code == -signal.SIGKILL
 
 
+@pytest.mark.usefixtures("of_this_machine")
 async def test_an_end_that_nobody_saw_is_told_as_such() -> None:
     async with routed() as world:
         worker = await world.execute("a")
@@ -85,6 +87,27 @@ async def test_an_end_that_nobody_saw_is_told_as_such() -> None:
         worker.link._popen.wait = lambda: setattr(worker.link._popen, "returncode", fork_server.UNSEEN)  # type: ignore[attr-defined]
         await worker.ended
         assert "ended before it answered: nobody saw how" in worker.error().message
+
+
+@pytest.mark.promise("tasks:sent-told")
+async def test_calls_of_a_lost_process_tell_whether_they_may_have_reached_it() -> None:
+    async with routed() as world:
+        worker = await world.execute("a")
+        os.kill(worker.link.pid, signal.SIGSTOP)
+        large = {"data": "x" * (worker.outbox._limit // 4)}
+        calls = [Noted(world.engine, tool_of("a", "echo", **large)) for _ in range(12)]
+        assert worker.outbox.is_full
+        os.kill(worker.link.pid, signal.SIGKILL)
+        await worker.ended
+        answer = AwaitedAnswer(asyncio.get_running_loop())
+        worker.run(Call(tool_of("a", "pid"), answer))
+        with pytest.raises(TaskLost) as late:
+            await answer.future
+        assert late.value.data["sent"] is False
+        sent = [noted.answers[0].data["sent"] for noted in calls]
+        assert sent == sorted(sent, reverse=True)
+        assert (sent[0], sent[-1]) == (True, False)
+        assert [len(noted.answers) for noted in calls] == [1] * 12
 
 
 async def test_cancelled_executes_leave_one_warm_process_at_most() -> None:

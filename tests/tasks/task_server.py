@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import anyio
@@ -17,9 +17,12 @@ from houses import ServerHouse, unix_server
 from rrext.errors import RrextError
 from rrext.transports.process import ChildProcess
 
+Kind: TypeAlias = Literal["process", "hosts"]
+WHERE: list[Kind] = ["process"]
+"""Where the processes of tasks run now: on this machine, or on a host of a cluster."""
+
 HERE = Path(__file__).resolve().parent
 NODES = HERE / "dying_nodes.py"
-WAY = Way("process")
 
 
 def pipeline(project: str | None = None) -> dict[str, Any]:
@@ -43,8 +46,8 @@ def pipeline(project: str | None = None) -> dict[str, Any]:
 class TaskServer(ServerHouse):
     """A server, with its process."""
 
-    def __init__(self, address: str, process: ChildProcess) -> None:
-        super().__init__(WAY, address)
+    def __init__(self, kind: Kind, address: str, process: ChildProcess) -> None:
+        super().__init__(Way(kind), address)
         self.process = process
 
     @asynccontextmanager
@@ -144,10 +147,11 @@ async def failure(face: Face, command: str, arguments: dict[str, Any]) -> RrextE
 
 
 @asynccontextmanager
-async def task_server(*args: str, **flags: Any) -> AsyncIterator[TaskServer]:
+async def task_server(*args: str, kind: Kind | None = None, **flags: Any) -> AsyncIterator[TaskServer]:
     """A started server."""
-    async with unix_server(None, "--nodes", str(NODES), *args, kind="process", **flags) as (address, process):
-        server = TaskServer(address, process)
+    kind = kind or WHERE[0]
+    async with unix_server(None, "--nodes", str(NODES), *args, kind=kind, **flags) as (address, process):
+        server = TaskServer(kind, address, process)
         below = descendants(server.pid)
         yield server
         below |= descendants(server.pid)

@@ -19,6 +19,7 @@ from rrext.tasks.fork_server import WorkerStarter
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone"),
     pytest.mark.promise("tasks:forked"),
+    pytest.mark.usefixtures("of_this_machine"),
 ]
 
 SIGNALS = ("SigBlk", "SigIgn", "SigCgt", "NoNewPrivs", "Umask", "Nice")

@@ -26,6 +26,8 @@ from task_server import (
 
 from rrext.errors import RrextError
 
+pytestmark = [pytest.mark.usefixtures("place")]
+
 DEATHS = {"exit": (7, "exit code was 7"), "abort": (-signal.SIGABRT, "SIGABRT"), "segfault": (-signal.SIGSEGV, "SIGSEGV")}
 
 

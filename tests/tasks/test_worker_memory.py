@@ -22,6 +22,7 @@ LIMIT = 256
 
 
 @pytest.mark.promise("tasks:memory-bounded")
+@pytest.mark.usefixtures("place")
 async def test_a_task_that_takes_too_much_memory_is_ended_wherever_it_takes_it() -> None:
     async with task_server("--task-memory", f"{LIMIT}M") as server:
         for where, mib in (("here", 400), ("children", 100), ("session", 400), ("orphan", 400)):
@@ -42,6 +43,7 @@ async def test_a_task_that_takes_too_much_memory_is_ended_wherever_it_takes_it()
 
 
 @pytest.mark.promise("tasks:memory-bounded")
+@pytest.mark.usefixtures("place")
 async def test_a_pipeline_may_bound_its_own_memory_and_no_more_than_the_operator_permits() -> None:
     async with task_server("--task-memory", "300M") as server, server.connect() as face:
         for asked, limit, name in (("128 MiB", 128, "resources.memory"), ("4 GiB", 300, "task_memory")):
@@ -81,6 +83,7 @@ def test_memory_that_processes_share_counts_once() -> None:
 
 @pytest.mark.promise("tasks:no-orphan")
 @pytest.mark.parametrize("end", ["terminate", "kill", "server", "killed server", "killed stuck server"])
+@pytest.mark.usefixtures("place")
 async def test_processes_in_sessions_of_their_own_end_with_the_task(end: str) -> None:
     async with task_server() as server, server.task() as (face, token), server.line() as line:
         child = await face.tool("daemon", token=token)
@@ -110,6 +113,7 @@ def marked(mark: bytes) -> set[int]:
 
 
 @pytest.mark.promise("tasks:no-orphan")
+@pytest.mark.usefixtures("place")
 async def test_a_bomb_of_processes_ends_with_its_task() -> None:
     async with task_server() as server, server.task() as (face, token):
         pid = await face.tool("pid", token=token)

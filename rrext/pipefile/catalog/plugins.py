@@ -22,14 +22,20 @@ class PluginError(UsageError):
     """Node code that cannot be used. The message names the file or module, and the line if there is one."""
 
 
-def load_nodes(target: str) -> list[type[Node]]:
+def load_nodes(target: str, text: str | None = None) -> list[type[Node]]:
     """The node classes of a Python file or of an importable module, in the order of their definition.
 
     The code runs: it is the operator's own. Imports of the code are searched last in the file's folder, or in the current
-    folder for a module. Raises `PluginError`.
+    folder for a module. `text` is the content of a file that is on another machine. Raises `PluginError`.
     """
-    is_file = target.endswith(".py") or os.sep in target
-    return _nodes_of(_run_file(target) if is_file else _import_module(target), target)
+    if text is not None:
+        return _nodes_of(_run_text(target, text), target)
+    return _nodes_of(_run_file(target) if is_file(target) else _import_module(target), target)
+
+
+def is_file(target: str) -> bool:
+    """Whether a target of `--nodes` is a file, and no module."""
+    return target.endswith(".py") or os.sep in target
 
 
 def import_class(reference: str, provider: str) -> type[Node]:
@@ -111,15 +117,10 @@ def _run_file(path: str) -> Any:
     if not os.path.isfile(path):
         raise PluginError(f"--nodes {path}: there is no such file.{_similar_files(path)}")
     full = os.path.realpath(path)
-    stem = os.path.splitext(os.path.basename(full))[0]
     for loaded in list(sys.modules.values()):
         if getattr(loaded, "__rrext_nodes__", None) == full:
             return loaded
-    name = (
-        stem
-        if stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
-        else f"rrext_nodes_{stem}"
-    )
+    name = _free_name(full)
     spec = spec_from_file_location(name, full)
     if spec is None or spec.loader is None:
         raise PluginError(f"--nodes {path}: this is no Python file")
@@ -133,6 +134,30 @@ def _run_file(path: str) -> Any:
         raise _failure(path, full, error) from error
     module.__rrext_nodes__ = full  # pyright: ignore[reportAttributeAccessIssue]
     return module
+
+
+def _run_text(path: str, text: str) -> Any:
+    """Run the content of a file that is not here. Tracebacks show its lines."""
+    import linecache
+    from types import ModuleType
+
+    module = ModuleType(_free_name(path))
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    try:
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
+    except BaseException as error:
+        del sys.modules[module.__name__]
+        raise _failure(path, path, error) from error
+    return module
+
+
+def _free_name(path: str) -> str:
+    """The name of the module of a file: that of the file, unless there is such a module already."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    is_free = stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
+    return stem if is_free else f"rrext_nodes_{stem}"
 
 
 def _import_module(name: str) -> Any:

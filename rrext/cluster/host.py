@@ -1,0 +1,301 @@
+"""A host: a process on a node of a cluster that starts workers for one server, tells it of them, and ends with it.
+
+Calls go from the server to the workers themselves; the host has the control connection alone. It runs no tool, so it always
+answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from rrext.cluster.certificates import new_identity
+from rrext.cluster.control import (
+    Control,
+    End,
+    Ended,
+    Exceeded,
+    FromHost,
+    Greeting,
+    Limit,
+    Look,
+    Looked,
+    Signal,
+    Start,
+    Started,
+    StartFailed,
+    ToHost,
+    Wrote,
+    hashes_of_modules,
+    own_versions,
+)
+from rrext.cluster.placement import HOST_PATIENCE, TASKS_PER_HOST, HostAddress, HostStart
+from rrext.errors import RrextError
+from rrext.limits import DEFAULTS
+from rrext.tasks.distant_server import PORT
+from rrext.tasks.families import MEMORY_INTERVAL, Excess, Families, kill, sweep
+from rrext.tasks.fork_server import WorkerStarter
+from rrext.tasks.settings import Listening, WorkerSettings
+from rrext.tasks.worker_process import WorkerProcess
+from rrext.threads import Workers, in_thread
+from rrext.transports.tls import TlsEnd, accept, context_of, listen
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+START_PATIENCE: Final = 1.0
+"""Seconds after which a worker that does not listen yet is looked at: it may have been stopped."""
+
+END_PATIENCE: Final = 2.0
+"""Seconds in which killed workers have ended; then the host ends without them, and their watchdogs kill what is left."""
+
+log: Final = logging.getLogger("rrext.cluster")
+
+
+class HostedWorker:
+    """A worker that the host has started: as `number` of the server, or ahead of its use (0). It hears of its process."""
+
+    def __init__(self, host: WorkerHost, process: WorkerProcess, certificate: str) -> None:
+        self.number = 0
+        self.memory = 0
+        self.process = process
+        self.certificate = certificate
+        self.port = 0
+        self.listens: asyncio.Future[None] = host.loop.create_future()
+        """Done when it listens, and when it has ended before."""
+        self.has_ended = False
+        self._host = host
+        self._said = b""
+        process.sink(host.loop)
+        process.watch(host.loop, self)
+
+    def readable(self) -> None:
+        """Take the port, which is all that comes."""
+        buffer = bytearray(PORT.size)
+        try:
+            count = self.process.receive(memoryview(buffer))
+        except BlockingIOError:
+            return
+        self._said += buffer[:count]
+        if not count or len(self._said) >= PORT.size:
+            self.process.stop_reading()
+        if len(self._said) >= PORT.size and not self.listens.done():
+            (self.port,) = PORT.unpack(self._said[: PORT.size])
+            self.listens.set_result(None)
+
+    def wrote_stderr(self, text: bytes) -> None:
+        """Pass it on. While the server reads nothing it is dropped, as nobody else has an interest."""
+        if self.number and not self._host.control.is_full:
+            self._host.control.send(Wrote(self.number, text))
+
+    def note_excess(self, excess: Excess) -> None:
+        """Tell the server why the worker is killed."""
+        self._host.control.send(Exceeded(self.number, excess))
+
+    def exited(self) -> None:
+        """Tell the server how it ended, after all that it wrote."""
+        self.has_ended = True
+        if not self.listens.done():
+            self.listens.set_result(None)
+        self.process.stop_reading()
+        self.process.close()
+        self._host.ended(self)
+
+
+class WorkerHost:
+    """The workers of one server, and the control connection. On its loop, until `over` is done."""
+
+    def __init__(self, tls: TlsEnd, loop: asyncio.AbstractEventLoop, start: HostStart) -> None:
+        self.loop = loop
+        self.over: asyncio.Future[None] = loop.create_future()
+        self._start = start
+        self._threads = Workers()
+        self._settings = WorkerSettings(number=0, limits=DEFAULTS)
+        self._workers: set[HostedWorker] = set()
+        """All whose process has not ended."""
+        self._warm: asyncio.Task[HostedWorker] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._sweeps: set[asyncio.Task[Any]] = set()
+        self._starter = WorkerStarter()
+        self._families = Families(lambda: self._starter.parent)
+        self._watching_memory = False
+        self.control = Control(tls, loop, msgspec.json.Decoder(ToHost), self._take, self._lost)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- what the server says
+
+    def _take(self, message: ToHost | FromHost) -> None:
+        match message:
+            case Greeting():
+                self._greet(message)
+            case Start():
+                self._spawn(self._give(message))
+            case Signal():
+                for worker in self._named(message.worker):
+                    worker.process.signal_group(message.number)
+            case Limit():
+                for worker in self._named(message.worker):
+                    self._bound(worker, message.memory)
+            case Look():
+                self._spawn(self._look(message.worker))
+            case End():
+                self.control.end("the server ended it")
+            case _:
+                log.error("a server sent what only hosts send: %s", type(message).__name__)
+
+    def _named(self, number: int) -> list[HostedWorker]:
+        return [worker for worker in self._workers if worker.number == number]
+
+    def _greet(self, greeting: Greeting) -> None:
+        self.control.send(Greeting(own_versions(), hashes_of_modules(greeting.nodes)))
+        self._settings = WorkerSettings(number=0, limits=greeting.limits or DEFAULTS)
+        self._warm_up()
+
+    async def _look(self, number: int) -> None:
+        stopped = [await worker.process.is_stopped() for worker in self._named(number)]
+        self.control.send(Looked(number, any(stopped)))
+
+    # -- starts
+
+    def _warm_up(self) -> None:
+        if self._warm is None and len(self._workers) < TASKS_PER_HOST and not self.control.is_over:
+            self._warm = self._spawn(self._new())
+
+    async def _new(self) -> HostedWorker:
+        """Start a worker, and return when it listens. Raises `OSError` and `RrextError`."""
+        identity = await in_thread(self._threads, new_identity, "rrext-worker")
+        listening = Listening(self._start.listen, identity.certificate, identity.key, self._start.certificate)
+        settings = msgspec.structs.replace(self._settings, listening=listening)
+        process = await in_thread(self._threads, WorkerProcess, settings, self._starter)
+        worker = HostedWorker(self, process, identity.certificate)
+        self._workers.add(worker)
+        while not (await asyncio.wait([worker.listens], timeout=START_PATIENCE))[0]:
+            if await process.is_stopped():
+                process.signal_group(signal.SIGKILL)
+        if not worker.port:
+            raise OSError(f"the process of a worker ended: {process.how}")
+        return worker
+
+    async def _give(self, start: Start) -> None:
+        """Give the server a worker: the warm one, else a new one."""
+        warm, self._warm = self._warm, None
+        try:
+            worker = None
+            if warm is not None:
+                with suppress(OSError, RrextError):
+                    worker = await warm
+            if worker is not None and await worker.process.is_stopped():
+                worker.process.signal_group(signal.SIGKILL)
+                worker = None
+            if worker is None or worker.has_ended:
+                worker = await self._new()
+        except (OSError, RrextError) as error:
+            self.control.send(StartFailed(start.worker, str(error)))
+            return
+        worker.number = start.worker
+        if start.memory:
+            self._bound(worker, start.memory)
+        self.control.send(Started(start.worker, worker.process.pid, worker.port, worker.certificate))
+        if worker.process.stderr.tail:
+            self.control.send(Wrote(start.worker, worker.process.stderr.tail))
+        self._warm_up()
+
+    def ended(self, worker: HostedWorker) -> None:
+        """Forget a worker that has ended, with all that it left behind."""
+        self._workers.discard(worker)
+        if worker.number and not self.control.is_over:
+            self.control.send(Ended(worker.number, worker.process.exit_code, worker.process.how))
+        sweeping = self._spawn(in_thread(self._threads, sweep, [worker.process.mark]))
+        self._sweeps.add(sweeping)
+        sweeping.add_done_callback(self._sweeps.discard)
+
+    # -- memory
+
+    def _bound(self, worker: HostedWorker, memory: int) -> None:
+        worker.memory = memory
+        if memory and not self._watching_memory:
+            self._watching_memory = True
+            self._spawn(self._watch_memory())
+
+    async def _watch_memory(self) -> None:
+        """Kill workers that use too much memory with all that they started."""
+        while True:
+            await asyncio.sleep(MEMORY_INTERVAL)
+            limited = {worker.number: worker for worker in self._workers if worker.memory}
+            marks = {number: (worker.process.pid, worker.process.mark) for number, worker in limited.items()}
+            limits = {number: worker.memory for number, worker in limited.items()}
+            for excess in await in_thread(self._threads, self._families.over, marks, limits):
+                worker = limited[excess.family]
+                if not worker.has_ended:
+                    worker.note_excess(excess)
+                    worker.process.signal_group(signal.SIGKILL)
+                    kill(excess.pids)
+
+    # -- the end
+
+    def _lost(self, why: str) -> None:
+        log.info("the host ends: %s", why)
+        self._spawn(self._end())
+
+    async def _end(self) -> None:
+        """Kill all workers, and return when they have ended with what they started."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_PATIENCE):
+                while self._workers:
+                    for worker in self._workers:
+                        worker.process.signal_group(signal.SIGKILL)
+                    await asyncio.sleep(0.01)
+                if self._sweeps:
+                    await asyncio.wait(self._sweeps)
+        self._starter.close()
+        self.over.set_result(None)
+
+
+def run_host(start: HostStart, announce: Any, lifeline: int) -> None:
+    """Be a host until its server is gone, or the other end of `lifeline`. `announce` is told where it listens."""
+    identity = new_identity("rrext-host")
+    listener = listen(start.listen)
+    port = listener.getsockname()[1]
+    announce(HostAddress(start.listen, port, identity.certificate, start.node, os.getpid()))
+    context = context_of(identity, start.certificate)
+    tls = accept(listener, context, start.certificate, lifeline=lifeline, patience=HOST_PATIENCE)
+    if tls is not None:
+        asyncio.run(_serve(tls, start, lifeline))
+
+
+async def _serve(tls: TlsEnd, start: HostStart, lifeline: int) -> None:
+    loop = asyncio.get_running_loop()
+    host = WorkerHost(tls, loop, start)
+    loop.add_signal_handler(signal.SIGTERM, partial(host.control.end, "SIGTERM"))
+    loop.add_reader(lifeline, partial(host.control.end, "who started it is gone"))
+    await host.over
+
+
+def main() -> None:
+    """Read a `HostStart` from stdin, tell the address on stdout, and be a host."""
+    start = msgspec.json.decode(sys.stdin.buffer.readline(), type=HostStart)
+
+    def announce(address: HostAddress) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(address) + b"\n")
+        sys.stdout.buffer.flush()
+
+    run_host(start, announce, 0)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

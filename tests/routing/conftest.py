@@ -1,0 +1,31 @@
+"""Where the processes of tasks run: each test runs once with processes of this one, and once with those of a host."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "cluster"))
+
+import routed_engine  # it takes a module of that folder
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_local = "of_this_machine" in metafunc.fixturenames
+    metafunc.parametrize("place", ["here"] if is_local else ["here", "on a host"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def place(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where tasks run."""
+    before, routed_engine.PLACE = routed_engine.PLACE, request.param
+    yield request.param
+    routed_engine.PLACE = before
+
+
+@pytest.fixture
+def of_this_machine() -> None:
+    """The test is about processes of this machine, as their parent sees them."""
