@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from face import Face
 
-__all__ = ["ROWS", "Row"]
+from rrext.errors import RrextError
+
+__all__ = ["ROWS", "Row", "told"]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -391,3 +394,24 @@ OWN = [
 ]
 
 ROWS = [*GOOD_CALLS, *BAD_CALLS, *FAILURES, *LISTS, *REFERENCES, *PIPES, *TASKS, *STORE, *OWN]
+
+CLOCKED = {"publicToken", "startTime", "modified", "endTime", "metrics", "elapsedTime", "idleTime", "rateCount", "rateSize"}
+"""Members whose value depends on the time of the request; rates are those of the last seconds."""
+VOLATILE = CLOCKED | {"overview", "connections"}
+"""Members whose value is another one each time."""
+
+
+def comparable(value: Any) -> Any:
+    """Without what is another each time; bytes and tuples as JSON has them."""
+    if isinstance(value, dict):
+        return {key: "…" if key in VOLATILE else comparable(item) for key, item in value.items()}
+    return [comparable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+async def told(face: Face, row: Row) -> Any:
+    """The answer as data."""
+    try:
+        body = await face.request(row.command, row.arguments, row.tail)
+    except RrextError as error:
+        return {"code": error.code, "message": error.message, "hint": error.hint, "data": comparable(error.data)}
+    return {"code": None, "body": comparable(body)}

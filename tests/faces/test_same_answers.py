@@ -8,37 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from answer_rows import ROWS, Row
-from face import WAYS, Face, Way
+from answer_rows import ROWS, Row, told
+from face import WAYS, Way
 from houses import ISOLATED, open_house
 
-from rrext.errors import RrextError
 from rrext.server.commands import COMMANDS, SUBCOMMANDS
 
 pytestmark = [pytest.mark.promise("engine:plain-data"), pytest.mark.promise("testing:pair-public")]
 
 WORKER = 1 << 32
 """What the numbers of pipes in the first worker are above those of an engine."""
-CLOCKED = {"publicToken", "startTime", "modified", "endTime", "metrics", "elapsedTime", "idleTime", "rateCount", "rateSize"}
-"""Members whose value depends on the time of the request; rates are those of the last seconds."""
-VOLATILE = CLOCKED | {"overview", "connections"}
-"""Members whose value is another one each time."""
-
-
-def comparable(value: Any) -> Any:
-    """Without what is another each time; bytes and tuples as JSON has them."""
-    if isinstance(value, dict):
-        return {key: "…" if key in VOLATILE else comparable(item) for key, item in value.items()}
-    return [comparable(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-async def told(face: Face, row: Row) -> Any:
-    """The answer as data."""
-    try:
-        body = await face.request(row.command, row.arguments, row.tail)
-    except RrextError as error:
-        return {"code": error.code, "message": error.message, "hint": error.hint, "data": comparable(error.data)}
-    return {"code": None, "body": comparable(body)}
 
 
 async def all_answers(way: Way) -> dict[str, Any]:
@@ -68,10 +47,14 @@ def counted_from_one(answer: Any) -> Any:
     return answer - WORKER if type(answer) is int and WORKER < answer < 16 * WORKER else answer
 
 
-@pytest.fixture(scope="module")
-async def expected() -> dict[str, Any]:
+async def expected_answers() -> dict[str, Any]:
     """The engine's own answers; a session's own commands are answered by the first that has one."""
     return {**await all_answers(WAYS[1]), **await all_answers(WAYS[0])}
+
+
+@pytest.fixture(scope="module")
+async def expected() -> dict[str, Any]:
+    return await expected_answers()
 
 
 async def test_every_request_of_the_table_is_answered_alike(way: Way, expected: dict[str, Any]) -> None:

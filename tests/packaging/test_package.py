@@ -86,13 +86,16 @@ def test_the_wheel_has_types_licence_and_nothing_but_the_package(built: tuple[Pa
     assert {"rrext/py.typed", *(f"rrext/{page}" for page in pages)} <= set(names)
     assert any(re.fullmatch(r"rrext-[\d.]+\.dist-info/licenses/LICENSE", name) for name in names)
     assert {re.split(r"[/-]", name)[0] for name in names} == {"rrext"}
+    assert not [name for name in names if "typescript" in name]
 
 
 def test_the_sdist_has_types_licence_docs_and_tests(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"rrext/py.typed", "LICENSE", "README.md", "protocol.md", "pyproject.toml", "tests/conftest.py"} <= names
-    assert not [name for name in names if "__pycache__" in name]
+    client = {"package.json", "tsconfig.json", "README.md", "src/index.ts", "test/client.test.mjs"}
+    assert {f"rrext/typescript/{name}" for name in client} <= names
+    assert not [name for name in names if re.search(r"__pycache__|typescript/(dist|node_modules)", name)]
 
 
 def test_the_sdist_builds_the_same_package(built: tuple[Path, Path], tmp_path: Path) -> None:

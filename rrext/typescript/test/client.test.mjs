@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Client, RrextError } from '../dist/index.js';
+import { scripted, WAYS } from './servers.mjs';
+
+const failure = (promise) => promise.then((value) => assert.fail(`it gave ${value}`), (error) => error);
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+for (const [name, way] of Object.entries(WAYS)) {
+  describe(`over ${name}`, () => {
+    let client, kill, again;
+    before(async () => ({ client, kill, again } = await way()));
+    after(async () => {
+      await client.close();
+      if (again) await kill('SIGTERM');
+    });
+
+    /** A call that waits, once it does: its promise, and what the server noted of it. */
+    async function parked(options = {}) {
+      const key = randomUUID();
+      let running;
+      await new Promise((resolve) => {
+        running = client.tool({ tool: 'wait', input: { key }, onProgress: resolve, ...options });
+        running.catch(resolve);
+      });
+      return { running, journal: () => client.tool({ tool: 'journal', input: { key } }) };
+    }
+
+    test('a tool gives JSON, with text of any script, and bytes', async () => {
+      assert.equal(client.server.server.name, 'rrext');
+      const value = { text: 'äöü €𝄞 \\ " \u0000\n', nested: [[{}]], none: null };
+      assert.deepEqual(await client.tool({ tool: 'echo', input: { value } }), value);
+      assert.deepEqual([...(await client.tool({ tool: 'blob', input: { data: 'AP8Q' } }))], [0, 255, 16]);
+      assert.equal(await client.tool({ tool: 'nothing' }), null);
+    });
+
+    test('integers beyond 2^53 are bigints, both ways', async () => {
+      const value = [2n ** 64n, -9007199254740993n, 9007199254740991, 1.5, 1e300, '"9007199254740993', 'a\\"12345678901234567890'];
+      assert.deepEqual(await client.tool({ tool: 'echo', input: { value } }), value);
+    });
+
+    test('a failure has code, hint and data', async () => {
+      const error = await failure(client.tool({ tool: 'ech' }));
+      assert(error instanceof RrextError && error instanceof Error);
+      assert.deepEqual([error.code, error.hint, error.data], ['tool_not_found', 'Did you mean "echo"?', { near: ['echo'] }]);
+      assert.equal((await failure(client.tool({ tool: 'park', timeout: 0.05 }))).code, 'tool_timeout');
+      assert.equal((await failure(client.tool({ tool: 'park', timeout: -1 }))).code, 'invalid_arguments');
+    });
+
+    test('progress and chunks come in order and before the result, which waits for the callback', async () => {
+      const seen = [];
+      const onProgress = (...told) => void seen.push(told);
+      assert.equal(await client.tool({ tool: 'report', input: { to: 3 }, onProgress }), 'done');
+      assert.deepEqual(seen.at(-1), [3, 3, undefined]);
+      const chunks = [];
+      const onChunk = async (chunk) => (await turn(), chunks.push(chunk));
+      assert.equal(await client.tool({ tool: 'count_and_sum', input: { to: 5 }, onChunk }), 10);
+      assert.deepEqual(chunks, [0, 1, 2, 3, 4]);
+      const input = { data: 'AP8Q', size: 2 };
+      await client.tool({ tool: 'pieces', input, onChunk: (chunk) => chunks.push(Buffer.from(chunk).toString('hex')) });
+      assert.deepEqual(chunks.slice(5), ['00ff', '10']);
+    });
+
+    test('a callback that fails ends its call, in the server too', async () => {
+      const key = randomUUID();
+      const onProgress = () => Promise.reject(new RangeError('too far'));
+      assert.match((await failure(client.tool({ tool: 'park', input: { key }, onProgress }))).message, /too far/);
+      while ((await client.tool({ tool: 'journal', input: { key } })).length === 0);
+    });
+
+    test('an abort cancels the tool, and rejects with its reason', async () => {
+      const controller = new AbortController();
+      const { running, journal } = await parked({ signal: controller.signal });
+      controller.abort(new Error('enough'));
+      assert.equal((await failure(running)).message, 'enough');
+      while ((await journal()).length === 0);
+      assert.deepEqual(await journal(), ['unwound']);
+    });
+
+    test('a signal that was aborted before sends nothing', async () => {
+      const key = randomUUID();
+      const signal = AbortSignal.abort();
+      assert.equal((await failure(client.tool({ tool: 'note', input: { key }, signal }))).name, 'AbortError');
+      assert.equal((await failure(client.pipe({ signal }))).name, 'AbortError');
+      assert.deepEqual(await client.tool({ tool: 'journal', input: { key } }), []);
+    });
+
+    test('thousands of calls in flight have their own answers, and one signal ends those that it was given to', async () => {
+      const controller = new AbortController();
+      const number = name === 'unix' ? 4800 : 480; // more than a server takes at once, which lasts
+      const running = Array.from({ length: number }, (_, a) => {
+        const signal = a % 3 === 0 ? controller.signal : undefined;
+        return client.tool({ tool: a % 2 ? 'add' : 'add_async', input: { a, b: 0 }, signal });
+      });
+      controller.abort();
+      const done = await Promise.allSettled(running);
+      const wrong = done.filter(({ value, reason }, a) => (a % 3 === 0 ? reason?.name !== 'AbortError' : value?.sum !== a));
+      assert.deepEqual(wrong, []);
+      assert.deepEqual(await client.tool({ tool: 'add', input: { a: 1 } }), { sum: 2 });
+    });
+
+    test('answers of many megabytes arrive whole, beside small ones', async () => {
+      const sizes = [10e6, 1, 10e6, 2, 10e6];
+      const texts = await Promise.all(sizes.map((size) => client.tool({ tool: 'large', input: { size } })));
+      assert.deepEqual(texts.map((text) => text.length), sizes);
+    });
+
+    test('a pipe takes text and bytes in order, calls tools, and gives its result once', async () => {
+      const pipe = await client.pipe({ mimeType: 'text/plain', object: { name: 'a.txt' } });
+      await Promise.all([pipe.write('gr'), pipe.write(Buffer.from('üß')), pipe.write('e')]);
+      assert.equal((await pipe.tool({ tool: 'add', input: { a: 1 } })).sum, 2);
+      const [result, same] = await Promise.all([pipe.close(), pipe.close()]);
+      assert.deepEqual([result.name, result.reply.join('').replaceAll('\n', ''), same], ['a.txt', 'GRÜSSE', result]);
+      assert.equal((await failure(pipe.write('more'))).code, 'pipe_not_open');
+    });
+
+    test('data that no frame holds go in several writes', async () => {
+      const pipe = await client.pipe();
+      await pipe.write(Buffer.alloc(20 * 1024 * 1024, 'x'));
+      assert.equal((await pipe.close()).error, undefined);
+    });
+
+    test('a callback that is slow makes the server wait, unless another call needs the answers', async () => {
+      const key = randomUUID();
+      let [open, count] = [undefined, 0];
+      const gate = new Promise((resolve) => (open = resolve));
+      const onChunk = async () => (count++ === 0 ? gate : undefined);
+      const running = client.tool({ tool: 'slabs', input: { number: 100, size: 2 ** 20, key }, onChunk });
+      while (!client.connection.transport.readable.isPaused()) await turn();
+      if (again) {
+        const other = await again();
+        assert.ok((await other.tool({ tool: 'journal', input: { key } })).length < 100);
+        await other.close();
+      }
+      assert.equal((await client.tool({ tool: 'add', input: { a: 1 } })).sum, 2);
+      open();
+      await running;
+      assert.equal(count, 100);
+    });
+
+    test('a server that is killed fails all calls, now and later', async () => {
+      const pipe = await client.pipe();
+      const { running } = await parked();
+      const waiting = Array.from({ length: 64 }, (_, n) => client.tool({ tool: 'wait', input: { key: `never ${n}` } }));
+      const failures = [running, ...waiting, pipe.tool({ tool: 'wait', input: { key: 'never' } })].map(failure);
+      await kill('SIGKILL');
+      const errors = await Promise.all(failures);
+      assert.deepEqual([...new Set(errors.map(({ code }) => code))], ['server_exited']);
+      assert.equal((await failure(client.tool({ tool: 'nothing' }))).code, 'server_exited');
+      if (name === 'stdio') assert.equal(errors[0].data.signal, 'SIGKILL');
+    });
+  });
+}
+
+describe('a server that is none', () => {
+  const cases = {
+    'no length': [`await say('Content-Length: x\\r\\n\\r\\n{}')`, /cannot be read: a header without a length/],
+    'a length that nobody has': [`await say('Content-Length: 99999999999\\r\\n\\r\\n')`, /a header without a length/],
+    'a header without end': [`await say('x'.repeat(9000))`, /a header without a length/],
+    'no JSON': [`await say(message('{"type":'))`, /cannot be read: .*JSON/],
+    'no object': [`await say(message('null'))`, /cannot be read/],
+    'no UTF-8': [`await say(Buffer.concat([Buffer.from('Content-Length: 1\\r\\n\\r\\n'), Buffer.from([0xff])]))`, /cannot be read/],
+    'half a frame': [`await say(answer(1).slice(0, 40)); process.exit(3)`, /exited with 3/],
+    'nothing': [`console.error('no such file'); process.exit(2)`, /exited with 2. It wrote:\nno such file/],
+  };
+  for (const [what, [script, message]] of Object.entries(cases)) {
+    test(`that says ${what} is told as that`, async () => {
+      const error = await failure(scripted(`${script}; process.stdin.resume();`));
+      assert.equal(error.code, 'server_exited');
+      assert.match(error.message, message);
+    });
+  }
+
+  test('frames in pieces of one byte are frames', async () => {
+    const client = await scripted(`for (;;) { for (const byte of answer(++globalThis.seq || (globalThis.seq = 1))) await say(byte); await hear(); }`);
+    assert.deepEqual(await client.request('anything'), { seq: 2 });
+    await client.close();
+  });
+
+  test('a program that is not there, and addresses that are none or lead nowhere, are told', async () => {
+    assert.equal((await failure(Client.spawn('a.pipe', { command: ['/no/such/program'] }))).code, 'usage');
+    assert.equal((await failure(Client.connect('http://127.0.0.1:1'))).code, 'usage');
+    assert.equal((await failure(Client.connect('ws://key@127.0.0.1:1'))).code, 'usage');
+    assert.equal((await failure(Client.connect('unix:/no/such/socket'))).code, 'not_connected');
+    assert.equal((await failure(Client.connect('ws://127.0.0.1:1'))).code, 'not_connected');
+  });
+
+  test('a server of pages opens no WebSocket, and one with an answer for another request neither', async () => {
+    const server = createHttpServer((_, answer) => answer.writeHead(404).end());
+    server.on('upgrade', ({ url }, socket) => {
+      if (url === '/page') socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n');
+      else socket.write('HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n');
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const address = `ws://127.0.0.1:${server.address().port}`;
+    assert.match((await failure(Client.connect(`${address}/page`))).message, /answered 404/);
+    assert.match((await failure(Client.connect(address))).message, /for another request/);
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test('a socket that is closed in the middle of an answer fails the call', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'rrext-')), 's');
+    const body = '{"type":"response","request_seq":1,"success":true,"body":{}}';
+    const server = createServer((socket) => {
+      socket.once('data', () => socket.write(`Content-Length: ${body.length}\r\n\r\n${body}`));
+      socket.once('data', () => socket.once('data', () => socket.end('Content-Length: 100\r\n\r\n{"type"')));
+    });
+    await once(server.listen(path), 'listening');
+    const client = await Client.connect(`unix:${path}`);
+    assert.match((await failure(client.request('anything'))).message, /The server closed the connection/);
+    server.close();
+  });
+});
+
+test('calls after the close are refused, and those before it have their answers', async () => {
+  const { client } = await WAYS.stdio();
+  const running = client.tool({ tool: 'add', input: { a: 1 } });
+  await client.close();
+  assert.deepEqual(await running, { sum: 2 });
+  assert.equal((await failure(client.tool({ tool: 'add', input: { a: 1 } }))).code, 'not_connected');
+});
+
+test('a database is asked, and one that refuses `execute` runs what reads', async () => {
+  const { client } = await WAYS.stdio();
+  const path = join(mkdtempSync(join(tmpdir(), 'rrext-')), 'a.db');
+  for (const allowed of [true, false]) {
+    const token = `allowed-${allowed}`;
+    const config = { path, create: true, allow_execute: allowed };
+    const components = [{ id: 'tools_1', provider: 'tools', config: {} }, { id: 'db_1', provider: 'db_sqlite', config, control: [{ classType: 'tool', from: 'tools_1' }] }];
+    await client.request('execute', { token, pipeline: { components, source: 'tools_1', project_id: token } });
+    assert.equal(await client.database.dialect({ token }), 'sqlite');
+    const { rows, affected_rows: affected } = await client.database.query({ token, sql: 'select $1 + 1 as n', params: [1] });
+    assert.deepEqual([rows, affected], [[{ n: 2 }], 0]);
+  }
+  const write = { sql: 'create table t (n)', nodeId: 'db_1' };
+  assert.equal((await failure(client.database.query({ ...write, token: 'allowed-false' }))).code, 'unavailable');
+  await client.database.query({ ...write, token: 'allowed-true' });
+  await client.close();
+});
