@@ -8,27 +8,26 @@ An analysis reads the text as it was when it began: a later version has other ra
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.errors import ToolError, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.agent.node import AgentConfig, AgentNode
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.knowledge.grep import SECONDS
 from rrext.nodes.knowledge.library import Library, address_of
 from rrext.nodes.knowledge.partition import Sheet, StoredDocument
-from rrext.nodes.knowledge.reading import Unit
+from rrext.nodes.knowledge.reading import Unit, place_of_unit
 from rrext.nodes.llm.model_loop import ModelLoop
 from rrext.nodes.text_search.pattern import LONGEST_PATTERN, Pattern
 from rrext.nodes.text_search.quotes import Quotes
+from rrext.nodes.text_search.text_map import TextMap
 from rrext.nodes.text_search.windows import windows
 from rrext.threads import imported
 from rrext.tools.context import BoundTool, BoundTools, ToolContext
@@ -81,8 +80,10 @@ class Analyst:
         self._runner: AgentRunner | None = None
 
     async def analyze(self, public_id: str, question: str, ctx: ToolContext) -> dict[str, Any]:
-        """The answer and its citations. Raises `ToolError`, as an agent does, and `Unavailable` without a model."""
-        self._require_model()
+        """The answer and its citations. Raises `ToolError`, as an agent does, and `Unavailable` without its package."""
+        missing = AgentNode.unavailable()
+        if missing is not None:
+            raise Unavailable(f"analyze_document asks a model: {missing}")
         document = await self._ctx.in_thread(self._pinned, public_id, ctx)
         if self._runner is None:
             self._runner = await self._ctx.in_thread(self._new_runner)
@@ -103,17 +104,6 @@ class Analyst:
         if self._runner is not None:
             await ModelLoop.shared().run(self._runner.close())
 
-    def _require_model(self) -> None:
-        missing = AgentNode.unavailable()
-        if missing is not None:
-            raise Unavailable(f"analyze_document asks a model: {missing}")
-        if not self._ctx.bindings.get("llm"):
-            edge = f'{{"classType": "llm", "from": "{self._ctx.node_id}"}}'
-            raise Unavailable(
-                f'No model is bound to node "{self._ctx.node_id}", which analyze_document asks',
-                hint=f"Give the node of a model the control edge {edge}, or read the document with read_document.",
-            )
-
     def _new_runner(self) -> AgentRunner:
         settings = AgentConfig()
         for limit in ("max_waves", "max_calls", "max_tokens", "max_cost", "max_seconds"):
@@ -129,7 +119,7 @@ class Analyst:
             with partition.reading() as rows:
                 spots = partition.spots_of(rows, document)
                 text = partition.text_of(rows, document, spots, 0)
-            return PinnedDocument(document, text, spots.pages, partition.metadata(document.number)[1])
+                return PinnedDocument(document, text, spots, partition.metadata(document.number)[1])
 
     def _is_same(self, pinned: PinnedDocument, ctx: ToolContext) -> bool:
         """Whether the document still has the text that was read."""
@@ -145,17 +135,11 @@ class PinnedDocument:
 
     tools: ClassVar[ToolRegistry]
 
-    def __init__(self, document: StoredDocument, text: str, pages: Sequence[int], sheets: Sequence[Sheet]) -> None:
-        """`pages` are the characters at which pages begin."""
+    def __init__(self, document: StoredDocument, text: str, spots: TextMap, sheets: Sequence[Sheet]) -> None:
         self.document = document
         self.text = text
-        self._pages = pages
+        self._spots = spots
         self._sheets = sheets
-
-    @cached_property
-    def _lines(self) -> array[int]:
-        """The characters at which lines begin."""
-        return array("Q", [0, *(found.end() for found in re.finditer("\n", self.text))])
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -190,8 +174,9 @@ class PinnedDocument:
             start: Where to begin.
             count: How many of the unit to read.
         """
-        begin = self._place(unit, start)
-        end = max(begin, min(self._place(unit, start + count), begin + LONGEST_READ))
+        begin = place_of_unit(self.document, self._spots, unit, start, self._part)
+        end = place_of_unit(self.document, self._spots, unit, start + count, self._part)
+        end = max(begin, min(end, begin + LONGEST_READ))
         return {"text": self.text[begin:end], "start": begin, "end": end, "next": end if end < len(self.text) else None}
 
     @tool_function
@@ -265,14 +250,8 @@ class PinnedDocument:
             if place is not None
         ]
 
-    def _place(self, unit: Unit, number: int) -> int:
-        """The character at which a unit begins; the end of the text for those behind it."""
-        if unit == "characters":
-            return min(number, len(self.text))
-        if unit == "pages" and not self._pages:
-            raise InvalidArguments.at("/input/unit", "this document has no pages: read characters or lines")
-        starts = self._lines if unit == "lines" else self._pages
-        return starts[max(0, number - 1)] if number <= len(starts) else len(self.text)
+    def _part(self, start: int, end: int) -> str:
+        return self.text[start:end]
 
 
 PinnedDocument.tools = collect_tools(PinnedDocument)

@@ -125,7 +125,7 @@ class Grep:
             for of, size, text, *known in candidates:
                 ctx.check()
                 self._scanned += 1
-                is_same = of == number and byte and self._digest(rows, of) == digest
+                is_same = of == number and byte and self._about(rows, of)[3] == digest
                 start = byte if is_same else 0
                 if text is not None:
                     parts = (Window((text, 0, 0, 0), size, start, pattern.window),) if size else ()
@@ -136,7 +136,7 @@ class Grep:
                         reached = self._search_text(rows, of, windowed, known, until, ctx)
                 if full is None:
                     if reached is not None:
-                        full = (of, reached, self._digest(rows, of))
+                        full = (of, reached, self._about(rows, of)[3])
                     elif len(self._found) >= self._limit:
                         full = (of + 1, 0, "")
                 is_over = time.monotonic() >= until
@@ -182,24 +182,19 @@ class Grep:
             self._hits += count
             self._documents += 1
             if self._output != "lines" and len(self._found) < self._limit:
-                public, path, _ = self._about(rows, number)
+                public, path, *_ = self._about(rows, number)
                 self._found.append({"document": public, "path": path} | ({"hits": count} if self._output == "counts" else {}))
         return reached
 
     @staticmethod
-    def _about(rows: sqlite3.Connection, number: int) -> tuple[str, str, int]:
-        asked = "SELECT id, path, characters FROM document WHERE number = ?"
-        found: tuple[str, str, int] = rows.execute(asked, (number,)).fetchone()
+    def _about(rows: sqlite3.Connection, number: int) -> tuple[str, str, int, str]:
+        asked = "SELECT id, path, characters, substr(digest, 1, 16) FROM document WHERE number = ?"
+        found: tuple[str, str, int, str] = rows.execute(asked, (number,)).fetchone()
         return found
-
-    @staticmethod
-    def _digest(rows: sqlite3.Connection, number: int) -> str:
-        found: tuple[str] = rows.execute("SELECT substr(digest, 1, 16) FROM document WHERE number = ?", (number,)).fetchone()
-        return found[0]
 
     def _add(self, window: Window, hits: Sequence[Span], about: Sequence[Any]) -> int:
         """Answer hits of a document; how many, if the text of an answer is full."""
-        public, path, characters = about
+        public, path, characters = about[:3]
         is_plain = characters == window.size
         for number, hit in enumerate(hits, 1):
             start, end = hit

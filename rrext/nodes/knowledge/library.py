@@ -69,11 +69,9 @@ class Library:
             assert partition is not None, "it is made"
             yield partition
 
-    @contextmanager
-    def own_if_any(self, ctx: ToolContext) -> Iterator[Partition | None]:
+    def own_if_any(self, ctx: ToolContext) -> AbstractContextManager[Partition | None]:
         """The same; None if there is none. Raises as `view`."""
-        with self._using(self.tenants(ctx)[0]) as partition:
-            yield partition
+        return self._using(self.tenants(ctx)[0])
 
     def tenants(self, ctx: ToolContext) -> list[Tenant]:
         """Whose content a call may read; the first is whose it writes. Raises as `view`."""

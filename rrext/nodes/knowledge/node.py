@@ -188,8 +188,6 @@ class KnowledgeNode(Node):
         """Return if a user is in a space of this catalog. Raises `ToolError` (`space_not_found`)."""
         shared.spaces.require(user_id, space_id)
 
-    # feeding
-
     def open(self, entry: Entry, ctx: ToolContext) -> None:
         self.shared.tenants(ctx)  # refuses who is in no such space, before another node has stored a part
         self._entry = entry
@@ -268,8 +266,6 @@ class KnowledgeNode(Node):
             moved = partition is not None and partition.move(object_id, to, place)
         return {"success": True, "count": int(moved)}
 
-    # navigation
-
     @tool_function(group="navigation", annotations=READS, available=IN_SPACE)
     def list_sources(self, limit: Limit = LIST_DEFAULT, cursor: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
         """List the sources of the space, by name. Answers `{sources: [{name, documents, folders}], total, cursor}`.
@@ -309,8 +305,6 @@ class KnowledgeNode(Node):
         """
         with self.shared.view(ctx) as view:
             return folder_tree(view, path, depth)
-
-    # search
 
     @tool_function(group="search", annotations=READS)
     def find_by_name(
@@ -424,8 +418,6 @@ class KnowledgeNode(Node):
         with self.shared.view(ctx) as view:
             return search.similar(view, document, Selection(filter), limit)
 
-    # documents
-
     @tool_function(group="documents", annotations=READS)
     def document_info(self, document: str, *, ctx: ToolContext) -> dict[str, Any]:
         """What is known about a document: its place, type, times, size, sheets, and the metadata that it came with.
@@ -477,6 +469,7 @@ class KnowledgeNode(Node):
             document: Its id, as other tools tell it.
             question: What is asked about it.
         """
+        bound_model(self)
         return await self.shared.analyst.analyze(document, question, ctx)
 
     @tool_function(group="documents", annotations=READS)
@@ -525,8 +518,6 @@ class KnowledgeNode(Node):
                 offset,
                 ctx,
             )
-
-    # the web
 
     @tool_function(group="web", annotations=WEB, available=WEB_SEARCH)
     async def web_search(

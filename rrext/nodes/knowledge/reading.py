@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -77,14 +77,12 @@ def _read(
         raise InvalidArguments.at("/input/start", f"{unit} are counted from {first}")
     with partition.reading() as rows:
         spots = partition.spots_of(rows, document)
-        if unit == "pages" and document.pages is None:
-            raise InvalidArguments.at(
-                "/input/unit",
-                f'"{document.id}" has no pages',
-                hint='Only PDF documents have pages: use "lines" or "characters".',
-            )
-        begin = _place(partition, rows, document, spots, unit, start)
-        end = document.characters if count is None else _place(partition, rows, document, spots, unit, start + count)
+
+        def part(start: int, end: int) -> str:
+            return partition.text_of(rows, document, spots, start, end)
+
+        begin = place_of_unit(document, spots, unit, start, part)
+        end = document.characters if count is None else place_of_unit(document, spots, unit, start + count, part)
         stop = max(begin, min(end, begin + most))
         text = partition.text_of(rows, document, spots, begin, stop)
     total = {"characters": document.characters, "lines": document.lines, "pages": document.pages}[unit]
@@ -102,18 +100,27 @@ def _read(
     }
 
 
-def _place(partition: Partition, rows: Any, document: StoredDocument, spots: TextMap, unit: Unit, number: int) -> int:
-    """The character at which a character, line or page begins; the end of the text for those behind it."""
+def place_of_unit(document: StoredDocument, spots: TextMap, unit: Unit, number: int, part: Callable[[int, int], str]) -> int:
+    """The character at which a character, line or page begins; the end of the text for those behind it.
+
+    `part` gives the characters of the text from one place to another. Raises `InvalidArguments` for a document without pages.
+    """
     if unit == "characters":
         return min(number, document.characters)
     if unit == "pages":
+        if document.pages is None:
+            raise InvalidArguments.at(
+                "/input/unit",
+                f'"{document.id}" has no pages',
+                hint='Only PDF documents have pages: use "lines" or "characters".',
+            )
+        number = max(1, number)
         return spots.pages[number - 1] if number <= len(spots.pages) else document.characters
     if number > document.lines:
         return document.characters
-    mark, newlines = spots.mark_of_line(number)
-    place = mark * MARK
+    place, newlines = spots.mark_of_line(number)
     while newlines < number - 1:
-        piece = partition.text_of(rows, document, spots, place, place + MARK)
+        piece = part(place, place + MARK)
         inside = piece.count("\n")
         if newlines + inside >= number - 1:
             at = 0

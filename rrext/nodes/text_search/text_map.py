@@ -30,10 +30,10 @@ class TextMap(msgspec.Struct, frozen=True):
         return self.marks[2 * mark], mark * MARK, self.marks[2 * mark + 1]
 
     def mark_of_line(self, line: int) -> tuple[int, int]:
-        """The last mark that is not behind the beginning of a line, counted from 1; and the lines that begin before it."""
+        """The character of the last mark that is not behind the beginning of a line, counted from 1; the newlines before it."""
         newlines = self.marks[1::2]
         mark = max(0, bisect_right(newlines, line - 2) - 1) if line > 1 else 0
-        return mark, newlines[mark]
+        return mark * MARK, newlines[mark]
 
 
 def text_map(marks: bytes, pages: bytes | None) -> TextMap:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+from array import array
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from rrext.engine.interface.operations import Tool
 from rrext.engine.local_engine import LocalEngine
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.knowledge.analysis import PinnedDocument
+from rrext.nodes.knowledge.partition import StoredDocument
+from rrext.nodes.text_search.text_map import marks_of, text_map
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.testing import ManualClock
 
@@ -292,11 +295,15 @@ async def test_without_a_model_it_says_which_edge_to_add(tmp_path: Path, server:
         await engine.aclose()
 
 
+def pinned(stored: StoredDocument, text: str) -> PinnedDocument:
+    return PinnedDocument(stored, text, text_map(array("Q", marks_of(text)).tobytes(), None), ())
+
+
 @pytest.mark.parametrize("text", ["a\n \tb  c", "  a b\r\n\r\nc d  ", "é\u00a0\u00a0ü\n\n\nß x", "x", "\n\n\n"])
 def test_a_quote_is_found_whatever_stands_between_its_words(tmp_path: Path, text: str) -> None:
     with library_with(tmp_path) as library:
         stored = put(library, call(), text=text)
-    document = PinnedDocument(stored, text, (), ())
+    document = pinned(stored, text)
     words = list(re.finditer(r"\S+", text))
     for at, first in enumerate(words):
         for last in words[at:]:
@@ -309,7 +316,7 @@ def test_a_search_in_the_document_goes_on_where_it_ended(tmp_path: Path) -> None
     text = "größer\nCAFÉ und café\r\n" * 300
     with library_with(tmp_path) as library:
         stored = put(library, call(), text=text)
-    document = PinnedDocument(stored, text, (), ())
+    document = pinned(stored, text)
     found, start = list[dict[str, Any]](), 0
     while start is not None:
         page = document.grep("café", start=start, limit=7)
