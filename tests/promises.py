@@ -14,6 +14,8 @@ PROMISES: dict[str, str] = {
     "tasks:forked": "A forked process of a task has nothing of another one; it lives on if what forked it dies",
     "tasks:death-told": "Calls, events and status of a task whose process died tell its exit code and its last words",
     "tasks:sent-told": "A call that a lost process leaves without an answer tells whether it may have reached the process",
+    "cluster:one-answer": "A call has one answer whether its process, its host or the network is killed, stopped or silent",
+    "cluster:same-versions": "A node with other versions or modules of nodes than the server gets no task; errors name both",
     "cluster:strangers": "A worker and a host take the connection of their server alone, whatever others send, however many",
     "tasks:silence-told": "A process of a task that was stopped or is stuck is told by `tools`, and ended by `terminate`",
     "tasks:memory-bounded": "With `--task-memory` a task that takes more, its children counted, is ended and says who did it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
@@ -57,6 +58,12 @@ class Routed(Node):
     async def wait(self) -> None:
         """Never return."""
         await asyncio.Event().wait()
+
+    @tool_function
+    def hold(self, seconds: float) -> float:
+        """Keep the interpreter's lock."""
+        ctypes.PyDLL(None).usleep(round(seconds * 1e6))
+        return seconds
 
     @tool_function
     def stop(self) -> None:
