@@ -109,7 +109,7 @@ export class Client {
     const onLate = ({ pipe_id }: Body) => this.connection.post('rrext_process', { subcommand: 'close', token, pipe_id });
     const args = { subcommand: 'open', ...more };
     const { pipe_id } = await this.connection.call('rrext_process', args, { signal, timeout, isLimited: true, onLate });
-    return new Pipe(this.connection, { token, pipe_id }, this.#limits.maxFrame - ENVELOPE);
+    return new Pipe(this.connection, { token, pipe_id }, Math.max(this.#limits.maxFrame - ENVELOPE, this.#limits.maxFrame / 2));
   }
 
   /** Send any command with its arguments, and `tail` as raw bytes, and return the body of the answer. */

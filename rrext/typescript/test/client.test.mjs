@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Client, RrextError } from '../dist/index.js';
+import { collector, webFraming } from '../dist/framing.js';
 import { scripted, WAYS } from './servers.mjs';
 
 const failure = (promise) => promise.then((value) => assert.fail(`it gave ${value}`), (error) => error);
@@ -217,6 +218,38 @@ describe('a server that is none', () => {
     const client = await Client.connect(`unix:${path}`);
     assert.match((await failure(client.request('anything'))).message, /The server closed the connection/);
     server.close();
+  });
+});
+
+test('data go in as many writes as small frames need', async () => {
+  const { client } = await WAYS.stdio('--max-frame', '32768');
+  const pipe = await client.pipe({ mimeType: 'text/plain' });
+  await pipe.write('x'.repeat(100_000));
+  assert.equal((await pipe.close()).reply.join('').replaceAll('\n', ''), 'X'.repeat(100_000));
+  await client.close();
+});
+
+describe('the frames of a WebSocket', () => {
+  const frame = (first, text, second = text.length) => Buffer.from([first, second, ...Buffer.from(text)]);
+
+  test('make messages of fragments, in pieces of any size, and pings in between are answered', () => {
+    const [messages, replies] = [[], []];
+    const deliver = (json, tail) => messages.push([`${json}`, tail && `${tail}`]);
+    const { take, encode } = webFraming(deliver, (reply) => replies.push(reply));
+    const said = [frame(0x01, '{"a"'), frame(0x89, 'hi'), frame(0x80, ':1}'), frame(0x02, '{}'), frame(0x80, '\nraw\n')];
+    const long = 'x'.repeat(70_000);
+    said.push(Buffer.concat([Buffer.from([0x81, 127, 0, 0, 0, 0, 0, 1, 0x11, 0x70]), Buffer.from(long)]), frame(0x88, ''));
+    const collect = collector(take);
+    for (const byte of Buffer.concat(said)) collect(Buffer.from([byte]));
+    assert.deepEqual(messages, [['{"a":1}', undefined], ['{}', 'raw\n'], [long, undefined]]);
+    assert.deepEqual(replies.map(([first, size]) => [first, size]), [[0x8a, 0x82], [0x88, 0x80]]);
+    assert.deepEqual([125, 126, 70_000].map((size) => encode('x'.repeat(size))[0][1] & 0x7f), [125, 126, 127]);
+  });
+
+  test('are refused if they are masked, reserved or too long', () => {
+    const { take } = webFraming(assert.fail, assert.fail);
+    const huge = Buffer.from([0x82, 127, 0, 0, 1, 0, 0, 0, 0, 0]);
+    for (const wrong of [frame(0x81, 'x', 0x81), frame(0xc1, 'x'), huge]) assert.throws(() => take(wrong), { code: 'parse_error' });
   });
 });
 

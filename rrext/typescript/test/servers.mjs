@@ -25,11 +25,11 @@ async function listening(...where) {
 }
 
 /** A client of a server of its own, which tells its number before it begins. */
-async function spawned() {
+async function spawned(...args) {
   let said = '';
   const onStderr = (piece) => (said += piece);
   const command = ['sh', '-c', 'echo $$ >&2; exec "$@"', 'sh', ...SERVE];
-  const client = await Client.spawn(PIPELINE, { command, args: NODES, onStderr });
+  const client = await Client.spawn(PIPELINE, { command, args: [...NODES, ...args], onStderr });
   return { client, kill: (signal) => process.kill(Number(said.split('\n')[0]), signal) };
 }
 
