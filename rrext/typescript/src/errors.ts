@@ -14,7 +14,7 @@ export type Body = Record<string, any>;
 export class RrextError extends Error {
   override readonly name = 'RrextError';
   /** What the pipeline had produced, if an object failed. */
-  result?: Body;
+  declare result?: Body;
 
   constructor(readonly code: ErrorCode, message: string, readonly hint?: string, readonly data: Body = {}, cause?: Error) {
     super(message, cause && { cause });

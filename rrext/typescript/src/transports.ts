@@ -70,16 +70,16 @@ function overSocket(socket: Socket, framing: Transport['framing']): Transport {
 /** Connect to the server at `unix:PATH`, `ws://HOST:PORT` or `wss://HOST:PORT`. */
 export async function reach(address: string): Promise<Transport> {
   const refuse = (cause: Error) => {
-    throw new RrextError('not_connected', `cannot connect to ${address}: ${cause.message}`, 'Start it: rrext serve', {}, cause);
+    const hint = 'Check the address: `rrext serve` listens by --listen or --ws.';
+    throw new RrextError('not_connected', `cannot connect to ${address}: ${cause.message}`, hint, {}, cause);
   };
   if (/^unix:./.test(address)) {
     const socket = connect({ path: address.slice('unix:'.length) });
     await once(socket, 'connect').catch(refuse);
     return overSocket(socket, lengthFraming);
   }
-  if (!/^wss?:\/\/[^@]+$/.test(address) || !URL.canParse(address)) {
-    throw new RrextError('usage', `"${address}" is no address: it is unix:PATH, ws://HOST:PORT or wss://HOST:PORT`);
-  }
+  const isWeb = /^wss?:\/\/[^@]+$/.test(address) && URL.canParse(address);
+  if (!isWeb) throw new RrextError('usage', `"${address}" is no address: it is unix:PATH, ws://HOST:PORT or wss://HOST:PORT`);
   const url = new URL(address.replace(/^ws/, 'http'));
   if (!/^wss?:[^?#]*:\d+([/?#]|$)/.test(address)) url.port = '5565';
   if (url.pathname === '/') url.pathname = '/task/service';
