@@ -40,7 +40,7 @@ from rrext.cluster.control import (
 from rrext.cluster.placement import HOST_PATIENCE, TASKS_PER_HOST, HostAddress, HostStart
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
-from rrext.tasks.distant_server import PORT
+from rrext.tasks import distant_server
 from rrext.tasks.families import MEMORY_INTERVAL, Excess, Families, kill, sweep
 from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.settings import Listening, WorkerSettings
@@ -80,16 +80,17 @@ class HostedWorker:
 
     def readable(self) -> None:
         """Take the port, which is all that comes."""
-        buffer = bytearray(PORT.size)
+        port = distant_server.PORT
+        buffer = bytearray(port.size)
         try:
             count = self.process.receive(memoryview(buffer))
         except BlockingIOError:
             return
         self._said += buffer[:count]
-        if not count or len(self._said) >= PORT.size:
+        if not count or len(self._said) >= port.size:
             self.process.stop_reading()
-        if len(self._said) >= PORT.size and not self.listens.done():
-            (self.port,) = PORT.unpack(self._said[: PORT.size])
+        if len(self._said) >= port.size and not self.listens.done():
+            (self.port,) = port.unpack(self._said[: port.size])
             self.listens.set_result(None)
 
     def wrote_stderr(self, text: bytes) -> None:
@@ -125,7 +126,7 @@ class WorkerHost:
         self._warm: asyncio.Task[HostedWorker] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweeps: set[asyncio.Task[Any]] = set()
-        self._starter = WorkerStarter()
+        self._starter = WorkerStarter(distant_server.__name__)
         self._families = Families(lambda: self._starter.parent)
         self._watching_memory = False
         self.control = Control(tls, loop, msgspec.json.Decoder(ToHost), self._take, self._lost)

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -52,9 +53,11 @@ IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals that a terminal or a service manager sends to all processes. The rrext server decides their meaning."""
 
 
-def _started(module: str, stdin: int, stdout: int, stderr: int | None = None) -> subprocess.Popen[bytes]:
-    """A process. No file of the working directory hides a module from it, and no argument tells anything."""
-    code = f"import sys; sys.path.append({HOME!r}); from rrext.tasks.{module} import main; main()"
+def _started(
+    module: str, stdin: int, stdout: int, stderr: int | None = None, *, given: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """A process. No file of the working directory hides a module from it, and no argument tells anything of a pipeline."""
+    code = f"import sys; sys.path.append({HOME!r}); from rrext.tasks.{module} import main; main(*{[*given]!r})"
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code],
         stdin=stdin,
@@ -70,7 +73,9 @@ class WorkerStarter:
     alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
+        """`modules` are what its workers need beyond what all workers do."""
+        self._modules = modules
         self._lock = threading.Lock()
         self._forks = sys.platform == "linux"
         self._server: _ForkServer | None = None
@@ -106,7 +111,7 @@ class WorkerStarter:
     def _process(self, streams: Sequence[int]) -> subprocess.Popen[bytes] | Forked:
         if self._forks and (self._server is None or not self._server.lives):
             self.close()
-            self._server = _ForkServer()
+            self._server = _ForkServer(self._modules)
             if not _tells_ends(self._server.pid):
                 self._forks = False
                 self.close()
@@ -124,12 +129,12 @@ class WorkerStarter:
 class _ForkServer:
     """The fork server, as the rrext server sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         """Start it. Raises `OSError`."""
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             try:
-                self._process = _started(FORK_SERVER, other.fileno(), subprocess.DEVNULL)
+                self._process = _started(FORK_SERVER, other.fileno(), subprocess.DEVNULL, given=modules)
             except BaseException:
                 self._control.close()
                 raise
@@ -227,13 +232,16 @@ def _status(pid: int | str) -> list[bytes]:
 # -- the fork server itself
 
 
-def main() -> None:
-    """Fork a worker for each request, until the rrext server is gone; and be each of these workers."""
+def main(*modules: str) -> None:
+    """Fork a worker for each request, until the rrext server is gone; and be each of these workers. `modules` are imported for
+    all of them."""
     from rrext.tasks.worker_main import import_usual
     from rrext.tasks.worker_main import main as work
 
     gc.disable()
     import_usual()
+    for module in modules:
+        import_module(module)
     gc.freeze()  # no worker looks for garbage here, which writes to pages that all workers share
     parent = os.getppid()
     _serve(socket.socket(fileno=0), parent)

@@ -36,10 +36,10 @@ BACKLOG: Final = 1024
 """Connections that the system keeps until they are accepted."""
 
 READ_AT_ONCE: Final = 64 * KIB
-"""Bytes of records that are read in one system call; they are decrypted by themselves, so larger reads save little."""
+"""Bytes of records that are read in one system call, if no more is expected."""
 
-ENCRYPTED_AT_ONCE: Final = 256 * KIB
-"""Bytes that are encrypted before their records leave."""
+RECORDS_AT_ONCE: Final = 128 * KIB
+"""Bytes that are encrypted before their records leave, and that are read in one call where a large body is expected."""
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 2))
 """Seconds until an idle connection is probed, between two probes, and the probes after which it is lost: ten seconds in all.
@@ -133,7 +133,7 @@ class TlsEnd:
         with self._lock:
             try:
                 if not incoming.pending and not tls.pending():
-                    data = self._socket.recv(READ_AT_ONCE)
+                    data = self._socket.recv(READ_AT_ONCE if size <= READ_AT_ONCE else min(size, RECORDS_AT_ONCE))
                     if not data:
                         return 0
                     incoming.write(data)
@@ -193,12 +193,12 @@ class TlsEnd:
             if skipped >= len(piece):
                 skipped -= len(piece)
                 continue
-            rest.append(memoryview(piece)[skipped : skipped + ENCRYPTED_AT_ONCE - size] if skipped or size else piece)
+            rest.append(memoryview(piece)[skipped : skipped + RECORDS_AT_ONCE - size] if skipped or size else piece)
             skipped = 0
             size += len(rest[-1])
-            if size >= ENCRYPTED_AT_ONCE:
+            if size >= RECORDS_AT_ONCE:
                 break
-        view = memoryview(rest[0] if len(rest) == 1 else b"".join(rest))[:ENCRYPTED_AT_ONCE]
+        view = memoryview(rest[0] if len(rest) == 1 else b"".join(rest))[:RECORDS_AT_ONCE]
         size, written = len(view), 0
         while written < size:
             written += self._tls.write(view[written:])
@@ -207,7 +207,8 @@ class TlsEnd:
     def _flush(self) -> bool:
         """Give the system records; False if it has not taken all."""
         if self._outgoing.pending:
-            self._unsent = memoryview(bytes(self._unsent) + self._outgoing.read())
+            records = self._outgoing.read()
+            self._unsent = memoryview(bytes(self._unsent) + records if self._unsent else records)
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]

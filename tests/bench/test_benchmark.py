@@ -160,6 +160,19 @@ def test_one_command_prints_the_table(tmp_path: Path) -> None:
     assert len(measured) - 2 == sum(row.peer is None or row.peer[0] not in ("mcp", "mcp-ts") for row in ROWS), done.stdout
 
 
+def test_the_benchmark_of_a_cluster_measures_all_that_it_has_limits_for() -> None:
+    done = subprocess.run(
+        [sys.executable, HERE / "run_cluster.py", "--least"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert [line[:16].strip() for line in done.stdout.splitlines() if "limit" in line] == [
+        "call",
+        "calls together",
+        "raw writes",
+        "execute",
+        "MiB a task",
+    ]
+
+
 def test_the_benchmark_of_agents_measures_all_that_it_has_limits_for() -> None:
     done = subprocess.run(
         [sys.executable, HERE / "run_agents.py", "--least"], capture_output=True, text=True, timeout=50, check=True
