@@ -61,7 +61,7 @@ export class Client {
 
   private constructor(private readonly connection: Connection) {}
 
-  /** A client of a server of its own, which ends with it. For a bad file the error has what the server wrote. */
+  /** A client of a server of its own, which ends with it. A bad pipeline is `invalid_pipeline`. */
   static async spawn(files: string | readonly string[], options: SpawnOptions = {}): Promise<Client> {
     const { command = ['rrext', 'serve', '--parent', `${process.pid}`], args = [], cwd, env, onStderr } = options;
     const operands = [files].flat().map((file) => (file.startsWith('-') ? `./${file}` : file));

@@ -57,18 +57,19 @@ def node(request: pytest.FixtureRequest, modules: Path) -> str:
 def stranger(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a program that has installed the package by its path, which builds it strictly."""
     folder = tmp_path_factory.mktemp("npm")
-    copy = folder / "rrext" / "typescript"
+    copy, program = folder / "typescript", folder / "program"
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("dist", "node_modules"))
     (copy / "node_modules").symlink_to(modules, target_is_directory=True)
-    (folder / "package.json").write_text('{"private": true}')
-    run("npm", "install", "--offline", "--no-audit", "--no-fund", "./rrext/typescript", cwd=folder)
-    return folder
+    program.mkdir()
+    (program / "package.json").write_text('{"private": true}')
+    run("npm", "install", "--offline", "--no-audit", "--no-fund", "../typescript", cwd=program)
+    return program
 
 
 @pytest.fixture(scope="module")
 def package(stranger: Path) -> Path:
     """The built package."""
-    return stranger / "rrext" / "typescript"
+    return stranger.parent / "typescript"
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
