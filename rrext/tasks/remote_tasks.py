@@ -90,7 +90,8 @@ class RemoteTask(TaskIdentity):
 
 
 MAX_STARTS: Final = 4
-"""Processes that start at once: each start takes a tenth of a second of a processor, which running tasks need too."""
+"""Processes that start at once: each start takes hundredths of a second of a processor, which running tasks need too, or, where
+none is forked, half of one."""
 
 log: Final = logging.getLogger("rrext.tasks")
 

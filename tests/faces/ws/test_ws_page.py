@@ -8,12 +8,13 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from page_feed import bearer, open_page, post
+from page_feed import OpenPage, bearer, open_page, post
 from ws_server import ADA, BOB, PATIENCE, WsServer
 
 from rrext.faces.page.status_page import MAX_PAGES_OF_USER, NAMES
@@ -303,9 +304,12 @@ def test_the_outline_of_the_servers_pipeline_has_none_of_its_settings(server: Ws
 
 
 def test_a_user_has_a_limited_number_of_open_pages(server: WsServer) -> None:
-    pages = [open_page(server, ADA) for _ in range(MAX_PAGES_OF_USER)]
-    for page in pages:
-        page.__enter__()
+    pages: list[AbstractContextManager[OpenPage]] = []
+    while len(pages) < MAX_PAGES_OF_USER:
+        page = open_page(server, ADA)
+        with suppress(AssertionError):  # the server has not noticed yet that a page of another test is closed
+            page.__enter__()
+            pages.append(page)
     try:
         status, _, body = server.request("GET", "/status/feed", headers=bearer(ADA))
         assert (status, json.loads(body)["code"]) == (429, "too_many_requests")
