@@ -110,11 +110,15 @@ class WebServer:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that a process started and that run Python of their own, not the watchdog."""
-    children = [
-        int(child) for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()
-    ]
-    return [child for child in children if b"watchdog" not in Path(f"/proc/{child}/comm").read_bytes()]
+    """The processes that run Python for a process: no watchdog, and those that its fork server forks, not that one."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            if b"fork_server" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found += children_of(child)
+            elif b"watchdog" not in Path(f"/proc/{child}/comm").read_bytes():
+                found.append(child)
+    return found
 
 
 def call(end: socket.socket, request: bytes) -> Any:
