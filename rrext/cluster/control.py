@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from rrext.limits import MIB, Limits
+from rrext.limits import KIB, MIB, Limits
 from rrext.server.commands import PROTOCOL_VERSION
 from rrext.server.outbox import Outbox
 from rrext.tasks.families import Excess
@@ -31,7 +31,7 @@ CONTROL_BYTES: Final = 8 * MIB
 MAX_MESSAGE: Final = MIB
 """Bytes of a message: the largest has a piece of stderr."""
 
-READ_AT_ONCE: Final = 64 * 1024
+READ_AT_ONCE: Final = 16 * KIB
 """Bytes that are read at once."""
 
 _SIZE: Final = struct.Struct("!I")
@@ -214,21 +214,25 @@ class Control:
         self._pinging = self._loop.call_later(PING_INTERVAL, self._ping)
 
     def _readable(self) -> None:
-        while not self.is_over:
-            try:
-                count = self._tls.receive(self._buffer)
-            except BlockingIOError:
-                return
-            if not count:
-                self.end("it was closed")
-                return
-            self._heard = self._loop.time()
-            self._held += self._buffer[:count]
-            try:
-                self._take_whole()
-            except (msgspec.MsgspecError, ValueError) as error:
-                log.error("a control connection got what is no message: %s", error)
-                self.end("it got what is no message")
+        """Read once: whatever comes, the loop does other work between."""
+        if self.is_over:
+            return
+        try:
+            count = self._tls.receive(self._buffer)
+        except BlockingIOError:
+            return
+        if not count:
+            self.end("it was closed")
+            return
+        self._heard = self._loop.time()
+        self._held += self._buffer[:count]
+        try:
+            self._take_whole()
+        except (msgspec.MsgspecError, ValueError) as error:
+            log.error("a control connection got what is no message: %s", error)
+            self.end("it got what is no message")
+        if not self.is_over and self._tls.has_pending:
+            self._loop.call_soon(self._readable)
 
     def _take_whole(self) -> None:
         held, start = self._held, 0

@@ -275,8 +275,15 @@ class HostLink:
             if self.is_over:
                 raise Unavailable(f"the host on node {self.node} is gone")
             return await started
-        finally:
-            self._starts.pop(number, None)
+        except BaseException:
+            self.give_up(number)
+            raise
+
+    def give_up(self, number: int) -> None:
+        """End a worker to which nobody is connected, now or as soon as it is told."""
+        self._starts.pop(number, None)
+        self._early.pop(number, None)
+        self.send(Signal(number, signal.SIGKILL))
 
     def add(self, worker: DistantWorker) -> None:
         """Pass on what is told of a worker from now on, and what was."""
@@ -449,8 +456,11 @@ class ClusterLinks:
                     host.send(Signal(number, signal.SIGKILL))  # which ends the meeting
             tls = meeting.result()
         except OSError as error:
-            host.send(Signal(number, signal.SIGKILL))
+            host.give_up(number)
             raise Unavailable(f"a worker on node {host.node} cannot be reached: {error}") from None
+        except BaseException:
+            host.give_up(number)
+            raise
         worker = DistantWorker(number, started, tls, host)
         host.add(worker)
         return worker
