@@ -96,12 +96,13 @@ def _lives(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+async def world(monkeypatch: pytest.MonkeyPatch, *, has_relays: bool = True) -> AsyncIterator[World]:
     """An engine, with a task whose calls run."""
     before = below(os.getpid())
     network, identity = Network(), new_identity("server")
     placement = PlainHosts(identity.certificate)
-    monkeypatch.setattr(hosts, "connect", network.connect)
+    if has_relays:
+        monkeypatch.setattr(hosts, "connect", network.connect)
     limits = msgspec.structs.replace(DEFAULTS, threads=2 * IN_FLIGHT)
     settings = WorkerSettings(number=0, limits=limits, nodes=[NODES])
     catalog = Catalog(load_nodes(NODES))

@@ -1,0 +1,20 @@
+"""A network that drops every packet and tells nobody, as a pulled cable does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.system]  # not every machine lets its users have a network of their own
+
+
+@pytest.mark.promise("cluster:one-answer")
+def test_calls_in_a_network_that_drops_every_packet_are_answered_and_both_ends_end() -> None:
+    unshare = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
+    program = Path(__file__).with_name("silent_network.py")
+    done = subprocess.run([*unshare, sys.executable, str(program)], capture_output=True, text=True, timeout=55)
+    assert done.stdout == "all answered, all gone\n", done.stderr
