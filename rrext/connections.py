@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -52,6 +52,18 @@ class Connections:
         known = os.environ if variables is None else variables
         found = {name: _Table(name, table, lines or {}).read(known, folder) for name, table in tables.items()}
         return cls(found, _variables(tables))
+
+    def sent(self, names: Iterable[str]) -> dict[str, Any]:
+        """The connections of these names as plain data for `received` on another machine, with all their secrets.
+
+        Reads files and keyrings, so call it in a thread. Raises `ConnectionInvalid`.
+        """
+        return {name: found.sent() for name in names if isinstance(found := self._found.get(name), Connection)}
+
+    @classmethod
+    def received(cls, tables: Mapping[str, Any]) -> Connections:
+        """The connections that another machine `sent`: nothing is looked up here."""
+        return cls({name: _Table(name, table, {}, _sent_secret).read({}, "") for name, table in tables.items()})
 
     def find(self, name: str, provider: str, integration: str | None = None) -> Connection:
         """The connection of a name for a provider. If `integration` is given, the connection must be for that integration.
@@ -254,7 +266,8 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """A server outside that tools may be called on, by the name that its operator gave it.
 
     `timeout` is in seconds, for one call. With `forward_authorization` the server gets the authorization of the caller.
-    `shared`: pipelines and requests of callers that are not trusted may name it. Paths in the settings begin at `folder`.
+    `shared`: pipelines and requests of callers that are not trusted may name it. `cluster`: its command may run on any node of
+    a cluster. Paths in the settings begin at `folder`.
     """
 
     name: str
@@ -264,7 +277,25 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = CONNECTION_TIMEOUT
     forward_authorization: bool = False
     shared: bool = False
+    cluster: bool = False
     folder: str = ""
+
+    def sent(self) -> dict[str, Any]:
+        """It as a table with all its secrets, for another machine. Raises `ConnectionInvalid`."""
+        settings = {key: _revealed(getattr(self.settings, key)) for key in self.settings.__struct_fields__}
+        given = {key: value for key, value in settings.items() if value is not None}
+        return {"provider": self.provider, **{key: getattr(self, key) for key in SWITCHES}, **given}
+
+    @property
+    def stays(self) -> str:
+        """Why it cannot be used on another machine; empty if it can."""
+        settings = self.settings
+        if isinstance(settings, McpSettings) and settings.command and not self.cluster:
+            return "it starts a command, which would run on another machine: that needs cluster = true in its table"
+        openapi = getattr(settings, "openapi", None)
+        if openapi and "://" not in openapi:
+            return f"its openapi {openapi} is a file of the server: on a cluster it is a URL"
+        return ""
 
 
 class ConnectionProblem(msgspec.Struct, frozen=True):
@@ -295,10 +326,17 @@ class Secret:
     def __init__(self, written: str) -> None:
         kind, _, place = written.partition(":")
         self._kind, self._place = (kind, place) if kind in KINDS and place else ("", "")
-        self._value = None if self._kind else written
+        self._value: str | None = None if self._kind else written
         self._redactors: list[Redactor | ResultRedactor] = []
         self.name: str = "secret"
         self.key: str = self.name
+
+    @classmethod
+    def received(cls, text: str, *, is_marked: bool) -> Secret:
+        """A secret that another machine read."""
+        secret = cls("")
+        secret._value, secret._kind = text, "sent" if is_marked else ""
+        return secret
 
     def read(self, variables: Mapping[str, str], folder: str) -> str | None:
         """Take the text from a variable; return why it cannot be found, if so. Paths begin at `folder`."""
@@ -372,7 +410,13 @@ def _from_keyring(service: str, user: str) -> str | None:
         raise ConnectionInvalid(f"the keyring does not answer: {error or type(error).__name__}") from None
 
 
-SWITCHES: Final[dict[str, type]] = {"active": bool, "timeout": float, "forward_authorization": bool, "shared": bool}
+SWITCHES: Final[dict[str, type]] = {
+    "active": bool,
+    "timeout": float,
+    "forward_authorization": bool,
+    "shared": bool,
+    "cluster": bool,
+}
 """The keys that tables of every provider may have, beside `provider`."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*")
@@ -382,8 +426,11 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9-]+(_[a-zA-Z0-9-]+)*")
 class _Table:
     """One table and the problems found in it."""
 
-    def __init__(self, name: str, table: Any, lines: Mapping[str, int]) -> None:
+    def __init__(
+        self, name: str, table: Any, lines: Mapping[str, int], secret: Callable[[type, Any], Any] | None = None
+    ) -> None:
         self._name = name
+        self._secret = secret or _secret
         self._table = table
         self._lines = lines
         self._problems: list[ConnectionProblem] = []
@@ -455,7 +502,7 @@ class _Table:
         if kind == dict[str, Secret] and isinstance(value, dict):
             return {name: self._value(Secret, inner, *place, name) for name, inner in value.items()}
         try:
-            return msgspec.convert(value, kind, dec_hook=_secret)
+            return msgspec.convert(value, kind, dec_hook=self._secret)
         except msgspec.ValidationError as error:
             message, _, path = str(error).partition(" - at `$")
             message = message.replace("`", "").replace(" | null", "").replace("Expected", "expected")
@@ -472,6 +519,22 @@ def _secret(kind: type, value: Any) -> Secret:
     if kind is Secret and isinstance(value, str):
         return Secret(value)
     raise ValueError("expected a text: env:NAME, file:PATH, keyring:SERVICE/USER, or the secret itself")
+
+
+def _sent_secret(kind: type, value: Any) -> Secret:
+    if kind is Secret and isinstance(value, list):
+        text, is_marked = value
+        return Secret.received(text, is_marked=is_marked)
+    raise ValueError("expected a secret of another machine")
+
+
+def _revealed(value: Any) -> Any:
+    """A setting as plain data, in which `_sent_secret` finds the secrets."""
+    if isinstance(value, Secret):
+        return [value.reveal(), value.is_marked]
+    if isinstance(value, dict):
+        return {name: _revealed(inner) for name, inner in value.items()}
+    return msgspec.to_builtins(value)
 
 
 def _secrets(values: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Secret]]:

@@ -41,6 +41,7 @@ COMMANDS = {
     "nodes": "list the nodes that pipelines may use",
     "schema": "print the JSON Schema of pipeline files",
     "serve": "answer framed requests on stdin until it ends",
+    "cluster": "look at a cluster: its nodes, and what is wrong there",
     "mcp": "offer the tools of pipelines to an agent host (Model Context Protocol)",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
     "completion": "print the script that completes commands in a shell",

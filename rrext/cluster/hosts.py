@@ -26,6 +26,7 @@ from rrext.cluster.control import (
     Started,
     StartFailed,
     ToHost,
+    Versions,
     Wrote,
     hashes_of_modules,
     own_versions,
@@ -144,6 +145,16 @@ class DistantWorker:
         self._host.send(Limit(self.number, memory))
 
     @property
+    def node(self) -> str:
+        """The name of the node where it runs."""
+        return self._host.node
+
+    @property
+    def versions(self) -> Versions:
+        """Those of its host."""
+        return self._host.versions
+
+    @property
     def how(self) -> str:
         """How it ended, for a message."""
         if self._ended is not None:
@@ -233,6 +244,11 @@ class HostLink:
     def is_over(self) -> bool:
         """Whether it is gone."""
         return self._control.is_over
+
+    @property
+    def versions(self) -> Versions:
+        """Those of a host that has greeted."""
+        return self._greeting.result().versions
 
     @property
     def has_room(self) -> bool:
@@ -447,7 +463,8 @@ class ClusterLinks:
 
     async def _start_on(self, host: HostLink, settings: WorkerSettings, resources: Resources) -> DistantWorker:
         number = settings.number
-        started = await host.start(number, resources.memory or self._host.limits.task_memory)
+        memory = min(filter(None, (resources.memory, self._host.limits.task_memory)), default=0)
+        started = await host.start(number, memory)
         message = self._told(settings).first_message
         meeting = self._host.loop.create_task(self._host.in_thread(self._met, host.address.address, started, message))
         try:
@@ -476,8 +493,9 @@ class ClusterLinks:
         return tls
 
     def _told(self, settings: WorkerSettings) -> WorkerSettings:
-        """The settings of a worker that has none of our files."""
-        return msgspec.structs.replace(settings, node_texts=self._files, modules=[], root=None, log_file=None, connections=None)
+        """The settings of a worker that has none of our files, nor a secret that its pipeline does not name."""
+        ours = {"modules": [], "log_file": None, "connections": None, "variables": {}}
+        return msgspec.structs.replace(settings, node_texts=self._files, is_elsewhere=True, **ours)
 
     def _end_unused(self, host: HostLink) -> None:
         """End a host without workers, unless it is the one that the next task gets."""

@@ -41,13 +41,14 @@ class HostAddress(msgspec.Struct, frozen=True):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """A node of the cluster: its name and address, what it has in all and free, and whether it is drained."""
+    """A node of the cluster: its name and address, what it has in all and free, whether it is drained, and its number."""
 
     name: str
     address: str
     total: dict[str, float] = {}
     free: dict[str, float] = {}
     is_draining: bool = False
+    number: str = ""
 
 
 class Placement(Protocol):

@@ -25,7 +25,7 @@ from rrext.engine.interface.call import ANONYMOUS, Call, Caller, DroppedAnswer
 from rrext.engine.interface.task_identity import TaskIdentity
 from rrext.engine.interface.totals import Totals
 from rrext.engine.tasks.component import components_of, references_of
-from rrext.engine.tasks.foreign import refusals
+from rrext.engine.tasks.foreign import PathRule, refusals
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.registry import FinishedTask, Tasks, already_running
 from rrext.engine.tasks.task import Task
@@ -55,7 +55,8 @@ class LocalEngine(BaseEngine[Task]):
     that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
     seconds that nodes wait for files locked by other processes; the default is in their settings. `connections` has the
     servers outside that pipelines may name, `packages` are the names of those that Python programs may import, `store` is for
-    the files that clients keep. The numbers of pipes and of calls begin at `first`.
+    the files that clients keep. The numbers of pipes and of calls begin at `first`, and `paths` is the rule for paths
+    of nodes on another machine than the server's.
     """
 
     __slots__ = ("_idle", "_known_references", "_list", "_loader", "_objects", "_pipes", "_redact", "_tools", "batch")
@@ -74,6 +75,7 @@ class LocalEngine(BaseEngine[Task]):
         packages: Sequence[str] = (),
         store: FileStoreSettings | None = None,
         first: int = 1,
+        paths: PathRule | None = None,
     ) -> None:
         environment = environment or Environment()
         host = Host(
@@ -85,7 +87,7 @@ class LocalEngine(BaseEngine[Task]):
         self._redact = environment.redactor.error
         self._pipes = Pipes(limits.expired_pipes, first)
         host.events.numbers = count(first)
-        self._loader = TaskLoader(host, self.tasks, self.catalog, environment, root)
+        self._loader = TaskLoader(host, self.tasks, self.catalog, environment, root, paths)
         self._list = ToolList(host)
         self._tools = ToolCalls(host, self._pipes, self._list)
         self._known_references: ReferenceCalls | None = None
@@ -352,11 +354,22 @@ class LocalEngine(BaseEngine[Task]):
 
 
 class TaskLoader:
-    """Loads pipelines for one engine. `root` is the folder that no node setting may leave."""
+    """Loads pipelines for one engine. `root` is the folder that no node setting may leave, `paths` the rule for those settings
+    on another machine.
+    """
 
-    __slots__ = ("_catalog", "_environment", "_host", "_root", "_tasks")
+    __slots__ = ("_catalog", "_environment", "_host", "_paths", "_root", "_tasks")
 
-    def __init__(self, host: Host, tasks: Tasks[Task], catalog: Catalog, environment: Environment, root: str | None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        tasks: Tasks[Task],
+        catalog: Catalog,
+        environment: Environment,
+        root: str | None,
+        paths: PathRule | None,
+    ) -> None:
+        self._paths = paths
         self._host = host
         self._tasks = tasks
         self._catalog = catalog
@@ -402,6 +415,8 @@ class TaskLoader:
         loaded = load_pipeline(text, self._catalog, environment, source=source, partial=partial, limits=limits)
         if remote:
             loaded.add(refusals(loaded, self._root))
+        if self._paths is not None:
+            loaded.add(self._paths.refusals(loaded))
         directory, confined = self._root or folder or "", remote or bool(self._root)
         components = components_of(loaded, directory=directory, confined=confined, partial=partial, remote=remote)
         references = references_of(loaded.require(), components, remote=remote)

@@ -15,6 +15,7 @@ from rrext.pipefile.environment import Environment
 from rrext.pipefile.lane_plan import LanePlan
 from rrext.pipefile.loaded_pipeline import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.resources import NO_RESOURCES, Resources, read_resources
 from rrext.pipefile.shape import ShapeReader
 from rrext.pipefile.spec import ComponentSpec
 from rrext.pipefile.text.problems import Problem, Problems, Severity, below
@@ -92,6 +93,27 @@ def load_pipeline(
         source_map=given.map,
         plans=plans,
     )
+
+
+def resources_in(
+    pipeline: str | bytes | Mapping[str, Any],
+    refusals: Callable[[Resources, str], Iterable[Problem]],
+    limits: Limits = DEFAULTS,
+) -> Resources:
+    """What a pipeline asks for, before it is loaded; nothing, if that cannot be read, which its load tells.
+
+    `refusals` has the problems of these resources at a pointer. Raises `InvalidPipeline` if there are any.
+    """
+    given, near = _given(pipeline, limits, positions=False), NearNames()
+    document, base = _unwrapped(given.value, Problems()) if given.complete else (None, "")
+    if document is None:
+        return NO_RESOURCES
+    resources = read_resources(document, base, Problems(), near)
+    if refused := tuple(refusals(resources, below(base, "resources"))):
+        text = pipeline if isinstance(pipeline, str | bytes) else None
+        outline = PipelineOutline(resources=resources)
+        LoadedPipeline(None, refused, document, base=base, outline=outline, text=text, source_map=given.map).require()
+    return resources
 
 
 def validate(

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
-from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, Unavailable
+from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, TaskLost, Unavailable
 from rrext.pipefile.resources import NO_RESOURCES
 from rrext.tasks.fork_server import WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
@@ -21,6 +22,8 @@ from rrext.tasks.worker_process import WorkerProcess
 from rrext.threads import shielded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rrext.engine.host.host import Host
     from rrext.pipefile.resources import Resources
     from rrext.tasks.settings import WorkerSettings
@@ -35,6 +38,7 @@ class RemoteTask(TaskIdentity):
         "_text_type",
         "_tool_names",
         "is_finished",
+        "is_leaving",
         "latest",
         "memory",
         "offers",
@@ -61,6 +65,8 @@ class RemoteTask(TaskIdentity):
         self.latest: dict[str, Any] = described["status"]
         """The status as the worker told it last."""
         self.is_finished = False
+        self.is_leaving = False
+        """Whether another one has its token, and it has its open pipes alone."""
         self.open_pipes = 0
         self._tool_names = ToolNames(*described["toolNames"])
         self.offers: list[dict[str, Any]] = described["offers"]
@@ -160,10 +166,26 @@ class WorkerPool:
             self._warm = self._begin()
             self._warm.add_done_callback(_log_failure)
 
-    async def take(self, resources: Resources = NO_RESOURCES) -> Worker:
-        """A worker without a task: the warm one, else a new one, as for all that want resources. Raises `Unavailable`."""
-        if not resources.is_empty:
-            return await self._started(self._begin(resources))
+    def drop_warm(self, is_unwanted: Callable[[Worker], bool]) -> None:
+        """End the worker that was started ahead of its use if nobody wants it there, and start another."""
+        warm = self._warm
+        if (
+            warm is not None
+            and warm.done()
+            and not warm.cancelled()
+            and warm.exception() is None
+            and is_unwanted(warm.result())
+        ):
+            self._warm = None
+            self._host.spawn(self._end(warm), "end of a worker that nobody wants")
+            self.warm_up()
+
+    async def take(self, resources: Resources = NO_RESOURCES, links: WorkerLinks | None = None) -> Worker:
+        """A worker without a task: the warm one, else a new one, as for all that want resources, or `links` of their own.
+        Raises `Unavailable`.
+        """
+        if not resources.is_empty or links is not None:
+            return await self._started(self._begin(resources, links))
         warm, self._warm = self._warm, None
         if warm is not None:
             try:
@@ -177,8 +199,8 @@ class WorkerPool:
                 worker.kill()
         return await self._started(self._begin())
 
-    def _begin(self, resources: Resources = NO_RESOURCES) -> asyncio.Task[Worker]:
-        start = self._host.loop.create_task(self._start(resources), name="start of a worker")
+    def _begin(self, resources: Resources = NO_RESOURCES, links: WorkerLinks | None = None) -> asyncio.Task[Worker]:
+        start = self._host.loop.create_task(self._start(resources, links or self.links), name="start of a worker")
         self.starting.add(start)
         start.add_done_callback(self._is_begun)
         return start
@@ -203,14 +225,14 @@ class WorkerPool:
         with suppress(RrextError):
             await (await start).stop(STOP_MARGIN)
 
-    async def _start(self, resources: Resources) -> Worker:
+    async def _start(self, resources: Resources, links: WorkerLinks) -> Worker:
         async with self._starts:
             if self.is_closed:
                 raise ShuttingDown("the server ends")
             self._number += 1
             number = self._number
             settings = msgspec.structs.replace(self._settings, number=number)
-            link = await self.links.start(settings, resources)
+            link = await links.start(settings, resources)
             worker = self.workers[number] = Worker(number, link, self._host, self._home)
             if self.is_closed:
                 worker.kill()
@@ -241,6 +263,12 @@ def _log_failure(warm: asyncio.Task[Worker]) -> None:
         log.warning("no process could be started ahead: %s", error)
 
 
+LOAD_ATTEMPTS: Final = 3
+"""Loads of a pipeline on one machine after the other, if each vanishes."""
+
+LOAD_PATIENCE: Final = 30.0
+"""Seconds in which a load is begun again, if the machine vanishes on which it ran."""
+
 STOP_MARGIN: Final = 2.0
 """Seconds beyond the time of its calls in which a worker ends; then it is killed."""
 
@@ -262,9 +290,12 @@ class RemoteLoader:
         running = None if token is None else self._engine.tasks.running(token, owner if remote else None)
         if use_existing and running is not None:
             return running  # a client may join a pipeline that it could not load
-        worker = await self._engine.pool.take()
         try:
-            task = await self._loaded_in(worker, pipeline, options, is_restart=replaces is not None)
+            task = await self._loaded_somewhere(pipeline, options, is_restart=replaces is not None)
+        finally:
+            self._engine.pool.warm_up()
+        worker = task.worker
+        try:
             same = self._engine.tasks.find_same(token, task)
             if same is not None and use_existing:
                 self.drop(worker)
@@ -278,16 +309,37 @@ class RemoteLoader:
         except BaseException:
             self.drop(worker)
             raise
-        finally:
-            self._engine.pool.warm_up()
         return task
 
+    async def _loaded_somewhere(
+        self, pipeline: dict[str, Any] | str | bytes, options: dict[str, Any], *, is_restart: bool
+    ) -> RemoteTask:
+        """Load a pipeline; on another machine if one vanishes meanwhile, as nothing of the pipeline has begun."""
+        resources, more = await self._engine.prepare(pipeline, options)
+        until = self._engine.host.loop.time() + LOAD_PATIENCE
+        for attempt in count(1):
+            worker = await self._engine.pool.take(resources)
+            try:
+                return await self._loaded_in(worker, pipeline, options, more, is_restart=is_restart)
+            except BaseException as error:
+                self.drop(worker)
+                is_gone = isinstance(error, TaskLost) and worker.link.exit_code is None
+                if not is_gone or attempt == LOAD_ATTEMPTS or self._engine.host.loop.time() > until:
+                    raise
+        raise AssertionError  # the loop has no end
+
     async def _loaded_in(
-        self, worker: Worker, pipeline: dict[str, Any] | str | bytes, options: dict[str, Any], *, is_restart: bool
+        self,
+        worker: Worker,
+        pipeline: dict[str, Any] | str | bytes,
+        options: dict[str, Any],
+        more: dict[str, Any],
+        *,
+        is_restart: bool,
     ) -> RemoteTask:
         self._engine.subscribe_worker(worker)
         self._engine.stderr.learn(options.get("env") or {})
-        given = {"options": {**options, "use_existing": False}, "isRestart": is_restart}
+        given = {"options": {**options, "use_existing": False}, "isRestart": is_restart, **more}
         text = None
         if isinstance(pipeline, dict):
             given["pipeline"] = pipeline
@@ -331,9 +383,13 @@ class OperatorFiles:
         self._tokens.add(task.token)
         return task
 
+    def has(self, task: RemoteTask) -> bool:
+        """Whether a task is that of a file."""
+        return task.scope is None and task.token in self._tokens
+
     def ended(self, task: RemoteTask, reason: str) -> None:
         """Load a pipeline of the operator again if its process was lost. After a restart it is still the operator's."""
-        if task.scope is not None or task.token not in self._tokens or reason == "restarted":
+        if not self.has(task) or reason == "restarted":
             return
         if reason != "lost":
             self._tokens.discard(task.token)

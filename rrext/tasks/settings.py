@@ -35,6 +35,9 @@ class Listening(msgspec.Struct, frozen=True):
 class WorkerSettings(msgspec.Struct, kw_only=True):
     """What a worker has to know before it serves.
 
+    One that `is_elsewhere` has none of the server's files: no node uses a path, but for those in a root that all machines
+    share, if it `shares_root`.
+
     `number` and `mark` are its own. `values` and `names` are those of the environment of pipelines, `nodes` the modules with
     nodes of the operator, `node_texts` the contents of those that are files of another machine, `connections` is a file of
     them, with the values of its `variables`, `packages` those that programs may import. `modules` is the path on which Python
@@ -50,6 +53,8 @@ class WorkerSettings(msgspec.Struct, kw_only=True):
     names: list[str] = []
     nodes: list[str] = []
     node_texts: dict[str, str] = {}
+    is_elsewhere: bool = False
+    shares_root: bool = False
     connections: str | None = None
     packages: list[str] = []
     variables: dict[str, str] = {}

@@ -26,6 +26,7 @@ from rrext.errors import Cancelled, InvalidArguments, PipeNotOpen, RrextError, T
 from rrext.limits import LAST_CALLS_TIMEOUT, MAX_KEPT_SECRETS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
+from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.references import CallRef, CallRefNames, ReferenceReader
 from rrext.secrets.redaction import Redactor
 from rrext.server.logs import keep_lines
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from rrext.tasks.worker import Worker
     from rrext.tools.context import CancelReason
 
+
+LEAVING_INTERVAL: Final = 0.2
+"""Seconds between two looks at a task whose last pipes end: its node stays for longer."""
 
 LOOKS_AT_ONCE: Final = 32
 """Workers that are asked for their status at once: a few milliseconds of the loop."""
@@ -96,7 +100,9 @@ class TaskEngine(BaseEngine[RemoteTask]):
         super().__init__(host, catalog=catalog, environment=environment, root=settings.root, store=store, refresh=self._refresh)
         self.pool = WorkerPool(host, self, settings, links(host))
         self.loader = RemoteLoader(self)
-        self._files = OperatorFiles(host, self.loader)
+        self.outside_links: WorkerLinks | None = None
+        """Where the worker of what requests name without a task runs, if not with all others."""
+        self.files = OperatorFiles(host, self.loader)
         self._references = ReferenceRoutes(self, KnownReferences())
         self._questions = WorkerQuestions(self)
         self.stderr = WorkerStderr(environment, host.connections, self.limits.max_log_text)
@@ -175,7 +181,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
 
     def _worker_of_pipe(self, pipe_id: int) -> Worker:
         worker = self.pool.workers.get(pipe_id >> PIPE_BITS)
-        if worker is None or worker.task is None or worker.task.stopping:
+        if worker is None or worker.task is None or (worker.task.stopping and not worker.task.is_leaving):
             raise PipeNotOpen.of(pipe_id)
         return worker
 
@@ -220,8 +226,34 @@ class TaskEngine(BaseEngine[RemoteTask]):
         """Load a pipeline of the operator, which comes back if its process is lost; the components that are unavailable, with
         the reasons.
         """
-        task = await self._files.load(pipeline=text, token=token, name=name, folder=folder, partial=partial)
+        task = await self.files.load(pipeline=text, token=token, name=name, folder=folder, partial=partial)
         return task.unavailable
+
+    async def prepare(self, pipeline: Any, options: Mapping[str, Any]) -> tuple[Resources, dict[str, Any]]:
+        """What the worker of a pipeline needs, and what it is told beside the pipeline. On one machine both are nothing."""
+        return NO_RESOURCES, {}
+
+    async def move(self, task: RemoteTask) -> None:
+        """Load a task in another worker, which gets the new calls; open pipes have the time of a drain to end where they are.
+
+        Raises `RrextError`, and leaves the task as it is, if that cannot be.
+        """
+        new = await self.loader.load(task.pipeline, replaces=task, **{**task.options, "token": task.token})
+        if task.stopping:  # meanwhile
+            self.loader.drop(new.worker)
+            return
+        task.is_leaving = new.is_restarted = True
+        self._retire(task)
+        self.begin(new)
+        with suppress(TimeoutError, RrextError):
+            async with asyncio.timeout(self.limits.drain):
+                while True:
+                    task.take_statuses(await task.worker.ask_living("worker_status", {}))
+                    if not (task.open_pipes or task.worker.calls):
+                        break
+                    await asyncio.sleep(LEAVING_INTERVAL)
+        task.is_leaving = False
+        await self.unload(task, "restarted")
 
     # -- the end of a task
 
@@ -246,7 +278,7 @@ class TaskEngine(BaseEngine[RemoteTask]):
             return
         task.is_finished = True
         self._note_end(task, reason, **more)
-        self._files.ended(task, reason)
+        self.files.ended(task, reason)
 
     # -- what workers tell
 
@@ -335,8 +367,9 @@ class TaskEngine(BaseEngine[RemoteTask]):
         log.error("%s", words)
         if task is not None and (task.stopping or self.tasks.running(task.token, task.scope) is task):
             self._retire(task)
+            reason: EndReason = "restarted" if task.is_leaving else "lost"
             told = {"exitCode": worker.link.exit_code, "exitMessage": error.message}
-            self._finish(task, "lost", **told, errors=[*task.latest["errors"], words])
+            self._finish(task, reason, **told, errors=[*task.latest["errors"], words])
 
     def note_connection(self, worker: Worker, connection_id: str) -> None:
         self._visits.setdefault(connection_id, set()).add(worker)
@@ -598,7 +631,7 @@ class ReferenceRoutes:
             self._engine.pool.warm_up()
 
     async def _begin_outside(self) -> Worker:
-        worker = await self._engine.pool.take()
+        worker = await self._engine.pool.take(links=self._engine.outside_links)
         self._engine.subscribe_worker(worker)
         return worker
 

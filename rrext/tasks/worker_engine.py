@@ -89,6 +89,12 @@ class WorkerEngine(LocalEngine):
         """Take word that the server has told all events that were before the question. From any thread."""
         self.host.post(self._when_told)
 
+    def use_connections(self, tables: dict[str, Any]) -> None:
+        """Take the connections that the pipeline of this worker names, with their secrets."""
+        from rrext.connections import Connections
+
+        self.host.use(Connections.received(tables))
+
     # -- other pipelines
 
     def start(self, call: Call, *, alone: bool = False) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 
 from rrext.connections import NO_CONNECTIONS, load_connections
 from rrext.engine.interface.call import Caller
+from rrext.engine.tasks.foreign import PathRule
 from rrext.errors import RrextError
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
@@ -108,6 +109,7 @@ def _serve(
             connections = load_connections(settings.connections, settings.variables)
         engine = WorkerEngine(
             settings.number,
+            paths=_paths(settings),
             catalog=_catalog(settings),
             environment=environment,
             limits=settings.limits,
@@ -150,6 +152,11 @@ def _catalog(settings: WorkerSettings) -> Catalog:
         for node_class in load_nodes(name, settings.node_texts.get(name)):
             catalog.add(node_class)
     return catalog
+
+
+def _paths(settings: WorkerSettings) -> PathRule | None:
+    """The rule for paths of nodes on another machine than the server's."""
+    return PathRule(shares_root=settings.shares_root) if settings.is_elsewhere else None
 
 
 def import_usual() -> None:

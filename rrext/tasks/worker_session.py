@@ -174,6 +174,8 @@ class WorkerSession(Session):
         given = request.arguments
         text = given["pipeline"] if request.tail is None else request.tail
         engine = self.engine
+        if "connections" in given:
+            engine.use_connections(given["connections"])
         task = engine.load(text, **given["options"])
         task.is_restarted = given["isRestart"]
         return {

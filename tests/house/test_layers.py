@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "sync": GROUND | {"http"},
     "client": GROUND | {"wire", "transports", "sync"},
     "tasks": GROUND | {"files", "wire", "tools", "connections", "references", "pipefile", "engine", "transports", "server"},
-    "cluster": GROUND | {"wire", "pipefile", "engine", "transports", "server", "tasks"},
+    "cluster": GROUND | {"wire", "connections", "pipefile", "engine", "transports", "server", "tasks"},
     "editor": GROUND | {"tools", "nodes", "references", "pipefile"},
     "picture": GROUND | {"nodes", "pipefile"},
     "cli": ANYTHING,

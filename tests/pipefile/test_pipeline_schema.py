@@ -32,6 +32,7 @@ UNSEEN = {
     "node_unavailable": "the machine decides",
     "missing_file": "the machine decides",
     "package_not_offered": "the operator of a server decides",
+    "not_on_cluster": "the operator of a server decides",
     "invalid_resources": "the number that a size has",
     "not_permitted": "the operator of a server decides",
     "tool_undescribed": "the node's code decides",

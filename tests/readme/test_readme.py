@@ -168,6 +168,7 @@ def test_the_readme_is_read_in_one_sitting() -> None:
         "rrext/nodes/AGENTS.md",
         "rrext/faces/lsp/EDITORS.md",
         "rrext/faces/ws/OPERATING.md",
+        "rrext/tasks/CLUSTER.md",
     ],
 )
 def test_every_link_to_a_file_leads_somewhere(page: str) -> None:

@@ -57,10 +57,12 @@ if TYPE_CHECKING:
     from rrext.faces.http.tokens import UserTokens
     from rrext.files.file_store import FileStoreSettings
     from rrext.pipefile.environment import Environment
+    from rrext.pipefile.resources import Resources
     from rrext.secrets.redaction import Redactor
     from rrext.server.process import Listener, ServingProcess
     from rrext.server.session import Session
     from rrext.tasks.settings import WorkerSettings
+    from rrext.tasks.task_engine import TaskEngine
     from rrext.transports.claimed_stdio import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
     from rrext.wire.connection import ServedConnection
@@ -103,7 +105,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task-memory", type=byte_size, metavar="SIZE", help="kill a process of a task beyond this, such as 2G (default: none)"
     )
+    add_cluster_options(parser)
     parser.set_defaults(face=Face(), user=None, space=None)
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tasks on other machines."""
+    parser.add_argument(
+        "--cluster", metavar="HOST:PORT", help="run tasks on the nodes of the cluster of Ray with this head (auto: RAY_ADDRESS)"
+    )
+    parser.add_argument(
+        "--max-resources",
+        type=resources,
+        metavar="cpu=2,memory=4G",
+        help="with --cluster: what a pipeline of a network client may ask for (default: nothing)",
+    )
+    parser.add_argument("--shared-root", action="store_true", help="with --cluster: --root is the same folder on all nodes")
+
+
+def resources(text: str) -> Resources:
+    """An argparse type: resources as `cpu=2,gpu=1,memory=4G`."""
+    from rrext.pipefile.near_names import NearNames
+    from rrext.pipefile.resources import read_resources
+    from rrext.pipefile.text.problems import Problems
+
+    given: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        try:
+            given[name] = value if name == "memory" else float(value)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected resources such as cpu=2,gpu=1,memory=4G, not {text!r}") from None
+    problems = Problems()
+    found = read_resources({"resources": given}, "", problems, NearNames())
+    if "node" in given or problems.errors:
+        raise argparse.ArgumentTypeError(next((each.message for each in problems), "node is the operator's alone"))
+    return found
 
 
 class Face(NamedTuple):
@@ -123,7 +160,8 @@ def add_serving_options(parser: argparse.ArgumentParser, *, files: str = "*") ->
     add_wait_option(parser)
     add_partial_option(parser)
     add_tools_option(parser)
-    parser.set_defaults(parent=None, store=None, store_quota=None, isolation=None, task_memory=None)
+    parser.set_defaults(parent=None, store=None, store_quota=None, isolation=None, task_memory=None, cluster=None)
+    parser.set_defaults(shared_root=False, max_resources=None)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -174,14 +212,14 @@ def run(args: argparse.Namespace) -> int:
         _require_memory(LEAST_MEMORY[args.ws is not None or args.face.listen is not None])
         if args.face.listen is None:
             check_options(args)
+        args.isolation = args.isolation or ("none" if args.ws is None else "process")
+        if args.task_memory is not None and (wrong := _wrong_memory(args)):
+            raise UsageError(f"--task-memory {wrong}")
+        cluster = None if args.cluster is None else cluster_from(args)
     except UsageError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
+        print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
         return EXIT_USAGE
     args.key = take_key(args)
-    args.isolation = args.isolation or ("none" if args.ws is None else "process")
-    if args.task_memory is not None and (wrong := _wrong_memory(args)):
-        print(f"rrext: --task-memory {wrong}", file=sys.stderr)
-        return EXIT_USAGE
     try:
         if not serves_stdio:
             open_missing()
@@ -201,7 +239,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         environment, connections = environment_from(args)  # before the fork, whose memory would keep the variables
         watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
-        code = _serve_claimed(args, environment, connections, stdio, parent, watchdog, writers)
+        code = _serve_claimed(args, environment, connections, stdio, parent, watchdog, writers, cluster)
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
@@ -224,6 +262,23 @@ def _wrong_memory(args: argparse.Namespace) -> str:
     return "" if args.task_memory >= MIN_TASK_MEMORY else f"must be at least {MIN_TASK_MEMORY // MIB}M"
 
 
+def cluster_from(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the engine for a cluster. This process keeps no variable of Ray's. Raises `UsageError`."""
+    from rrext.cluster.ray_placement import head_of, take_ray_variables
+    from rrext.pipefile.resources import NO_RESOURCES
+
+    if args.isolation == "none":
+        raise UsageError("--cluster is for processes of tasks: it needs --isolation process")
+    if args.shared_root and args.root is None:
+        raise UsageError("--shared-root needs --root")
+    variables = take_ray_variables()
+    return {
+        "head": head_of(args.cluster, variables),
+        "variables": variables,
+        "most": args.max_resources or NO_RESOURCES,
+    }
+
+
 def _serve_claimed(
     args: argparse.Namespace,
     environment: Environment,
@@ -232,6 +287,7 @@ def _serve_claimed(
     parent: ParentWatch,
     watchdog: Watchdog,
     writers: list[LossyWriter],
+    cluster: dict[str, Any] | None,
 ) -> int:
     from rrext.server.logs import set_up_logging
 
@@ -275,10 +331,9 @@ def _serve_claimed(
         )
         given: dict[str, Any] = {"catalog": catalog, "environment": environment, "connections": connections}
         given["store"] = _store_at(args.store, args.store_quota)
+        engine: Any
         if args.isolation == "process":
-            from rrext.tasks.task_engine import TaskEngine
-
-            engine: Any = TaskEngine(**given, settings=_worker_settings(args, environment, limits, level))
+            engine = _task_engine(given, _worker_settings(args, environment, limits, level), cluster)
         else:
             engine = LocalEngine(**given, limits=limits, root=root_from(args), wait=args.wait, packages=packages)
         if _is_audited(args.audit):
@@ -331,6 +386,17 @@ def _serve_claimed(
     return EXIT_USAGE
 
 
+def _task_engine(given: dict[str, Any], settings: WorkerSettings, cluster: dict[str, Any] | None) -> TaskEngine:
+    """The engine of tasks in processes, on this machine or on a cluster."""
+    if cluster is None:
+        from rrext.tasks.task_engine import TaskEngine
+
+        return TaskEngine(**given, settings=settings)
+    from rrext.cluster.engine import ClusterEngine
+
+    return ClusterEngine(**given, **cluster, settings=settings)
+
+
 def _store_at(directory: str | None, quota: int | None) -> FileStoreSettings | None:
     """The settings of the file store, if there is to be one. Its directory is made if only it is missing."""
     if directory is None:
@@ -370,6 +436,7 @@ def _worker_settings(args: argparse.Namespace, environment: Environment, limits:
         log_level=level,
         log_file=None if args.log_file is None else os.path.abspath(args.log_file),
         modules=list(sys.path),
+        shares_root=args.shared_root,
     )
 
 
@@ -490,6 +557,9 @@ def take_key(args: argparse.Namespace) -> str | None:
 
 def check_options(args: argparse.Namespace) -> None:
     """Raise `UsageError` for options that do not go together."""
+    for name in ("max_resources", "shared_root"):
+        if args.cluster is None and getattr(args, name):
+            raise UsageError(f"--{name.replace('_', '-')} needs --cluster")
     if args.ws is None:
         for name in ("keys", "trust_clients", "allow_origin", "behind_proxy", "tls_cert", "tls_key", "metrics_key_file"):
             if getattr(args, name):

@@ -98,6 +98,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "provider_unavailable": "the fix is an installation, not an edit",
     "foreign_provider": "no node of rrext is meant by it",
     "duplicate_reference": "the author decides which name is meant",
+    "not_on_cluster": "the operator of a server decides",
     "invalid_resources": "the author decides what the pipeline needs",
     "resources_ignored": "on a cluster they have an effect",
     "cannot_run": "the message of the plan names the cause, which has no position in the file",

@@ -76,16 +76,20 @@ class Host:
         self.packages = packages
         self.engine: Any = None
         """The engine itself, whose layer is above this one."""
-        self.connections = NO_CONNECTIONS if connections is None else connections
-        self.shared_connections = self.connections.shared()
-        """The connections for pipelines and requests of callers that are not trusted."""
         self._providers: ProviderPool | None = None
-        self.connections.known_to(self.redactor)
+        self.use(NO_CONNECTIONS if connections is None else connections)
         self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
         self.tool_run: Any = None
         """The class of tool runs, set by `ToolCalls`, whose layer is above this one."""
         self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT, post=self.post)
+
+    def use(self, connections: Connections) -> None:
+        """Take other connections, before the first pipeline."""
+        self.connections = connections
+        self.shared_connections = connections.shared()
+        """The connections for pipelines and requests of callers that are not trusted."""
+        connections.known_to(self.redactor)
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
         """Run `action` on the loop's thread soon. Nothing happens if the loop is closed: no call is left to notify."""

@@ -1,4 +1,5 @@
-"""The rules for callers who are not trusted, such as clients on a network: forbidden settings, paths and servers.
+"""The rules for callers who are not trusted, such as clients on a network: forbidden settings, paths and servers; and that for
+paths in a task on another machine.
 
 A pipeline of such a caller gives itself no permission (`allow_…`), uses no path outside of the root, and connects to no server
 at a private address. It reads the variables of its own `env`, and those that the option `--env` of the server names.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.task_identity import TaskIdentity
@@ -33,6 +36,17 @@ def paths_outside(component: ComponentSpec, root: str | None) -> Iterator[Proble
 
     A variable without a value is another problem. Nodes look again when they use a path, because a link may be new then.
     """
+    for name, pointer, path in _paths(component):
+        try:
+            path_below(root or "", path, confined=True, node_id=component.id)
+        except Unavailable as error:
+            yield Problem("not_permitted", "error", f"{error.message}. {error.hint}", pointer)
+        except ValueError:  # a zero byte, which the settings of a node may refuse by themselves
+            yield Problem("not_permitted", "error", f'"{name}" of "{component.id}" is no path.', pointer)
+
+
+def _paths(component: ComponentSpec) -> Iterator[tuple[str, str, str]]:
+    """The paths among the settings of a component: setting, pointer and path."""
     for name in component.node_class.paths if component.settings is not None else ():
         value = _value(component.settings, name)
         places = {below(component.section, name): value}
@@ -40,12 +54,29 @@ def paths_outside(component: ComponentSpec, root: str | None) -> Iterator[Proble
             places = {below(pointer, key): path for pointer in places for key, path in value.items()}
         for pointer, path in places.items():
             if isinstance(path, str) and path and "${" not in path and path not in component.node_class.no_paths:
-                try:
-                    path_below(root or "", path, confined=True, node_id=component.id)
-                except Unavailable as error:
-                    yield Problem("not_permitted", "error", f"{error.message}. {error.hint}", pointer)
-                except ValueError:  # a zero byte, which the settings of a node may refuse by themselves
-                    yield Problem("not_permitted", "error", f'"{name}" of "{component.id}" is no path.', pointer)
+                yield name, pointer, path
+
+
+class PathRule(msgspec.Struct, frozen=True):
+    """Which paths a task may use on another machine than its server's: with `shares_root` those of a root that all share."""
+
+    shares_root: bool = False
+
+    def refusals(self, loaded: LoadedPipeline) -> Iterator[Problem]:
+        """The settings with a path, unless the pipeline names the node where its paths are."""
+        if loaded.outline.resources.node is not None:
+            return
+        for component in loaded.outline.components:
+            node_class, may_share = component.node_class, component.node_class.paths_may_be_shared
+            if component.settings is None or (may_share and self.shares_root):
+                continue
+            places = [(name, pointer) for name, pointer, _ in _paths(component)]
+            files = node_class.machine_files(component.settings)
+            for name, pointer in (*places, *((name, below(component.section, name)) for name in files)):
+                ways = 'name the node where it is ("resources": {"node": "NAME"})'
+                ways += ", or share the folder of --root among all nodes (--shared-root)" if may_share else ""
+                text = f'"{name}" of "{component.id}" is a path, and a cluster has many machines: {ways}.'
+                yield Problem("not_on_cluster", "error", text, pointer)
 
 
 def _value(settings: Any, name: str) -> Any:

@@ -120,6 +120,8 @@ class Node:
     """The profile whose defaults hold when a component names none."""
     paths: ClassVar[Mapping[str, Literal["file", "folder"]]] = {}
     """The settings that are paths in the file system, for editors. The values of an object count."""
+    paths_may_be_shared: ClassVar[bool] = False
+    """Whether its paths may be in a folder that several machines share: it keeps no locks and no database there."""
     no_paths: ClassVar[frozenset[str]] = frozenset()
     """Values of these settings that mean something else, such as a database in memory."""
     connections: ClassVar[Mapping[str, str]] = {}
@@ -187,6 +189,11 @@ class Node:
     def offers(cls, config: Any) -> Mapping[str, Any] | None:
         """The prompts and resources of the node for hosts of the Model Context Protocol, by its settings; None for nothing."""
         return None
+
+    @classmethod
+    def machine_files(cls, config: Any) -> Iterable[str]:
+        """The settings beside `paths` whose values are files or sockets of this machine: on another one they mean others."""
+        return ()
 
     @classmethod
     def not_offered(cls, config: Any, packages: Sequence[str]) -> Iterable[tuple[tuple[str | int, ...], str]]:

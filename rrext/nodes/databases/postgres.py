@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -65,6 +65,14 @@ class PostgresSettings:
     connect_timeout: Annotated[
         float, msgspec.Meta(gt=0, le=600), "Seconds for one attempt to connect: a server that is there answers in one."
     ] = 10.0
+
+
+def machine_files(settings: PostgresSettings) -> Iterator[str]:
+    """The settings that are files or sockets of this machine."""
+    if settings.host.startswith(("/", "@")):
+        yield "host"
+    if settings.sslrootcert not in ("", "system"):
+        yield "sslrootcert"
 
 
 def connection_parameters(settings: PostgresSettings) -> dict[str, str]:

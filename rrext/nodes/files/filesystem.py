@@ -49,6 +49,7 @@ class FilesystemNode(OfferingNode):
     capabilities = ("filesystem",)
 
     paths = {"root": "folder"}
+    paths_may_be_shared = True
 
     class Config:
         root: Annotated[

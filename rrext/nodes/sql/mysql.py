@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -409,6 +409,10 @@ class MysqlNode(SqlNode):
 
     extra: ClassVar[str] = "mysql"
     packages: ClassVar[tuple[str, ...]] = ("pymysql",)
+
+    @classmethod
+    def machine_files(cls, config: Any) -> Iterable[str]:
+        return (name for name in ("socket", "sslrootcert", "sslcert", "sslkey") if getattr(config, name))
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> MysqlBackend:

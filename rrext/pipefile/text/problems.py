@@ -93,6 +93,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "error",
         "A setting `allow_…` in the pipeline of a network client, which only the operator permits; a path out of `--root`.",
     ),
+    "not_on_cluster": (
+        "error",
+        "On a cluster: a path of the server, or a connection that stays on it; the message says what to do.",
+    ),
     # variables
     "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),
     "variable_not_allowed": ("error", "A `${NAME}` that pipelines may not read. A warning where nothing is run."),

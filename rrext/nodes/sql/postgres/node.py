@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.databases.postgres import PostgresSettings
+from rrext.nodes.databases.postgres import PostgresSettings, machine_files
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.postgres.dialect import POSTGRES
@@ -26,6 +27,10 @@ class PostgresNode(SqlNode):
 
     extra: ClassVar[str] = "postgres"
     packages: ClassVar[tuple[str, ...]] = ("psycopg",)
+
+    @classmethod
+    def machine_files(cls, config: Any) -> Iterable[str]:
+        return machine_files(config)
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> Backend:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from rrext.nodes.base.setup import SetupContext, missing_packages
-from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters
+from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters, machine_files
 from rrext.nodes.vectors.node import VectorSettings, VectorStoreNode
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class PgVectorNode(VectorStoreNode):
             "Chunks from which a table that is searched gets an HNSW index, built beside the calls; 0: never. Fewer are "
             "compared one by one, which takes some milliseconds per thousand and misses nothing.",
         ] = 10_000
+
+    @classmethod
+    def machine_files(cls, config: Any) -> Iterable[str]:
+        return machine_files(config)
 
     @classmethod
     def unavailable(cls) -> str | None:
