@@ -376,6 +376,14 @@ class HostLink:
         self._unused(self)
 
 
+class HostUnreachable(Exception):
+    """A host was started, and the server cannot connect to it."""
+
+    def __init__(self, node: str, reason: str) -> None:
+        super().__init__(reason)
+        self.node: str = node
+
+
 class ClusterLinks:
     """Starts workers on the hosts of a placement, up to `TASKS_PER_HOST` on each; one with resources of its own alone."""
 
@@ -406,7 +414,14 @@ class ClusterLinks:
         try:
             async with asyncio.timeout(PLACE_PATIENCE):
                 for attempt in range(PLACE_ATTEMPTS):
-                    host = await self._host_for(resources, avoid)
+                    try:
+                        host = await self._host_for(resources, avoid)
+                    except HostUnreachable as error:
+                        log.warning("%s", error)
+                        avoid |= {error.node}
+                        if attempt == PLACE_ATTEMPTS - 1:
+                            raise Unavailable(str(error)) from None
+                        continue
                     host.reserved += 1
                     try:
                         return await self._start_on(host, settings, resources)
@@ -452,7 +467,7 @@ class ClusterLinks:
             await host.greet(self._hashes, self._host.limits)
         except OSError as error:
             await self._placement.release(address)
-            raise Unavailable(f"the host on node {address.node} cannot be reached: {error}") from None
+            raise HostUnreachable(address.node, f"the host on node {address.node} cannot be reached: {error}") from None
         except BaseException:
             await self._placement.release(address)
             raise

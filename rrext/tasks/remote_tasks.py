@@ -16,7 +16,7 @@ from rrext.engine.interface.task_identity import TaskIdentity, ToolNames
 from rrext.engine.tasks.registry import FinishedTask, already_running
 from rrext.errors import RrextError, ShuttingDown, TaskAlreadyRunning, TaskLost, Unavailable
 from rrext.pipefile.resources import NO_RESOURCES
-from rrext.tasks.fork_server import WorkerStarter
+from rrext.tasks.fork_server import UNSEEN, WorkerStarter
 from rrext.tasks.worker import ANSWER_PATIENCE, Worker
 from rrext.tasks.worker_process import WorkerProcess
 from rrext.threads import shielded
@@ -323,7 +323,7 @@ class RemoteLoader:
                 return await self._loaded_in(worker, pipeline, options, more, is_restart=is_restart)
             except BaseException as error:
                 self.drop(worker)
-                is_gone = isinstance(error, TaskLost) and worker.link.exit_code is None
+                is_gone = isinstance(error, TaskLost) and not worker.link.is_here and worker.link.exit_code == UNSEEN
                 if not is_gone or attempt == LOAD_ATTEMPTS or self._engine.host.loop.time() > until:
                     raise
         raise AssertionError  # the loop has no end

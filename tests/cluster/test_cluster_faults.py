@@ -24,6 +24,7 @@ from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
 from rrext.pipefile.environment import Environment
+from rrext.pipefile.resources import Resources
 from rrext.tasks.settings import WorkerSettings
 from rrext.tasks.task_engine import TaskEngine
 from rrext.tasks.worker import Worker
@@ -205,6 +206,42 @@ async def test_a_worker_that_cannot_be_reached_on_one_node_is_started_on_another
         if not refused:  # that was the one kept warm
             worker = await made.engine.pool.take()
         assert "node-2" in repr(worker.link)
+
+
+async def test_a_host_that_cannot_be_reached_is_placed_on_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(monkeypatch) as made:
+        await made.engine.pool.take()  # the one kept warm, whose start connects too
+        connect, refused = made.network.connect, list[int]()
+
+        def refuse(address: str, port: int, *given: Any) -> Any:
+            if not refused:
+                refused.append(port)
+                raise ConnectionRefusedError("as asked")
+            return connect(address, port, *given)
+
+        monkeypatch.setattr(hosts, "connect", refuse)
+        worker = await made.engine.pool.take(Resources(cpu=1))
+        assert "node-3" in repr(worker.link)
+        assert made.placement.avoided[-1] == {"node-2"}
+
+
+@pytest.mark.promise("cluster:one-answer")
+async def test_a_pipeline_whose_machine_vanishes_while_it_is_loaded_is_loaded_on_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with world(monkeypatch) as made:
+        loaded_in, lost = made.engine.loader._loaded_in, list[Any]()
+
+        async def lose(worker: Worker, *given: Any, **more: Any) -> Any:
+            if not lost:
+                lost.append(worker.link)
+                made.placement.kill(lost[0].node)
+            return await loaded_in(worker, *given, **more)
+
+        monkeypatch.setattr(made.engine.loader, "_loaded_in", lose)
+        worker = await made.execute("b")
+        assert await made.tool("b", "pid") == worker.link.pid
+        assert repr(worker.link) != repr(lost[0])
 
 
 @pytest.mark.promise("cluster:same-versions")

@@ -81,6 +81,7 @@ class Finding(msgspec.Struct):
     """What is known of a node. `call` is the middle time of a call in seconds, `problem` what is wrong."""
 
     node: str
+    number: str
     address: str
     cpu: str
     gpu: str
@@ -123,7 +124,7 @@ async def _looked(engine: ClusterEngine, node: NodeState) -> Finding:
     """Run a pipeline on a node."""
     cpu, gpu = (f"{node.free[name]:g} of {node.total[name]:g}" for name in ("cpu", "gpu"))
     memory = f"{node.free['memory'] / GIB:.1f} of {node.total['memory'] / GIB:.1f} GiB"
-    finding = Finding(node.name, node.address, cpu, gpu, memory)
+    finding = Finding(node.name, node.number, node.address, cpu, gpu, memory)
     if node.is_draining:
         finding.problem = "it is drained: it gets no tasks"
         return finding
