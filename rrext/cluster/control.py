@@ -9,18 +9,19 @@ import asyncio
 import hashlib
 import logging
 import platform
-import struct
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 import msgspec
 
-from rrext.limits import KIB, MIB, Limits
+from rrext.errors import RrextError
+from rrext.limits import DEFAULTS, MIB, Limits
 from rrext.server.commands import PROTOCOL_VERSION
 from rrext.server.outbox import Outbox
 from rrext.tasks.families import Excess
 from rrext.transports.tls import SILENCE, TlsEnd, TlsSink
 from rrext.version import __version__
+from rrext.wire.framing import ContentLength
 
 PING_INTERVAL: Final = 2.5
 """Seconds between two pings: three may be late before the connection is lost."""
@@ -30,11 +31,6 @@ CONTROL_BYTES: Final = 8 * MIB
 
 MAX_MESSAGE: Final = MIB
 """Bytes of a message: the largest has a piece of stderr."""
-
-READ_AT_ONCE: Final = 16 * KIB
-"""Bytes that are read at once."""
-
-_SIZE: Final = struct.Struct("!I")
 
 log: Final = logging.getLogger("rrext.cluster")
 
@@ -185,8 +181,8 @@ class Control:
         self._lost = lost
         self._sink = TlsSink(tls, tls.fileno, loop, lambda: self.end("it was closed"))
         self._outbox = Outbox(self._sink, CONTROL_BYTES, loop)
-        self._held = bytearray()
-        self._buffer = memoryview(bytearray(READ_AT_ONCE))
+        self._framer: ContentLength[None] = ContentLength(msgspec.structs.replace(DEFAULTS, max_frame=MAX_MESSAGE))
+        self._framer.deliver(self._take_body, self._refuse)
         self._heard = loop.time()
         self.is_over = False
         loop.add_reader(tls.fileno, self._readable)
@@ -195,8 +191,7 @@ class Control:
 
     def send(self, message: ToHost | FromHost) -> None:
         """Send a message."""
-        body = self._encode(message)
-        self._outbox.send([_SIZE.pack(len(body)) + body])
+        self._outbox.send(self._framer.frame([self._encode(message)]))
 
     @property
     def is_full(self) -> bool:
@@ -218,36 +213,31 @@ class Control:
         if self.is_over:
             return
         try:
-            count = self._tls.receive(self._buffer)
+            count = self._tls.receive(self._framer.get_buffer())
         except BlockingIOError:
             return
         if not count:
             self.end("it was closed")
             return
         self._heard = self._loop.time()
-        self._held += self._buffer[:count]
         try:
-            self._take_whole()
-        except (msgspec.MsgspecError, ValueError) as error:
-            log.error("a control connection got what is no message: %s", error)
+            is_readable = all(event is None for event in self._framer.buffer_updated(count))
+        except (msgspec.MsgspecError, RrextError) as error:
+            log.debug("%s", error)
+            is_readable = False
+        if not is_readable:
+            log.error("a control connection got what is no message")
             self.end("it got what is no message")
-        if not self.is_over and self._tls.has_pending:
+        elif not self.is_over and self._tls.has_pending:
             self._loop.call_soon(self._readable)
 
-    def _take_whole(self) -> None:
-        held, start = self._held, 0
-        while len(held) - start >= _SIZE.size:
-            (size,) = _SIZE.unpack_from(held, start)
-            if size > MAX_MESSAGE:
-                raise ValueError(f"{size} bytes")
-            begin = start + _SIZE.size
-            if len(held) < begin + size:
-                break
-            start = begin + size
-            message = self._decode(bytes(held[begin:start]))
-            if not isinstance(message, Ping) and not self.is_over:
-                self._take(message)
-        del held[:start]
+    def _take_body(self, json: memoryview, tail: bytes | None, nbytes: int) -> None:
+        message = self._decode(json)
+        if not isinstance(message, Ping) and not self.is_over:
+            self._take(message)
+
+    def _refuse(self, error: RrextError, start: memoryview) -> None:
+        raise error
 
     def end(self, why: str) -> None:
         """Close it."""
