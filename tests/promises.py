@@ -381,6 +381,8 @@ PROMISES: dict[str, str] = {
     ),
     "ws:operating": "The unit, the container, the proxies and all lines of the page for operators work as they stand",
     "ws:client": "rrext's clients and commands work over a WebSocket as over a socket, also with keys and TLS",
+    "typescript:same-answers": "The client for TypeScript gives every answer as it is, over stdio, Unix sockets and WebSockets",
+    "typescript:calls-end": "A call of the client for TypeScript ends by its answer, an abort, a deadline or the server's end",
     "ws:rocketride": "The published RocketRide client and its commands work unmodified, as far as protocol.md says",
     "kill:answers-whole": "Each answer that a killed server wrote before is received whole, and the other calls fail",
     "kill:workers": "The calls of a killed worker fail and say so, no other pipeline notices, and nothing of it is left",

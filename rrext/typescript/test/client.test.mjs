@@ -9,9 +9,16 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Client, RrextError } from '../dist/index.js';
 import { collector, webFraming } from '../dist/framing.js';
-import { scripted, WAYS } from './servers.mjs';
+import { made, scripted, WAYS } from './servers.mjs';
 
+const warnings = [];
+process.on('warning', (warning) => warnings.push(warning));
 const failure = (promise) => promise.then((value) => assert.fail(`it gave ${value}`), (error) => error);
+/** Ask again until there is something. */
+async function eventually(ask) {
+  const patience = AbortSignal.timeout(20_000);
+  for (let found; ; patience.throwIfAborted()) if ((found = await ask()).length > 0) return found;
+}
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 for (const [name, way] of Object.entries(WAYS)) {
@@ -73,7 +80,7 @@ for (const [name, way] of Object.entries(WAYS)) {
       const key = randomUUID();
       const onProgress = () => Promise.reject(new RangeError('too far'));
       assert.match((await failure(client.tool({ tool: 'park', input: { key }, onProgress }))).message, /too far/);
-      while ((await client.tool({ tool: 'journal', input: { key } })).length === 0);
+      await eventually(() => client.tool({ tool: 'journal', input: { key } }));
     });
 
     test('an abort cancels the tool, and rejects with its reason', async () => {
@@ -81,8 +88,7 @@ for (const [name, way] of Object.entries(WAYS)) {
       const { running, journal } = await parked({ signal: controller.signal });
       controller.abort(new Error('enough'));
       assert.equal((await failure(running)).message, 'enough');
-      while ((await journal()).length === 0);
-      assert.deepEqual(await journal(), ['unwound']);
+      assert.deepEqual(await eventually(journal), ['unwound']);
     });
 
     test('a signal that was aborted before sends nothing', async () => {
@@ -120,6 +126,25 @@ for (const [name, way] of Object.entries(WAYS)) {
       const [result, same] = await Promise.all([pipe.close(), pipe.close()]);
       assert.deepEqual([result.name, result.reply.join('').replaceAll('\n', ''), same], ['a.txt', 'GRÜSSE', result]);
       assert.equal((await failure(pipe.write('more'))).code, 'pipe_not_open');
+    });
+
+    test('an object that fails is an error, with what there is of its result', async () => {
+      const pipe = await client.pipe({ mimeType: 'application/json', object: { name: 'a.json' } });
+      await failure(pipe.write('{"a'));
+      const error = await failure(pipe.close());
+      assert.deepEqual([error.code, error.result.name], ['invalid_arguments', 'a.json']);
+    });
+
+    test('pipes whose opening was aborted are closed', async () => {
+      const { threads } = client.server.limits;
+      for (let n = 0; n < threads; n++) {
+        const controller = new AbortController();
+        const opening = failure(client.pipe({ signal: controller.signal }));
+        controller.abort();
+        await opening;
+      }
+      const pipes = await Promise.all(Array.from({ length: threads }, () => client.pipe()));
+      await Promise.all(pipes.map((pipe) => pipe.close()));
     });
 
     test('data that no frame holds go in several writes', async () => {
@@ -173,15 +198,77 @@ describe('a server that is none', () => {
   };
   for (const [what, [script, message]] of Object.entries(cases)) {
     test(`that says ${what} is told as that`, async () => {
-      const error = await failure(scripted(`${script}; process.stdin.resume();`));
+      const error = await failure(scripted(`await hear(); ${script}; process.stdin.resume();`));
       assert.equal(error.code, 'server_exited');
       assert.match(error.message, message);
     });
   }
 
   test('frames in pieces of one byte are frames', async () => {
-    const client = await scripted(`for (;;) { for (const byte of answer(++globalThis.seq || (globalThis.seq = 1))) await say(byte); await hear(); }`);
+    const client = await scripted(`for (let seq = 1; ; seq++) { await hear(); for (const byte of answer(seq)) await say(byte); }`);
     assert.deepEqual(await client.request('anything'), { seq: 2 });
+    await client.close();
+  });
+
+  test('no more calls are sent than it takes at once, and tools of pipes have places of their own', async () => {
+    const client = await scripted(`
+      let [running, most, ofPipe] = [0, 0, []];
+      serve(({ seq, arguments: { subcommand, pipe_id } }, reply) => {
+        if (seq === 1) reply({ limits: { maxInflight: 8 } });
+        else if (subcommand !== 'tool') reply({ pipe_id: 1 });
+        else if (pipe_id === undefined) {
+          most = Math.max(most, ++running);
+          setImmediate(() => (running--, reply({ result: most })));
+        } else if (ofPipe.push(reply) === 10) for (const each of ofPipe) each({ result: 'all at once' });
+      });`);
+    const pipe = await client.pipe();
+    const calls = Array.from({ length: 50 }, () => client.tool({ tool: 'any' }));
+    assert.ok((await Promise.all(calls)).every((most) => most <= 7));
+    await Promise.all(Array.from({ length: 10 }, () => pipe.tool({ tool: 'any' })));
+    await client.close();
+  });
+
+  test('a request that it has not begun to read is taken back, and nobody waits longer than asked', async () => {
+    const client = await scripted(`
+      const seen = [];
+      const alive = setInterval(() => {}, 60_000);
+      process.on('SIGUSR2', () => (clearInterval(alive), process.stdin.resume()));
+      serve(({ seq, command, arguments: { n } }, reply) => {
+        seen.push(n ?? command);
+        if (seq === 1) reply({ pid: process.pid }), process.stdin.pause();
+        else if (command !== 'mute') reply({ seen });
+      });`);
+    const controller = new AbortController();
+    const large = Array.from({ length: 40 }, (_, n) => {
+      const signal = n === 30 ? controller.signal : undefined;
+      return client.request('large', { n, text: 'x'.repeat(100_000) }, { signal });
+    });
+    large[30].catch(() => {});
+    controller.abort();
+    assert.equal((await failure(large[30])).name, 'AbortError');
+    process.kill(client.server.pid, 'SIGUSR2');
+    const { seen } = await large.at(-1);
+    assert.deepEqual(seen, ['initialize', ...Array(40).keys()].filter((n) => n !== 30));
+    assert.equal((await failure(client.request('mute', {}, { timeout: 0.01 }))).code, 'tool_timeout');
+    await client.close();
+  });
+
+  test('a pipe that opened after its caller had left is closed', async () => {
+    const client = await scripted(`
+      let opened;
+      const closed = [];
+      serve(({ command, arguments: { subcommand, pipe_id } }, reply) => {
+        if (subcommand === 'open') opened = reply;
+        else if (subcommand === 'close') closed.push(pipe_id);
+        else if (command === 'cancel') opened({ pipe_id: 7 });
+        else reply({ closed });
+      });`);
+    const controller = new AbortController();
+    const opening = failure(client.pipe({ signal: controller.signal }));
+    controller.abort();
+    await opening;
+    await client.request('any'); // its answer comes after that of the pipe
+    assert.deepEqual((await client.request('any')).closed, [7]);
     await client.close();
   });
 
@@ -277,4 +364,9 @@ test('a database is asked, and one that refuses `execute` runs what reads', asyn
   assert.equal((await failure(client.database.query({ ...write, token: 'allowed-false' }))).code, 'unavailable');
   await client.database.query({ ...write, token: 'allowed-true' });
   await client.close();
+});
+
+after(async () => {
+  await Promise.all(made.map((client) => client.close()));
+  assert.deepEqual(warnings, []);
 });

@@ -81,9 +81,19 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.promise("typescript:calls-end")
 def test_its_own_tests_pass(package: Path, node: str) -> None:
     serve = json.dumps([sys.executable, "-m", "rrext", "serve"])
-    said = run(node, "--test", "test/client.test.mjs", cwd=package, RREXT_SERVE=serve, RREXT_FACES=str(PIPELINE.parent))
+    said = run(
+        node,
+        "--test",
+        "--test-timeout",
+        "90000",
+        "test/client.test.mjs",
+        cwd=package,
+        RREXT_SERVE=serve,
+        RREXT_FACES=str(PIPELINE.parent),
+    )
     assert re.search(r"^\S+ pass \d\d", said, re.MULTILINE), said
     assert re.search(r"^\S+ skipped 0", said, re.MULTILINE), said
 
@@ -121,6 +131,7 @@ async def connected(
             assert await process.wait() == 0
 
 
+@pytest.mark.promise("typescript:same-answers")
 @pytest.mark.parametrize("way", ["spawned", "unix", "ws"])
 async def test_every_request_of_the_table_is_answered_alike(
     package: Path, modules: Path, way: Literal["spawned", "unix", "ws"], tmp_path: Path
