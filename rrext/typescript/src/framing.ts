@@ -1,4 +1,4 @@
-/** Messages in a stream of bytes: each after its length, or in WebSocket frames. No I/O. */
+/** Messages in a stream of bytes: each after its length, or in WebSocket frames, as Node.js 20 has no WebSocket. No I/O. */
 import { randomBytes } from 'node:crypto';
 import { RrextError } from './errors.js';
 
