@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -115,7 +115,7 @@ def main() -> None:
         out.tell(Told(ready=placer.connect(start.head)))
         draining: list[str] = []
         while True:
-            before, draining = draining, sorted(state.name for state in placer.nodes() if state.is_draining)
+            before, draining = draining, placer.draining()
             if draining != before:
                 out.tell(Told(draining=draining))
             time.sleep(DRAIN_INTERVAL)
@@ -185,6 +185,11 @@ class Placer:
         """The nodes that live, by name."""
         return sorted((state for _, state in self._states()), key=lambda state: state.name)
 
+    def draining(self) -> list[str]:
+        """The names of the nodes that are drained."""
+        numbers = self._state.state.get_draining_nodes()
+        return sorted(_name(node) for node in self._ray.nodes() if node["NodeID"] in numbers) if numbers else []
+
     def _states(self) -> Iterator[tuple[str, NodeState]]:
         free, draining = self._state.available_resources_per_node(), self._state.state.get_draining_nodes()
         for node in self._ray.nodes():
@@ -193,7 +198,7 @@ class Placer:
                 yield (
                     number,
                     NodeState(
-                        name=node.get("NodeName") or number,
+                        name=_name(node),
                         number=number,
                         address=node["NodeManagerAddress"],
                         total=_ours(node["Resources"]),
@@ -262,6 +267,10 @@ class NodeFailed(Exception):
     def __init__(self, node: str, reason: str) -> None:
         super().__init__(reason)
         self.node: str = node
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str(node.get("NodeName") or node["NodeID"])
 
 
 def _answers(address: str, port: int) -> bool:

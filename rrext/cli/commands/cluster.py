@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import time
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -115,7 +116,7 @@ async def _check(args: argparse.Namespace, given: dict[str, Any], head: str, var
             for each in found
         ]
         heads = ("node", "address", "cpu", "gpu", "memory", "versions", "call", "problem")
-        for line in table(heads, rows, width=terminal_width()):
+        for line in table(heads, rows, width=terminal_width() if sys.stdout.isatty() else None):
             print(line)
     return EXIT_FAILED if any(each.problem for each in found) or not found else EXIT_DONE
 
