@@ -32,7 +32,7 @@ from rrext.cluster.control import (
     own_versions,
 )
 from rrext.cluster.placement import TASKS_PER_HOST, HostAddress, Placement
-from rrext.errors import Unavailable
+from rrext.errors import ShuttingDown, Unavailable
 from rrext.pipefile.catalog.plugins import is_file
 from rrext.pipefile.resources import NO_RESOURCES, Resources
 from rrext.tasks.fork_server import UNSEEN
@@ -398,6 +398,7 @@ class ClusterLinks:
         self._placing: asyncio.Task[HostLink] | None = None
         self._draining: frozenset[str] = frozenset()
         self._looking: asyncio.Task[None] | None = None
+        self._is_closed = False
         placement.when_draining(self._note_draining)
 
     def _note_draining(self, nodes: frozenset[str]) -> None:
@@ -460,15 +461,21 @@ class ClusterLinks:
             placing.exception()  # who waits for it is told
 
     async def _place(self, resources: Resources, avoid: frozenset[str]) -> HostLink:
-        address = await self._placement.place(resources, avoid)
+        address, host = await self._placement.place(resources, avoid), None
         try:
+            if self._is_closed:
+                raise ShuttingDown("the server ends")
             tls = await self._host.in_thread(connect, address.address, address.port, self._context, address.certificate)
             host = HostLink(address, tls, self._host.loop, resources, self._end_unused)
             await host.greet(self._hashes, self._host.limits)
+            if self._is_closed:
+                raise ShuttingDown("the server ends")
         except OSError as error:
             await self._placement.release(address)
             raise HostUnreachable(address.node, f"the host on node {address.node} cannot be reached: {error}") from None
         except BaseException:
+            if host is not None:
+                host.end()
             await self._placement.release(address)
             raise
         self.hosts.append(host)
@@ -519,7 +526,7 @@ class ClusterLinks:
                 self.hosts.remove(host)
         elif not (host.workers or host.reserved):
             others = [other for other in self.hosts if other is not host and other.has_room and other.holds.is_empty]
-            if others or not host.holds.is_empty or host.node in self._draining:
+            if others or self._is_closed or not host.holds.is_empty or host.node in self._draining:
                 host.end()
 
     async def _look(self) -> None:
@@ -530,7 +537,8 @@ class ClusterLinks:
                     worker.look()
 
     async def close(self, seconds: float) -> None:
-        """End all hosts; they have ended within some seconds."""
+        """End all hosts; they have ended within some seconds. One that is being placed ends when it comes up."""
+        self._is_closed = True
         for host in list(self.hosts):
             host.end()
         ends = [host.ended for host in self.hosts]

@@ -6,8 +6,12 @@ import itertools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
+
+
+import msgspec
 
 
 def main() -> None:
@@ -19,8 +23,9 @@ def main() -> None:
     class ServedEngine(task_engine.TaskEngine):
         """An engine with such tasks."""
 
-        def __init__(self, **options: object) -> None:
-            super().__init__(**options, links=plain_links(options["settings"]))  # type: ignore[arg-type]
+        def __init__(self, **options: Any) -> None:
+            settings = msgspec.structs.replace(options.pop("settings"), shares_root=True)  # they all have this machine's files
+            super().__init__(**options, settings=settings, links=plain_links(settings))  # type: ignore[arg-type]
 
     # What a file of nodes imports is installed on each node: a cluster gets the file alone.
     folders = [str(Path(name).resolve().parent) for option, name in itertools.pairwise(sys.argv) if option == "--nodes"]

@@ -19,7 +19,7 @@ from routed_engine import NODES, Noted, Routed, tool_of
 from rrext.cluster import control, hosts
 from rrext.cluster.certificates import new_identity
 from rrext.engine.interface.operations import Close, ListTools, Open, Write
-from rrext.errors import PipeNotOpen, TaskLost, Unavailable
+from rrext.errors import PipeNotOpen, ShuttingDown, TaskLost, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
@@ -242,6 +242,28 @@ async def test_a_pipeline_whose_machine_vanishes_while_it_is_loaded_is_loaded_on
         worker = await made.execute("b")
         assert await made.tool("b", "pid") == worker.link.pid
         assert repr(worker.link) != repr(lost[0])
+
+
+async def test_a_host_that_comes_up_while_its_server_ends_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(monkeypatch) as made:
+        place, arrived, go = made.placement.place, asyncio.Event(), asyncio.Event()
+
+        async def place_late(*given: Any) -> Any:
+            address = await place(*given)
+            arrived.set()
+            await go.wait()
+            return address
+
+        monkeypatch.setattr(made.placement, "place", place_late)
+        links: Any = made.engine.pool.links
+        starting = asyncio.ensure_future(made.engine.pool.take(Resources(cpu=1)))
+        await arrived.wait()
+        closing = asyncio.ensure_future(links.close(1.0))
+        await gone({host_of(made)})
+        go.set()
+        with pytest.raises(ShuttingDown):
+            await starting
+        await closing  # it waits for the processes of all hosts
 
 
 @pytest.mark.promise("cluster:same-versions")
