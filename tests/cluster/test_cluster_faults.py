@@ -236,6 +236,7 @@ async def test_a_pipeline_whose_machine_vanishes_while_it_is_loaded_is_loaded_on
             if not lost:
                 lost.append(worker.link)
                 made.placement.kill(lost[0].node)
+                await worker.ended  # else it may have loaded the pipeline before it was gone
             return await loaded_in(worker, *given, **more)
 
         monkeypatch.setattr(made.engine.loader, "_loaded_in", lose)
